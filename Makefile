@@ -7,12 +7,13 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again check audit sbom quality vectors bench constraints docs screenshots clean
+.PHONY: help serve test again fuzz check audit sbom quality vectors bench constraints docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
 	@echo "make test    install if needed, run every test"
 	@echo "make again   only the tests that failed last, one after the other"
+	@echo "make fuzz    an hour of texts that nobody would write, through the parsers (SECONDS=3600)"
 	@echo "make check   lint, format, types, layers"
 	@echo "make audit   is a pinned dependency known to be vulnerable?"
 	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
@@ -36,6 +37,11 @@ test: $(STAMP)
 
 again: $(STAMP)
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+
+SECONDS ?= 3600
+fuzz: $(STAMP)
+	@end=$$(( $$(date +%s) + $(SECONDS) )); while [ $$(date +%s) -lt $$end ]; do \
+	  env -u CI FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest -q tests/test_fuzz.py || exit 1; done
 
 check: $(STAMP)
 	$(BIN)/ruff check .

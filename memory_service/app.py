@@ -83,6 +83,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(
         Gate,
         keyring=service.keyring,
+        quotas=service.quotas,
         require_keys=service.settings.require_keys,
         per_minute=service.settings.rate_limit,
         shown=refusals.shown,

@@ -106,7 +106,7 @@ class _Child:
 
 def _serve(pipe: Connection, mib: int, seconds: float) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends it
-    os.nice(5)
+    os.nice(10)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (mib * 2**20, mib * 2**20))
     with contextlib.suppress(EOFError, OSError):

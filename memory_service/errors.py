@@ -5,6 +5,7 @@
     │   └── MalformedBody       400  the body is not JSON
     ├── Unauthorized            401  a key is needed, or the one shown is not valid
     ├── Forbidden               403  the key may not do this
+    ├── TooManyRequests         429  a rate or a day's quota is used up: `headers` say when to come back
     ├── TooLarge                413  the body is over the limit
     ├── NotFound                404  no such row
     ├── Conflict                409  the same key with another body, or what other rows need
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import ceil
 from typing import Any, ClassVar
 
 
@@ -61,6 +63,16 @@ class Unauthorized(MemoryServiceError):
 
 class Forbidden(MemoryServiceError):
     code, title, status = "forbidden", "This may not be done with this key, or from here", 403
+
+
+class TooManyRequests(MemoryServiceError):
+    """`headers` say when to come back."""
+
+    code, title, status = "too-many-requests", "Too many requests in too little time", 429
+
+    def __init__(self, detail: str, wait_seconds: float) -> None:
+        super().__init__(detail)
+        self.headers = {"Retry-After": str(max(1, ceil(wait_seconds)))}
 
 
 class TooLarge(MemoryServiceError):

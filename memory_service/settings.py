@@ -88,6 +88,17 @@ class Settings(BaseSettings):
             "without a key are not counted."
         ),
     )
+    daily_events: Annotated[int, Field(ge=0, le=10**12)] = Field(
+        5_000_000,
+        description=(
+            "Events a day (UTC) that each key may send to be stored; above it 429 until the next day. "
+            "0 means no limit. One event takes about 0.15 KiB."
+        ),
+    )
+    daily_bytes: Annotated[int, Field(ge=0, le=2**50)] = Field(
+        4 * 2**30,
+        description="Bytes a day (UTC) that each key may send to be stored, as MEMORY_DAILY_EVENTS.",
+    )
     log_level: LogLevel = Field("INFO", description="Lowest level that is logged.")
     seed_on_start: bool = Field(
         True, description="Whether `serve` loads the shipped seeds if they differ from those loaded last."

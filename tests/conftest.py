@@ -34,6 +34,7 @@ from memory_service.services.editorial import seeding
 from memory_service.services.knowledge import snapshot
 from memory_service.services.operations import database as databases
 from memory_service.services.operations.readiness import Preparation
+from memory_service.services.planning import plan_cache
 from tests.catalogue import ReadOnce
 
 KINDS = ("sqlite", "postgresql")
@@ -144,6 +145,15 @@ def no_rehearsal() -> Iterator[None]:
     may not need. `tests/api/test_operating.py` has one that does, and so has every server in a process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Preparation, "_rehearse", lambda self: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_plan_of_before() -> Iterator[None]:
+    """A test that asks the same again and again, after changes, wants what is true now, however slow the
+    machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_cache, "RENEWALS_SECONDS", 0.0)
         yield
 
 

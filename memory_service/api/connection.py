@@ -41,7 +41,7 @@ def server_of(
         app, http=Limited, ws="none", timeout_keep_alive=kept.keep_seconds, server_header=False, **options
     )
     logging.getLogger("uvicorn.access").addFilter(_without_keys)
-    logging.getLogger("uvicorn.error").addFilter(_once_in_a_while)
+    logging.getLogger("uvicorn.error").addFilter(OneInvalidRequest())
     return Server(config, stopping)
 
 
@@ -59,20 +59,24 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-_INVALID = "Invalid HTTP request received."
-_QUIET_SECONDS = 10.0
-_last_invalid = [-_QUIET_SECONDS]
-
-
-def _once_in_a_while(record: logging.LogRecord) -> bool:
+class OneInvalidRequest(logging.Filter):
     """Anybody can send what is no HTTP, as often as they like: one line of the log in ten seconds."""
-    if record.msg != _INVALID:
+
+    _MESSAGE = "Invalid HTTP request received."
+    _EVERY_SECONDS = 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._latest = -self._EVERY_SECONDS
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg != self._MESSAGE:
+            return True
+        now = monotonic()
+        if now - self._latest < self._EVERY_SECONDS:
+            return False
+        self._latest = now
         return True
-    now = monotonic()
-    if now - _last_invalid[0] < _QUIET_SECONDS:
-        return False
-    _last_invalid[0] = now
-    return True
 
 
 def _without_keys(record: logging.LogRecord) -> bool:
@@ -98,17 +102,21 @@ class Connection(HttpToolsProtocol):
         self._look_again = self.loop.call_later(_LOOKS_EVERY_SECONDS, self._look)
         self._opened = self.loop.time()
         self._address = network_of(self.client[0] if self.client else "")
-        if len(self.connections) > self.limits.connections and not self._drop_another():
+        if len(self.connections) > self.limits.connections and not self._make_room():
             self._refuse(503, "too-busy", f"{self.limits.connections} connections are open", b"2")
 
-    def _drop_another(self) -> bool:
-        """Close the oldest connection on which nothing is asked, of the address that has most of them."""
-        others: list[Connection] = [one for one in self.connections if one is not self]  # type: ignore[misc]
-        held = Counter(one._address for one in others)
-        waiting = [one for one in others if one._waits and not one.transport.is_closing()]
+    def _make_room(self) -> bool:
+        """Close the oldest connection on which nothing is asked, of the address that has most of them, unless
+        enough of them are closing."""
+        known: set[Connection] = self.connections  # type: ignore[assignment]
+        others = [one for one in known if one is not self and not one.transport.is_closing()]
+        if len(others) < self.limits.connections:
+            return True
+        opened = Counter(one._address for one in others)
+        waiting = [one for one in others if one._waits]
         if not waiting:
             return False
-        max(waiting, key=lambda one: (held[one._address], -one._opened)).transport.close()
+        max(waiting, key=lambda one: (opened[one._address], -one._opened)).transport.close()
         return True
 
     @property

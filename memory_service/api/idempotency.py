@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: what makes something new is done once, however often it is told
+"""`Idempotency-Key`: what makes something new is done once, however often it is sent
 (draft-ietf-httpapi-idempotency-key-header).
 
-Answers are remembered for a day in this process, by caller; one that another process or the one before a
-restart gave is not known. A run is the same then, too: its id follows from the key.
+Answers are kept in the database for a day, by caller, so that a restart and other servers know them. Those
+that hold an API key stay in this process, since no database holds one.
 """
 
 from __future__ import annotations
@@ -12,57 +12,81 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable
 
+import anyio
+import anyio.to_thread
 from cachetools import TTLCache
 from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.errors import Conflict, FieldError, InvalidInput
+from memory_service.services.access import idempotent_answers as stored
+from memory_service.services.database.transactions import Database
 
 HEADER = "Idempotency-Key"
-KEPT_SECONDS = 24 * 3600.0
-KEPT_BYTES = 32 * 2**20
+MOST_SECRETS = 1_000
 
 _FORM = re.compile(r'"?([\x21\x23-\x5b\x5d-\x7e]{1,255})"?')
 _RUNS = uuid.UUID("6d656d73-0000-5000-8000-000000000000")
-
-Answer = tuple[bytes, Response | None]
-"""Digest of the request; its answer, None while that is being made."""
+_WITH_SECRETS = "/keys"
 
 
-class Told:
-    """What was answered under which key. For one event loop."""
+class IdempotentAnswers:
+    """What was answered under which key."""
 
-    def __init__(self) -> None:
-        self._answers: TTLCache[tuple[str, str], Answer] = TTLCache(
-            KEPT_BYTES, KEPT_SECONDS, getsizeof=lambda one: 500 + (len(one[1].body) if one[1] else 0)
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._secret: TTLCache[tuple[str, str], Response] = TTLCache(
+            MOST_SECRETS, stored.KEPT.total_seconds()
         )
 
     async def once(
         self, request: Request, key: str, raw: bytes, do: Callable[[], Awaitable[Response]]
     ) -> Response:
         """The answer, made now or before. InvalidInput where the key stood for another request, Conflict
-        where that is still under way. What was refused may be told anew."""
-        place = (_caller(request), key)
+        where that is still under way, or its answer is not kept. What was refused may be sent again."""
+        caller = _caller(request)
         asked = f"{request.method} {request.scope['path']}?{request.scope['query_string']!r}".encode()
-        digest = hashlib.blake2b(asked + b"\0" + raw, digest_size=16).digest()
-        before = self._answers.get(place)
-        if before is not None and before[0] != digest:
-            message = "was sent with another request before; a new request needs a new key"
-            raise InvalidInput(f"{HEADER} {message}", [FieldError(HEADER, message, key)])
-        if before is not None and before[1] is None:
-            raise Conflict(f"The request with this {HEADER} is being worked on; ask again in a moment")
-        if before is not None and before[1] is not None:
-            return before[1]
-        self._answers[place] = digest, None
+        digest = hashlib.blake2b(asked + b"\0" + raw, digest_size=16).hexdigest()
+        before = await anyio.to_thread.run_sync(stored.claim, self._database, caller, key, digest)
+        if before is not None:
+            return self._again(caller, key, before, digest)
+        answer: Response | None = None
         try:
             answer = await do()
-        except BaseException:
-            self._answers.pop(place, None)
-            raise
-        self._answers.pop(place, None)
-        if 200 <= answer.status_code < 300 and len(answer.body) < KEPT_BYTES // 8:
-            self._answers[place] = digest, answer
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end(caller, key, request, answer)
         return answer
+
+    def _again(self, caller: str, key: str, before: stored.KnownRequest, digest: str) -> Response:
+        if before.digest != digest:
+            message = "was sent with another request before; a new request needs a new key"
+            raise InvalidInput(f"{HEADER} {message}", [FieldError(HEADER, message, key)])
+        if before.status is None:
+            raise Conflict(f"The request with this {HEADER} is being worked on; ask again in a moment")
+        if before.body is not None:
+            return Response(before.body, before.status, {**before.headers})
+        secret = self._secret.get((caller, key))
+        if secret is None:
+            raise Conflict(
+                f"The request with this {HEADER} was done by another process; its answer holds a secret, "
+                "which is stored nowhere: rotate the key"
+            )
+        return secret
+
+    async def _end(self, caller: str, key: str, request: Request, answer: Response | None) -> None:
+        if answer is None or not 200 <= answer.status_code < 300:
+            await anyio.to_thread.run_sync(stored.release, self._database, caller, key)
+            return
+        body: str | None = bytes(answer.body).decode()
+        if request.scope["path"].startswith(_WITH_SECRETS):
+            self._secret[caller, key], body = answer, None
+        headers = {
+            name: answer.headers[name] for name in ("content-type", "location") if name in answer.headers
+        }
+        await anyio.to_thread.run_sync(
+            stored.keep, self._database, caller, key, answer.status_code, headers, body
+        )
 
 
 def key_of(request: Request) -> str | None:

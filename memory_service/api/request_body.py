@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from math import isfinite
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import anyio
 import anyio.to_thread
 import orjson
 from fastapi import Request
@@ -17,7 +19,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
-from memory_service.api.idempotency import Told, key_of
+from memory_service.api.idempotency import IdempotentAnswers, key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
 from memory_service.schemas.validation_errors import refusal
 
@@ -32,6 +34,9 @@ MOST_VALUES = 400_000
 longest body with a use, 10 000 questions, has a quarter of this."""
 DRAINED_BYTES = 64 * 2**20
 """Of a body over the limit this much is read and thrown away, so that the caller gets to read the refusal."""
+
+
+_READ_BODY = {"POST", "PUT", "PATCH"}
 
 
 class StrictRoute(APIRoute):
@@ -54,12 +59,16 @@ class StrictRoute(APIRoute):
             raw = b""
             if self.body_field is not None:
                 check_media(request.headers.get("content-type", "application/json"))
-                raw = await raw_body(request)
-                request._body, request._json = b"{}", await self._checked_body(raw, models["body"])
+            if _READ_BODY & (self.methods or set()):
+                raw = request._body = await raw_body(request)
 
             async def answered() -> Response:
                 try:
-                    return await answer(request)
+                    async with long_bodies(request) if len(raw) > LOOP_BYTES else nullcontext():
+                        if self.body_field is not None:
+                            checked = await self._checked_body(raw, models["body"])
+                            request._body, request._json = b"{}", checked
+                        return await answer(request)
                 except RequestValidationError as error:
                     found = [{**one, "loc": one["loc"][1:]} for one in error.errors()]
                     place = error.errors()[0]["loc"][0]
@@ -68,14 +77,14 @@ class StrictRoute(APIRoute):
             key = key_of(request) if self._makes_something else None
             if key is None:
                 return await answered()
-            told: Told = request.app.state.service.told
-            return await told.once(request, key, raw, answered)
+            answers: IdempotentAnswers = request.app.state.service.idempotent_answers
+            return await answers.once(request, key, raw, answered)
 
         return handle
 
     @property
     def _makes_something(self) -> bool:
-        """Whether telling twice would make two."""
+        """Whether sending it twice would make two."""
         return "POST" in (self.methods or ()) and (
             self.status_code == 201 or self.path.endswith(("/undo", "/rotate"))
         )
@@ -93,6 +102,13 @@ class StrictRoute(APIRoute):
         if errors:
             raise refusal(errors, model)
         return value
+
+
+def long_bodies(request: Request) -> anyio.CapacityLimiter:
+    """What few may hold at once: whoever works on a body of over `LOOP_BYTES`. Each holds Python's lock for
+    most of the time, and the requests of others wait for it as often as there are such."""
+    limiter: anyio.CapacityLimiter = request.app.state.service.long_bodies
+    return limiter
 
 
 def _check_lengths(query: Mapping[str, str]) -> None:
@@ -147,7 +163,7 @@ async def event_object(request: Request) -> dict[str, Any]:
     raw = await raw_body(request)
     if len(raw) <= LOOP_BYTES:
         return _event_object(raw)
-    return await anyio.to_thread.run_sync(_event_object, raw)
+    return await anyio.to_thread.run_sync(_event_object, raw, limiter=long_bodies(request))
 
 
 def _event_object(raw: bytes) -> dict[str, Any]:

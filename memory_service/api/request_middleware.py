@@ -40,15 +40,15 @@ class Boundary:
         longest_body: int = 4 * 2**20,
     ) -> None:
         """`shown` may turn a refusal of this layer into a page, where a person waits for one. longest_body:
-        of a longer one no more is held."""
+        of a longer one no more is counted."""
         self.app = app
         self.metrics = metrics
         self.shown = shown
         self.limits = limits or Limits()
         self.in_progress = 0
         self.longest_body = longest_body
-        self.held = 0
-        self.held_of: Counter[str] = Counter()
+        self.bytes_in_progress = 0
+        self.bytes_of_key: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,8 +72,8 @@ class _Exchange:
     """One request and its answer."""
 
     __slots__ = (
-        "boundary", "counted", "cut", "heard", "held", "last", "receive", "request_id", "scope", "send",
-        "status", "timer",
+        "boundary", "counted", "counted_body", "cut", "last", "receive", "received", "request_id", "scope",
+        "send", "status", "timer",
     )  # fmt: skip
 
     def __init__(self, boundary: Boundary, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,9 +86,9 @@ class _Exchange:
         if scope["method"] == "HEAD":
             self.scope["method"] = "GET"  # the server sends no body for HEAD by itself
         self.status = 0
-        self.heard = self.last = False
+        self.received = self.last = False
         self.counted = False
-        self.held: tuple[str, int] = ("", 0)
+        self.counted_body: tuple[str, int] = ("", 0)
         self.cut: asyncio.Task[None] | None = None
         self.timer = asyncio.get_running_loop().call_later(boundary.limits.body_seconds, self._late)
 
@@ -99,7 +99,7 @@ class _Exchange:
             if refused is not None:
                 await self._refuse(refused)
             else:
-                await self.boundary.app(self.scope, self._hear, self._answer)
+                await self.boundary.app(self.scope, self._receive, self._answer)
         except ClientDisconnect:
             self.status = self.status or _GONE
         except Exception as error:  # noqa: BLE001 - the last line of defence: answered as a problem, logged with its trace
@@ -119,11 +119,11 @@ class _Exchange:
         """Nobody waits any more."""
         self.timer.cancel()
         self._release()
-        key, size = self.held
-        self.boundary.held -= size
-        self.boundary.held_of[key] -= size
-        if self.boundary.held_of[key] <= 0:
-            del self.boundary.held_of[key]
+        key, size = self.counted_body
+        self.boundary.bytes_in_progress -= size
+        self.boundary.bytes_of_key[key] -= size
+        if self.boundary.bytes_of_key[key] <= 0:
+            del self.boundary.bytes_of_key[key]
 
     def _too_busy(self) -> TooBusy | None:
         most = self.boundary.limits.requests
@@ -138,28 +138,28 @@ class _Exchange:
             self.boundary.in_progress -= 1
             self.counted = False
 
-    async def _hear(self) -> Message:
+    async def _receive(self) -> Message:
         message = await self.receive()
         if not message.get("more_body"):
-            self.heard = True
+            self.received = True
         if body := message.get("body"):
-            self._hold(len(body))
+            self._count_body(len(body))
         return message
 
-    def _hold(self, size: int) -> None:
-        """Count bytes of a body until the answer is given; TooBusy where too many are held, of everybody or
-        of one key. Who shows none is not told apart."""
-        boundary, (_, so_far) = self.boundary, self.held
+    def _count_body(self, size: int) -> None:
+        """Count bytes of a body until the answer is given; TooBusy where too many are in progress, of
+        everybody or of one key. Who shows no key counts only with everybody."""
+        boundary, (_, so_far) = self.boundary, self.counted_body
         key = str(self.scope["state"].get("key_id") or "")
         size = min(size, max(0, boundary.longest_body - so_far))
-        self.held = key, so_far + size
-        boundary.held += size
-        boundary.held_of[key] += size
-        room = max(boundary.limits.held_bytes, 4 * boundary.longest_body)
-        if boundary.held > room or (key and boundary.held_of[key] > max(room // 4, boundary.longest_body)):
-            raise TooBusy(
-                f"over {room if boundary.held > room else room // 4} bytes are in progress; ask again"
-            )
+        self.counted_body = key, so_far + size
+        boundary.bytes_in_progress += size
+        boundary.bytes_of_key[key] += size
+        room = max(boundary.limits.body_bytes, 4 * boundary.longest_body)
+        if boundary.bytes_in_progress > room:
+            raise TooBusy(f"over {room} bytes are in progress; ask again")
+        if key and boundary.bytes_of_key[key] > max(room // 4, boundary.longest_body):
+            raise TooBusy(f"over {room // 4} bytes are in progress; ask again")
 
     async def _answer(self, message: Message) -> None:
         if self.cut is None:
@@ -180,7 +180,7 @@ class _Exchange:
         """The time for the body is over, or that for the answer: what comes from now on goes nowhere."""
         if self.status:
             return
-        limits, waits = self.boundary.limits, self.heard or not _has_body(self.scope["headers"])
+        limits, waits = self.boundary.limits, self.received or not _has_body(self.scope["headers"])
         if waits and not self.last:
             self.last = True
             rest = max(limits.answer_seconds - limits.body_seconds, 0.0)

@@ -7,14 +7,18 @@ import threading
 import anyio
 from fastapi import Request
 
-from memory_service.api.idempotency import Told
+from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
 from memory_service.services.access.keyring import Keyring
+from memory_service.services.access.quotas import Quotas
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.local_calibration import Calibrating
 from memory_service.services.operations.readiness import Preparation
 from memory_service.services.runs.retention import Retention
 from memory_service.settings import Settings
+
+LONG_BODIES = 2
+"""Requests with a long body (`api.request_body`) that are worked on at once."""
 
 
 class Service:
@@ -26,10 +30,12 @@ class Service:
         self.preparation = Preparation(self.database, settings)
         self.calibrating = Calibrating(self.database)
         self.retention = Retention(self.database, settings.keep_raw_days)
-        self.keyring = Keyring(self.database)
+        self.quotas = Quotas(self.database, settings.daily_events, settings.daily_bytes)
+        self.keyring = Keyring(self.database, self.quotas)
         self.metrics = Metrics()
-        self.told = Told()
-        self.asked_if_ready = anyio.CapacityLimiter(1)
+        self.idempotent_answers = IdempotentAnswers(self.database)
+        self.readiness_limiter = anyio.CapacityLimiter(1)
+        self.long_bodies = anyio.CapacityLimiter(LONG_BODIES)
         self.stopping = threading.Event()
         """Set when the server stops: streamed answers end here, and clients ask again."""
 

@@ -20,7 +20,7 @@ class Limits:
     head_bytes       request line and headers: a question of several fields, each too long and all escaped,
                      is still refused as one
     connections      open ones; under the 1024 files that a process usually may open
-    held_bytes       bodies in progress, of everybody; of one key a quarter. At least four of the longest
+    body_bytes       bodies in progress, of everybody; of one key a quarter. At least four of the longest
     requests         in progress at once; a streamed answer counts until it is read, server-sent events until
                      they begin
     """
@@ -33,7 +33,7 @@ class Limits:
     head_bytes: int = 256 * 1024
     connections: int = 800
     requests: int = 400
-    held_bytes: int = 64 * 2**20
+    body_bytes: int = 64 * 2**20
 
 
 class SlowBody(MemoryServiceError):

@@ -59,6 +59,8 @@ def serve(
     _share_memory()
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *gc.get_threshold()[1:])
     application = create_app(settings)
+    # What was loaded stays: looking through it for cycles again and again stopped everybody for up to 0.7 s.
+    application.state.service.preparation.when_ready = gc.freeze
     server = server_of(
         application,
         stopping=application.state.service.stopping.set,

@@ -56,7 +56,7 @@ class Endpoint:
             raise Unavailable("The service is starting or ending; ask again in a moment")
         body = await raw_body(Request(scope, receive))
         if len(body) > LOOP_BYTES:
-            await anyio.to_thread.run_sync(_check, body)
+            await anyio.to_thread.run_sync(_check, body, limiter=self._service.long_bodies)
         else:
             _check(body)
         await self._manager.handle_request(scope, _replay(body, receive), send)
@@ -64,15 +64,13 @@ class Endpoint:
 
 def _check(body: bytes) -> None:
     """TooLarge for more values than can be read in the event loop; InvalidInput for objects of too many
-    members. What is wrong otherwise is the protocol's to refuse."""
+    members. What is wrong otherwise is the protocol's to refuse; it takes NaN, other than `parse_json`."""
     if body.count(b",") <= MOST_VALUES and len(body) <= LOOP_BYTES:
         return
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:  # NaN, which the protocol reads, or no JSON
+        values = check_members(orjson.loads(body))
+    except orjson.JSONDecodeError:
         values = body.count(b",") + body.count(b"[")
-    else:
-        values = check_members(document)
     if values > MOST_VALUES:
         raise TooLarge(f"A message holds at most {MOST_VALUES} values, not {values}; use the HTTP route")
 

@@ -124,7 +124,9 @@ _MAX_FINDINGS = 40
 @threaded
 def review_of_script(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
     answer = review_script(
-        service.preparation.require_knowledge(), checked(ReviewRequest, arguments).explicit(), apart=True
+        service.preparation.require_knowledge(),
+        checked(ReviewRequest, arguments).explicit(),
+        in_child_process=True,
     )
     data = {name: answer[name] for name in shapes.Reviewed.model_fields}
     counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in data["counts"].items() if n)

@@ -57,6 +57,9 @@ def build_server(service: Service) -> Server[Any]:
             caller.check(tool.name, tool.scope)
             arguments = dict(params.arguments or {})
             check_texts(arguments)
+            if tool.scope != "read":
+                service.quotas.check(caller.key_id)
+                service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))
             await knowledge_soon(service)
             return (await tool.call(service, arguments, caller)).as_result()
         except MemoryServiceError as error:

@@ -35,10 +35,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The key's name and scopes (None: no key, everything allowed)."""
+    """The key's name, scopes (None: no key, everything allowed) and id."""
 
     name: str | None = None
     scopes: Collection[str] | None = None
+    key_id: str | None = None
 
     def check(self, tool: str, scope: Scope) -> None:
         """Forbidden where the tool's HTTP sibling would be."""
@@ -51,7 +52,7 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
     if context.request is None:
         return Caller()
     state = context.request.scope["state"]
-    return Caller(state.get("key_name"), state.get("scopes"))
+    return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"))
 
 
 Arguments = dict[str, Any]

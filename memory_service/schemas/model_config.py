@@ -1,7 +1,7 @@
 """The figures from which a model of the catalogue is built: which there are, and their bounds.
 
-They become arguments of constructors. A name that is not here could be a path, a download or a callable of
-the library; a number without a bound is a network of any size.
+They become arguments of constructors. A name that is not listed for the architecture could be a path, a
+download or a callable of the library; a number without a bound is a network of any size.
 """
 
 from __future__ import annotations
@@ -14,31 +14,97 @@ from memory_service.errors import unknown_name
 
 _WHOLE = {
     (1, 128): "num_hidden_layers num_layers n_layer n_layers encoder_layers decoder_layers "
-    "num_decoder_layers num_encoder_layers depth blocks",
+    "num_decoder_layers depth blocks",
     (1, 256): "num_attention_heads num_key_value_heads n_head n_heads num_heads heads "
-    "encoder_attention_heads decoder_attention_heads num_experts num_local_experts num_experts_per_tok "
+    "encoder_attention_heads decoder_attention_heads num_local_experts num_experts_per_tok "
     "conv_kernel_size group neighbours patch patch_size num_mel_bins",
     (1, 32_768): "hidden_size d_model dim n_embd embedding_size word_embed_proj_dim d_kv head_dim width "
     "filters sampled relative_attention_num_buckets relative_attention_max_distance sliding_window "
-    "local_attention kernel_size",
-    (1, 131_072): "intermediate_size hidden_dim d_ff ffn_dim n_inner encoder_ffn_dim decoder_ffn_dim "
-    "moe_intermediate_size",
+    "local_attention",
+    (1, 131_072): "intermediate_size hidden_dim d_ff ffn_dim n_inner encoder_ffn_dim decoder_ffn_dim",
     (1, 2_000_000): "vocab_size items users max_position_embeddings n_positions",
     (-1, 2_000_000): "max_relative_positions position_buckets pad_token_id bos_token_id eos_token_id "
     "decoder_start_token_id type_vocab_size num_labels gates",
 }
-_FLAGS = (
-    "channel_independent do_layer_norm_before norm_rel_ebd position_biased_input relative_attention "
-    "share_att_key tie_word_embeddings use_cache parallel_attn alibi multi_query scale_embedding "
-    "do_stable_layer_norm"
-)
-_WORDS = (
-    "conv_act feed_forward_proj hidden_act hidden_activation activation_function norm_rel_ebd "
-    "pos_att_type attention_types position_embedding_type feat_extract_norm widths conv_dim conv_stride "
-    "conv_kernel layer_types"
-)
 _BOUNDS = {name: bounds for bounds, names in _WHOLE.items() for name in names.split()}
-_FIGURES = frozenset((*_BOUNDS, *_FLAGS.split(), *_WORDS.split()))
+_FLAG_OR_WORD = (-1, 32_768)
+
+_OF_ALL = "vocab_size pad_token_id bos_token_id eos_token_id num_labels use_cache tie_word_embeddings"
+_ENCODER = (
+    "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
+    "type_vocab_size hidden_act position_embedding_type"
+)
+_DECODER = (
+    "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
+    "max_position_embeddings hidden_act"
+)
+_AUDIO = "hidden_size intermediate_size num_hidden_layers num_attention_heads hidden_act"
+_BOTH = (
+    "d_model encoder_layers decoder_layers encoder_attention_heads decoder_attention_heads encoder_ffn_dim "
+    "decoder_ffn_dim max_position_embeddings activation_function scale_embedding decoder_start_token_id"
+)
+_ARCHITECTURES = {
+    "bert big_bird camembert ernie longformer rembert roberta xlm-roberta": _ENCODER,
+    "albert electra mobilebert roformer squeezebert": f"{_ENCODER} embedding_size",
+    "convbert": f"{_ENCODER} embedding_size conv_kernel_size",
+    "mpnet": "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
+    "hidden_act relative_attention_num_buckets",
+    "deberta deberta-v2": f"{_ENCODER} max_relative_positions pos_att_type relative_attention "
+    "position_biased_input position_buckets norm_rel_ebd share_att_key conv_act conv_kernel_size",
+    "modernbert": "hidden_size intermediate_size num_hidden_layers num_attention_heads "
+    "max_position_embeddings hidden_activation layer_types local_attention",
+    "distilbert": "dim hidden_dim n_heads n_layers max_position_embeddings",
+    "fnet": "hidden_size intermediate_size num_hidden_layers max_position_embeddings type_vocab_size "
+    "hidden_act",
+    "bloom": "hidden_size n_head n_layer",
+    "falcon": "hidden_size num_hidden_layers num_attention_heads max_position_embeddings alibi multi_query "
+    "parallel_attn",
+    "gpt2 gptj": "n_embd n_head n_inner n_layer n_positions activation_function",
+    "gpt_neo": "hidden_size intermediate_size num_layers num_heads max_position_embeddings attention_types "
+    "activation_function",
+    "gpt_neox": "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
+    "hidden_act",
+    "phi": _DECODER,
+    "gemma llama": f"{_DECODER} head_dim",
+    "gemma2": "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
+    "max_position_embeddings head_dim hidden_activation layer_types sliding_window",
+    "mistral": f"{_DECODER} head_dim sliding_window",
+    "phi3": f"{_DECODER} sliding_window",
+    "mixtral": f"{_DECODER} head_dim sliding_window num_local_experts num_experts_per_tok",
+    "qwen2": f"{_DECODER} layer_types sliding_window",
+    "qwen3": f"{_DECODER} head_dim layer_types sliding_window",
+    "opt": "hidden_size ffn_dim num_hidden_layers num_attention_heads max_position_embeddings "
+    "word_embed_proj_dim do_layer_norm_before activation_function",
+    "bart m2m_100 marian mbart pegasus": _BOTH,
+    "t5 mt5 umt5": "d_model d_ff d_kv num_layers num_decoder_layers num_heads feed_forward_proj "
+    "relative_attention_num_buckets relative_attention_max_distance decoder_start_token_id",
+    "hubert wav2vec2 wavlm": f"{_AUDIO} conv_dim conv_kernel conv_stride feat_extract_norm "
+    "do_stable_layer_norm",
+    "audio-spectrogram-transformer": f"{_AUDIO} num_mel_bins patch_size",
+}
+FIGURES_OF_TYPE = {
+    kind: frozenset(f"{_OF_ALL} {names}".split())
+    for kinds, names in _ARCHITECTURES.items()
+    for kind in kinds.split()
+}
+"""`model_type` of a transformer -> the arguments of its configuration that a row may give."""
+
+_NETS = {
+    "mlp tabular-resnet tabm realmlp": "width blocks",
+    "ft-transformer": "width blocks heads",
+    "small-cnn resnet1d": "widths",
+    "inceptiontime": "filters depth",
+    "recurrent": "width gates",
+    "series-transformer": "width blocks heads patch channel_independent",
+    "pointnet": "",
+    "dgcnn": "neighbours",
+    "point-transformer": "width blocks group",
+    "two-tower": "items users width sampled",
+    "sasrec": "items width sampled",
+}
+FIGURES_OF_NET = {net: frozenset(names.split()) for nets, names in _NETS.items() for net in nets.split()}
+"""`net` of `measure.nets` -> the arguments of its constructor that a row may give."""
+
 _OF_CONFIG: dict[str, tuple[type, ...]] = {
     "build": (str,), "channels": (int,), "cost": (str,), "deep_supervision": (bool,),
     "default_input_size": (int,), "figures": (dict,), "head": (str,), "in_chans": (int,),
@@ -63,11 +129,22 @@ def check_model_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
             raise ValueError("build must be the name of a model, as timm or the catalogue has it")
         if isinstance(value, int | list):
             _check_numbers(name, value, 0, _MOST.get(name, _LARGEST))
+    allowed = _figures_of(config)
     for name, value in config.get("figures", {}).items():
-        if name not in _FIGURES:
-            raise ValueError(unknown_name("figure", name, tuple(sorted(_FIGURES))).detail)
-        _check_numbers(name, value, *_BOUNDS.get(name, (-1, 32_768)))
+        if name not in allowed:
+            raise ValueError(unknown_name("figure", name, tuple(sorted(allowed))).detail)
+        _check_numbers(name, value, *_BOUNDS.get(name, _FLAG_OR_WORD))
     return config
+
+
+def _figures_of(config: Mapping[str, Any]) -> frozenset[str]:
+    """The figures that the architecture of the configuration takes; ValueError for an unknown one."""
+    for field, known in (("model_type", FIGURES_OF_TYPE), ("net", FIGURES_OF_NET)):
+        if field in config:
+            if config[field] not in known:
+                raise ValueError(unknown_name(field, config[field], tuple(known)).detail)
+            return known[config[field]]
+    return frozenset()
 
 
 def _check_numbers(name: str, value: Any, least: int, most: int) -> None:

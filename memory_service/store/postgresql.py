@@ -42,7 +42,7 @@ SILENCE_SECONDS = 25.0
 CONNECT_SECONDS = 5
 
 
-class Impatient(psycopg.Connection[Any]):
+class TimeLimitedConnection(psycopg.Connection[Any]):
     """psycopg's own, which waits for ever where the server is there and hangs."""
 
     silence_seconds = SILENCE_SECONDS
@@ -67,7 +67,7 @@ class Impatient(psycopg.Connection[Any]):
 
 
 @contextlib.contextmanager
-def _patiently(connection: Connection) -> Iterator[None]:
+def _without_time_limits(connection: Connection) -> Iterator[None]:
     """For what may take minutes without a word: to the end of the transaction."""
     driver: Any = connection.connection.driver_connection
     driver.silence_seconds = inf
@@ -139,7 +139,9 @@ class Postgresql(Dialect):
 
     def install(self, engine: Engine) -> None:
         event.listen(
-            engine, "do_connect", lambda _dialect, _record, args, named: Impatient.connect(*args, **named)
+            engine,
+            "do_connect",
+            lambda _dialect, _record, args, named: TimeLimitedConnection.connect(*args, **named),
         )
 
     def create_extensions(self, connection: Connection) -> None:
@@ -199,7 +201,7 @@ class Postgresql(Dialect):
         connection.exec_driver_sql("DROP INDEX ix_passages_embedding_search")
         yield
         session.flush()
-        with _patiently(connection):
+        with _without_time_limits(connection):
             connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '256MB'")
             connection.exec_driver_sql(_VECTOR_INDEX)
 
@@ -215,7 +217,7 @@ class Postgresql(Dialect):
 
     @contextlib.contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
-        with engine.begin() as connection, _patiently(connection):
+        with engine.begin() as connection, _without_time_limits(connection):
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": self.MIGRATION_LOCK})
             yield connection
@@ -243,9 +245,15 @@ class Postgresql(Dialect):
         return Contents(str(about["revision"]), frozenset(table["name"] for table in about["tables"]))
 
     def backup(self, engine: Engine, target: Path) -> None:
-        with engine.execution_options(**self.read_options).begin() as connection, _patiently(connection):
+        with (
+            engine.execution_options(**self.read_options).begin() as connection,
+            _without_time_limits(connection),
+        ):
             dump.write(connection, target)
 
     def restore(self, engine: Engine, source: Path) -> None:
-        with engine.execution_options(**self.write_options).begin() as connection, _patiently(connection):
+        with (
+            engine.execution_options(**self.write_options).begin() as connection,
+            _without_time_limits(connection),
+        ):
             dump.read(connection, source)

@@ -122,3 +122,9 @@ def test_tables_without_rows_break_no_route(fresh: TestClient):
                 assert fresh.delete(f"/{table}/{quote(str(key_of(item)))}").status_code == 204
         if table in ("gpus", "competitions"):
             assert broken(fresh) == []
+
+
+@pytest.mark.parametrize("epochs", ["²", "9" * 30, "٣", "-3", "8-12"])
+def test_a_claim_of_odd_epochs_breaks_no_list_of_conflicts(sqlite_client: TestClient, epochs: str):
+    assert sqlite_client.patch("/claims/C42", json={"epochs": epochs}).status_code in (200, 422)
+    assert sqlite_client.get("/conflicts").status_code == 200

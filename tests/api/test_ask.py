@@ -8,8 +8,6 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
-from memory_service.services.planning.plan_cache import MOST_BYTES, PlanCache
-
 PLAN_KEYS = {
     "plan_id", "feasible", "task", "size", "gpu", "minutes", "model", "batch_size",
     "grad_accumulation", "effective_batch_size", "precision", "channels_last", "compile", "folds",
@@ -87,19 +85,6 @@ def test_a_correction_changes_the_next_answer_not_the_kept_one(client: TestClien
     assert after["expected"]["peak_memory_gib"]["high"] <= 4.0 < before["expected"]["peak_memory_gib"]["high"]
     client.patch("/gpus/l4", json={"usable_gib": row["usable_gib"], "who": "test", "why": "back"})
     assert client.get(question).json() == before
-
-
-def test_answers_of_all_revisions_share_one_bound_and_a_restored_backup_has_its_own():
-    plans = PlanCache()
-    half = bytes(MOST_BYTES // 2)
-    for revision in (7, 8):
-        plans.store(revision, "one", half, f"plan-{revision}")
-        plans.store(revision, "other", half, None)
-        assert plans.get(revision, "one") == plans.get(revision, "other") == half
-    assert plans.with_plan("plan-7") is None, "the oldest use went first"
-    assert plans.with_plan("plan-8") == half
-    assert plans.get(3, "one") is None, "an earlier revision: a backup was restored"
-    assert plans.get(8, "one") is plans.with_plan("plan-8") is None, "its later revisions are others"
 
 
 def test_a_plan_comes_as_text_to_paste_where_markdown_is_preferred(client: TestClient):

@@ -34,7 +34,8 @@ def transformer(name: str, **figures: Any) -> dict[str, Any]:
         ({"use_pretrained_backbone": True}, "Unknown figure 'use_pretrained_backbone'"),
         ({"timm_model_name": "resnet50"}, "Unknown figure 'timm_model_name'"),
         ({"hidden_act": "../../weights"}, "hidden_act must be a plain word"),
-        ({"layer_types": ["full"] * 300}, "holds more than 256 values"),
+        ({"d_model": 512}, "Unknown figure 'd_model'"),
+        ({"hidden_act": ["gelu"] * 300}, "holds more than 256 values"),
         ({"hidden_size": {"a": 1}}, "figures are numbers, words and short lists"),
     ],
 )
@@ -72,7 +73,7 @@ def test_a_review_that_takes_too_long_is_ended_and_says_so(
 ):
     script = b"import torch\nprint(torch.ones(2))\n"
     assert sqlite_client.post("/review", content=script, headers=PYTHON).json()["ok"]
-    monkeypatch.setattr(review._APART, "seconds", 0.0001)
+    monkeypatch.setattr(review._REVIEWING, "seconds", 0.0001)
     ended = sqlite_client.post("/review", content=script * 20_000, headers=PYTHON)
     assert ended.status_code == 200
     assert "every rule: reading the script took over" in ended.json()["not_checked"][0]

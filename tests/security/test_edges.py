@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from memory_service.api.connection import _once_in_a_while
+from memory_service.api.connection import OneInvalidRequest
 from memory_service.api.security.loopback import reach_of
 from memory_service.api.security.rate_limits import network_of
 from memory_service.client.config import DEFAULT_SERVER
@@ -164,8 +164,9 @@ def test_l12_what_is_no_http_is_logged_once_in_a_while():
         "uvicorn.error", logging.WARNING, "", 0, "Invalid HTTP request received.", None, None
     )
     other = logging.LogRecord("uvicorn.error", logging.INFO, "", 0, "Started", None, None)
-    assert [_once_in_a_while(bad) for _ in range(5)].count(True) <= 1
-    assert _once_in_a_while(other)
+    one_in_a_while = OneInvalidRequest()
+    assert [one_in_a_while.filter(bad) for _ in range(5)] == [True] + [False] * 4
+    assert one_in_a_while.filter(other)
 
 
 @pytest.mark.parametrize("url", ["sqlite:///file:/tmp/x.db", "sqlite:///file:x.db?uri=true"])

@@ -24,6 +24,7 @@ from memory_service.domain.common import api_keys as form
 from memory_service.errors import Unavailable
 from memory_service.services.access import keyring, sessions
 from memory_service.services.access.keys import is_valid, list_keys, revoke_key
+from memory_service.services.access.quotas import Quotas
 from memory_service.services.database.transactions import Database
 from memory_service.store.tables.keys import ApiKey
 from tests.conftest import Servers
@@ -184,7 +185,8 @@ def test_what_is_told_as_it_happens_ends_with_the_key(house: House):
 def test_a_database_without_keys_is_unavailable_not_a_fault(
     empty_url: str, opened: Callable[[str], Database]
 ):
-    ring = keyring.Keyring(opened(empty_url))
+    database = opened(empty_url)
+    ring = keyring.Keyring(database, Quotas(database, 0, 0))
     with pytest.raises(Unavailable):
         ring.of_key(form.compose("abcdefghij", "0" * form.SECRET_CHARACTERS))
 

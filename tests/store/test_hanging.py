@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -28,7 +29,7 @@ EVENT = {"seq": 1, "kind": "epoch", "at": at(60), "fold": 0, "epoch": 0, "second
 
 @pytest.fixture
 def on_postgresql(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    monkeypatch.setattr(postgresql.Impatient, "silence_seconds", 2.0)
+    monkeypatch.setattr(postgresql.TimeLimitedConnection, "silence_seconds", 2.0)
     monkeypatch.setattr(postgresql, "CONNECT_SECONDS", 2)
     yield from serve(servers, "postgresql")
 
@@ -36,7 +37,7 @@ def on_postgresql(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator
 @pytest.fixture
 def on_sqlite(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 4)
-    monkeypatch.setattr(transactions, "PLACE_SECONDS", 0.2)
+    monkeypatch.setattr(transactions, "WRITER_SLOT_SECONDS", 0.2)
     yield from serve(servers, "sqlite")
 
 
@@ -54,7 +55,8 @@ def frozen(uri: str) -> Iterator[None]:
         yield
     finally:
         for process in processes:
-            os.kill(process.pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # it saw that its client had gone, and ended
+                os.kill(process.pid, signal.SIGCONT)
 
 
 @contextmanager
@@ -105,7 +107,7 @@ def test_work_that_takes_minutes_without_a_word_is_waited_for(on_postgresql: Tes
     database = on_postgresql.app.state.service.database  # type: ignore[attr-defined]
     with database.read() as transaction:
         connection = transaction.session.connection()
-        with postgresql._patiently(connection):
+        with postgresql._without_time_limits(connection):
             assert connection.exec_driver_sql("SELECT pg_sleep(4)").all()
         assert connection.exec_driver_sql("SELECT 1").scalar() == 1
 

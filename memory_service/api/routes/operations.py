@@ -41,7 +41,7 @@ async def readyz(request: Request) -> Response:
     preparation = service_of(request).preparation
     state = replace(preparation.state, database=False, failed="the database did not answer within 2 s")
     with anyio.move_on_after(READY_SECONDS):
-        limiter = service_of(request).asked_if_ready
+        limiter = service_of(request).readiness_limiter
         state = await anyio.to_thread.run_sync(preparation.checked, abandon_on_cancel=True, limiter=limiter)
     shown = state.as_dict()
     if not request.state.scopes:

@@ -51,7 +51,7 @@ def review(request: Request, body: Raw, beside: Annotated[ReviewQuery, Query()])
     script is read as a syntax tree; nothing of it is run."""
     form = accepted_form(request, _FORMS)
     asked = _asked(request, body, beside)
-    answer = review_script(database_of(request), asked, apart=True)
+    answer = review_script(database_of(request), asked, in_child_process=True)
     if form == SARIF_MEDIA_TYPE:
         answer = sarif(answer["findings"], asked.get("filename", "train.py"), __version__)
     return Response(as_bytes(answer), media_type=form)

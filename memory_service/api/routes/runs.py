@@ -15,7 +15,7 @@ from memory_service.api.idempotency import run_id_of
 from memory_service.api.request_body import StrictRoute, event_object, no_query, raw_body
 from memory_service.api.routes.rows import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers import runs as answers
 from memory_service.schemas.answers.accuracy import Accuracy
 from memory_service.schemas.answers.common import Page
@@ -101,7 +101,7 @@ async def post_events(request: Request, run_id: str) -> Response:
     """Report events. Each seq counts once however often it is sent; what is acknowledged is on disk."""
     no_query(request)
     body = await event_object(request)
-    return json_answer(await take_events(database_of(request), run_id, body))
+    return _counted(request, await take_events(database_of(request), run_id, body))
 
 
 @router.post(
@@ -110,7 +110,13 @@ async def post_events(request: Request, run_id: str) -> Response:
 def post_log(request: Request, run_id: str, body: Raw, asked: Annotated[LogQuery, Query()]) -> Response:
     """Report the raw text of a training's log, piece by piece: what is understood becomes events, the rest
     is kept as it is."""
-    return json_answer(take_log(database_of(request), run_id, body, asked.offset, asked.at))
+    return _counted(request, take_log(database_of(request), run_id, body, asked.offset, asked.at))
+
+
+def _counted(request: Request, taken: dict[str, Any]) -> Response:
+    """The answer; its events count towards the quota of the key."""
+    service_of(request).quotas.add(request.state.key_id, events=taken["accepted"])
+    return json_answer(taken)
 
 
 @router.get("/runs/{run_id}/verdict", response_model=RunVerdict)

@@ -22,7 +22,7 @@ import anyio.to_thread
 from fastapi import Request
 from starlette.responses import Response
 from starlette.routing import Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.error_handlers import refusal_to
 from memory_service.api.security.loopback import reach_of, wrong_host
@@ -33,6 +33,7 @@ from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, parse
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
+from memory_service.services.access.quotas import Quotas
 
 SESSION_COOKIE = "memory_service_session"
 CSRF_HEADER = b"x-csrf-token"
@@ -67,6 +68,7 @@ class Gate:
         self,
         app: ASGIApp,
         keyring: Keyring,
+        quotas: Quotas,
         require_keys: bool,
         per_minute: int,
         shown: Page | None = None,
@@ -76,6 +78,7 @@ class Gate:
         sends on to the login page, where a person asked."""
         self.app = app
         self.keyring = keyring
+        self.quotas = quotas
         self.require_keys = require_keys
         self.rate = PerKey(per_minute)
         self.shown = shown
@@ -87,12 +90,14 @@ class Gate:
             return
         answer = self.app
         try:
-            await self._admit(scope)
+            if await self._admit(scope):
+                receive = self._counted(scope["state"]["key_id"], receive)
         except MemoryServiceError as error:
             answer = self._refused(scope, error)
         await self.rate.limited(answer, scope, receive, send)
 
-    async def _admit(self, scope: Scope) -> None:
+    async def _admit(self, scope: Scope) -> bool:
+        """Whether its body counts towards the quota of its key."""
         scopes = wanted(scope["method"], scope["path"])
         if scopes is None and _has_route(scope):
             raise Forbidden(f"{scope['method']} {scope['path'][:200]} is in no table of access: nobody may")
@@ -104,8 +109,20 @@ class Gate:
         if holder is not None:
             _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
+            if scope["method"] not in _READING and scopes and "read" not in scopes:
+                self.quotas.check(holder.key_id)
+                return True
         elif not inside and scopes != OPEN:
             raise NoKey("Show a key: Authorization: Bearer msk_…, or X-API-Key: msk_…")
+        return False
+
+    def _counted(self, key_id: str, receive: Receive) -> Receive:
+        async def count() -> Message:
+            message = await receive()
+            self.quotas.add(key_id, size=len(message.get("body", b"")))
+            return message
+
+        return count
 
     async def _holder(self, scope: Scope, scopes: Scopes | None) -> Holder | None:
         if scopes == OPEN:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from time import monotonic
-from typing import ClassVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.error_handlers import refusal
-from memory_service.errors import MemoryServiceError
+from memory_service.errors import TooManyRequests
 
 WINDOW_SECONDS = 60
 MOST_NAMES = 10_000
@@ -26,17 +25,6 @@ MOST_NAMES = 10_000
 
 GUESSES_PER_MINUTE = 10
 _LOGIN = "/browse/login"
-
-
-class TooManyRequests(MemoryServiceError):
-    """`headers` say when to come back."""
-
-    code, title = "too-many-requests", "Too many requests in too little time"
-    status: ClassVar[int] = 429
-
-    def __init__(self, detail: str, wait_seconds: float) -> None:
-        super().__init__(detail)
-        self.headers = {"Retry-After": str(max(1, ceil(wait_seconds)))}
 
 
 @dataclass(slots=True)

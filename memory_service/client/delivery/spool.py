@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +43,8 @@ ASIDE, ASIDE_BYTES = "refused", 256 * 2**20
 
 BLOCK_BYTES = 1 << 18
 CONTROL = (b'{"run"', b'{"acked"')
+_RUN_ID = re.compile(r"[\w-]{1,80}", re.ASCII)
+_MOST_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,29 +260,56 @@ class Spool:
                 yield line, at
 
     def _recover(self) -> None:
-        """Read what a dead process left."""
-        good = 0
+        """Read what a dead process left, or somebody who writes into its folder; ValueError for what no run
+        wrote."""
+        good, torn = 0, set[int]()
         for line, after in self._lines(0):
             good = after
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue  # a torn write in the middle: the rest is whole
-            if not isinstance(record, dict):
-                continue
-            if "run" in record:
-                self.header = record
+            record = _record(line)
+            if record is None:
+                torn.add(after)  # a torn write in the middle: the rest is whole
+            elif "run" in record:
+                self.header = _header(record)
             elif "acked" in record:
-                self.acked = max(self.acked, int(record["acked"]))
+                self.acked = max(self.acked, _whole(record["acked"]))
             elif "finish" in record:
-                self.finish = record["finish"]
+                self.finish = record["finish"] if _is_finish(record["finish"]) else self.finish
             elif "seq" in record:
-                self.last_seq = max(self.last_seq, int(record["seq"]))
+                self.last_seq = max(self.last_seq, _whole(record["seq"]))
                 self.last_at = record.get("at") or self.last_at
         if not self.header:
             raise ValueError("does not begin as a spool does")
-        if good < self._storage.size:
+        if torn:
+            self._rewrite([line for line, after in self._lines(0) if after not in torn])
+        elif good < self._storage.size:
             self._write(b"\n")  # the last line was cut off with its process: ended so, it is passed over
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _header(record: dict[str, Any]) -> dict[str, Any]:
+    """The same; ValueError where it begins no run. The id becomes part of a path."""
+    if not isinstance(record.get("run_id"), str) or not _RUN_ID.fullmatch(record["run_id"]):
+        raise ValueError("has no id of a run")
+    if not all(isinstance(record.get(name) or {}, dict) for name in ("run", "usual")):
+        raise ValueError("begins no run")
+    return record
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int):
+        raise ValueError("holds a number that is none")  # noqa: TRY004 - as everything that no run wrote
+    return value
+
+
+def _is_finish(value: Any) -> bool:
+    return isinstance(value, dict) and "status" in value
 
 
 def _make_room(folder: Path) -> None:
@@ -294,9 +324,11 @@ def _seq(line: bytes) -> int | None:
     if not line.startswith(b'{"seq":') or not line.endswith(b"}"):
         return None
     digits = line[7 : line.find(b",", 7)]
-    return int(digits) if digits.isdigit() else None
+    return int(digits) if digits.isdigit() and len(digits) < _MOST_DIGITS else None
 
 
 def _kind(line: bytes) -> str | None:
     at = line.find(b'"kind":"')
-    return line[at + 8 : line.find(b'"', at + 8)].decode() if _seq(line) is not None and at > 0 else None
+    if at < 0 or _seq(line) is None:
+        return None
+    return line[at + 8 : line.find(b'"', at + 8)].decode("utf-8", "replace")

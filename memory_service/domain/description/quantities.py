@@ -243,10 +243,14 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     return None, False
 
 
+MOST = 1e15
+"""Nothing is counted beyond it; what is said to be more is this."""
+
+
 def _value(number: re.Match[str]) -> float:
     if number["digits"]:
         scale = (number["scale"] or "").strip(" -").lower()
-        return float(re.sub(r"[^\d.]", "", number["digits"])) * _SCALE.get(scale, 1)
+        return min(float(re.sub(r"[^\d.]", "", number["digits"])) * _SCALE.get(scale, 1), MOST)
     return number_of_words(number["words"])
 
 

@@ -177,7 +177,7 @@ def stated_in(text: str) -> Stated:
 
 _DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
 _TABLE = re.compile(
-    r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)\s?(?:[x×]|by)\s?(\d[\d,]*)[ -](?:table|matrix|data ?frame)",
+    r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)\s?(?:[x×]|by)\s?(\d[\d,]{0,14})[ -](?:table|matrix|data ?frame)",
     re.IGNORECASE,
 )
 

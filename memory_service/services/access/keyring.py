@@ -27,6 +27,7 @@ from sqlalchemy.exc import ProgrammingError
 from memory_service.domain.common.api_keys import Key, digest
 from memory_service.errors import MemoryServiceError, WrongRevision
 from memory_service.services.access.keys import is_valid
+from memory_service.services.access.quotas import Quotas
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import keys as store
@@ -68,8 +69,9 @@ class Holder:
 class Keyring:
     """The keys of one database, as one process knows them. Threads may share it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, quotas: Quotas) -> None:
         self._database = database
+        self._quotas = quotas
         self._lock = threading.Lock()
         self._cached: TTLCache[str, Holder] = TTLCache(
             _MOST_CACHED,
@@ -80,6 +82,7 @@ class Keyring:
         self._used: dict[str, dt.datetime] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._written: dict[str, dt.datetime] = {}
+        self._quotas_written = _NEVER
         self._told = _NEVER
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -186,7 +189,15 @@ class Keyring:
         self._used[holder.key_id] = dt.datetime.now(dt.UTC)
         return holder
 
+    def _write_quotas(self, *, at_once: bool) -> None:
+        now = dt.datetime.now(dt.UTC)
+        if at_once or now >= self._quotas_written + dt.timedelta(seconds=WRITTEN_EVERY_SECONDS):
+            with _tables():
+                self._quotas.write()
+            self._quotas_written = now
+
     def _run(self) -> None:
+        self._write_if_possible(all_of_it=False)
         while not self._closing.wait(_LOOK_SECONDS):
             self._write_if_possible(all_of_it=False)
         self._write_if_possible(all_of_it=True)
@@ -194,6 +205,7 @@ class Keyring:
     def _write_if_possible(self, *, all_of_it: bool) -> None:
         try:
             self.write(all_of_it=all_of_it)
+            self._write_quotas(at_once=all_of_it)
         except MemoryServiceError as error:  # written with the next use
             _log.warning("when keys were used last could not be written: %s", error.detail)
 

@@ -212,7 +212,7 @@ def _ratio(value: float, basis: str) -> Estimate:
 
 def _first_integer(text: Any) -> int | None:
     digits = str(text).split("-")[0] if text else ""
-    return int(digits) if digits.isdigit() else None
+    return int(digits) if digits.isdecimal() and len(digits) < 10 else None
 
 
 _CHECKS: dict[str, Callable[[Row, Subject, Gpus], Estimate | None]] = {

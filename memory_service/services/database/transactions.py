@@ -37,9 +37,9 @@ from memory_service.store.tables.knowledge import Knowledge
 _REVISION = select(Knowledge.revision)
 _REVISION_SQL = "SELECT revision FROM knowledge"
 WRITERS = 4
-PLACE_SECONDS = 2.0
+WRITER_SLOT_SECONDS = 2.0
 """Half of the threads that answer requests may wait for the database's lock; another writer waits so long for
-a place among them."""
+a slot among them."""
 
 _MOST_KEPT = 4
 """Connections kept open for glances at the revision."""
@@ -88,7 +88,7 @@ class Database:
         self._reading = self.engine.execution_options(**self.dialect.read_options)
         self._writing = self.engine.execution_options(**self.dialect.write_options)
         self._kept: list[Connection] = []
-        self._places = threading.BoundedSemaphore(WRITERS)
+        self._writer_slots = threading.BoundedSemaphore(WRITERS)
         self._glancing = self.engine.execution_options(**self.dialect.glance_options)
         self._appending = self.engine.execution_options(**self.dialect.append_options)
         self._appended: Connection | None = None
@@ -120,23 +120,27 @@ class Database:
 
     @contextlib.contextmanager
     def write_untracked(self) -> Iterator[WriteTransaction]:
-        with self._place(), _refusals(self), WriteSession(self._writing, expire_on_commit=False) as session:
+        with (
+            self._writer_slot(),
+            _refusals(self),
+            WriteSession(self._writing, expire_on_commit=False) as session,
+        ):
             session.connection()
             yield WriteTransaction(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()
             session.commit()
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
+    def _writer_slot(self) -> Iterator[None]:
         """One of few: where all wait for a lock that somebody else holds, the other threads go on."""
-        if not self._places.acquire(timeout=PLACE_SECONDS):
+        if not self._writer_slots.acquire(timeout=WRITER_SLOT_SECONDS):
             raise Unavailable(
                 f"{_named(self)} is busy: {WRITERS} writers wait already; ask again in a moment"
             )
         try:
             yield
         finally:
-            self._places.release()
+            self._writer_slots.release()
 
     @contextlib.contextmanager
     def bulk_write(self) -> Iterator[BulkTransaction]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Any
 
 from cachetools import LRUCache
 
@@ -30,7 +31,7 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import BaselineSteps
 from memory_service.services.database.caches import Caches
-from memory_service.services.knowledge.profiling import profile_apart
+from memory_service.services.knowledge.profiling import profile_in_child_process
 
 ProfileKey = tuple[str, int, str]
 
@@ -42,7 +43,9 @@ MOST_OPTION_LISTS = 128
 MOST_STEPS = 8
 """Cards at one precision whose step models outlast what is learned: some 2 MB each."""
 
-Known = tuple[tuple[Option, ...], Columns, Hashable]
+MOST_INTERPOLATED = 2_048
+
+Known = tuple[tuple[Option, ...], Columns, tuple[tuple[str, int, str], ...]]
 """Options of a question, their constants, and what names them."""
 
 SHORTLIST = 48
@@ -85,14 +88,45 @@ class PricedCatalogue:
         self.sizes: dict[str, list[int]] = {}
         for profile in profiles:
             self._add(profile)
+        self._stored = frozenset((*self.profiles, *self.checkpointed))
+        self._interpolated: LRUCache[tuple[int, int, int], tuple[Profile, Profile, Profile]] = LRUCache(
+            MOST_INTERPOLATED
+        )
         self.caches = Caches()
         self._lock = threading.Lock()
-        self._tables: LRUCache[Hashable, CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
-        self._options: LRUCache[Hashable, Known] = LRUCache(MOST_OPTION_LISTS)
+        self._tables: LRUCache[tuple[Any, ...], CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
+        self._options: LRUCache[tuple[Any, ...], Known] = LRUCache(MOST_OPTION_LISTS)
         self._steps: LRUCache[Hashable, BaselineSteps] = LRUCache(MOST_STEPS)
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
+
+    def with_models(self, models: Mapping[str, CatalogueModel]) -> PricedCatalogue:
+        """The same profiles with other models. What was priced without those that changed is kept, and leaves
+        this catalogue; what was traced for them is not."""
+        before = self.models
+        names = {name for name in before.keys() | models.keys() if before.get(name) != models.get(name)}
+        changed = [rows[name] for rows in (before, models) for name in names if name in rows]
+        tasks = {task for model in changed for task in model.tasks}
+        traced = {architecture_of(model.name, model.library) for model in changed}
+        new = PricedCatalogue(models, ())
+        new._lock, new._stored, new._bounds = self._lock, self._stored, self._bounds
+        new._interpolated = self._interpolated
+        with self._lock:
+            for old, now in ((self.profiles, new.profiles), (self.checkpointed, new.checkpointed)):
+                now.update((k, v) for k, v in old.items() if k in self._stored or k[0] not in traced)
+            kept = {name for name, *_ in (*new.profiles, *new.checkpointed)}
+            new.sizes = {name: list(sizes) for name, sizes in self.sizes.items() if name in kept}
+            new._trees = {task: rows for task, rows in self._trees.items() if task not in tasks}
+            while self._options:
+                key, known = self._options.popitem()
+                if key[0] not in tasks and not {name for name, *_ in known[2]} & names:
+                    new._options[key] = known
+            while self._tables:
+                priced, table = self._tables.popitem()
+                if not {name for name, *_ in priced[0]} & names:
+                    new._tables[priced] = table
+        return new
 
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
@@ -146,7 +180,7 @@ class PricedCatalogue:
         size = input_size or model.default_input_size
         for precision in ("amp", "fp32"):
             self._add(
-                profile_apart(
+                profile_in_child_process(
                     name,
                     input_size=size,
                     precision=precision,
@@ -242,9 +276,16 @@ class PricedCatalogue:
         sizes = [s for s in self.sizes[name] if (name, s, kind) in kept]
         if not sizes:
             return None
-        lower = max((s for s in sizes if s < size), default=sizes[0])
-        upper = min((s for s in sizes if s > size), default=sizes[-1])
-        return interpolate_profile(kept[(name, lower, kind)], kept[(name, upper, kind)], size)
+        lower = kept[name, max((s for s in sizes if s < size), default=sizes[0]), kind]
+        upper = kept[name, min((s for s in sizes if s > size), default=sizes[-1]), kind]
+        ends = (id(lower), id(upper), size)
+        with self._lock:
+            known = self._interpolated.get(ends)
+        if known is None or known[0] is not lower or known[1] is not upper:
+            known = (lower, upper, interpolate_profile(lower, upper, size))
+            with self._lock:
+                self._interpolated[ends] = known
+        return known[2]
 
     def _priced(
         self, known: Known, card: TargetDevice, precision: str, batch: int | None, vram: float | None

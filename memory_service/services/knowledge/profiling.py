@@ -92,14 +92,14 @@ def profile_model(
     return Profile.from_dict({**profile.as_dict(), "model": name})
 
 
-def profile_apart(name: str, **options: Any) -> Profile:
+def profile_in_child_process(name: str, **options: Any) -> Profile:
     """The same in a child process: for whoever asks a server. InvalidInput too where it takes too long."""
-    return _apart(name, profile_model, name, **options)
+    return _in_child_process(name, profile_model, name, **options)
 
 
-def unlisted_row_apart(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
+def unlisted_row_in_child_process(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
     """`measure.unlisted_model.unlisted_row` in a child process."""
-    return _apart(name, _unlisted_row, name, dict(models))
+    return _in_child_process(name, _unlisted_row, name, dict(models))
 
 
 def _unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
@@ -108,7 +108,7 @@ def _unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
     return unlisted_row(name, models)
 
 
-def _apart(name: str, function: Callable[..., Made], *args: Any, **options: Any) -> Made:
+def _in_child_process(name: str, function: Callable[..., Made], *args: Any, **options: Any) -> Made:
     try:
         return TRACING.run(function, *args, **options)
     except TooCostly as error:

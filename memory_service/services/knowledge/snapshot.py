@@ -42,7 +42,7 @@ from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
-from memory_service.services.knowledge.profiling import unlisted_row_apart
+from memory_service.services.knowledge.profiling import unlisted_row_in_child_process
 from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable, usable_sheets
@@ -124,7 +124,7 @@ class Knowledge:
         try:
             return self.listed_model(name)
         except InvalidInput:
-            row = unlisted_row_apart(name, self.models)
+            row = unlisted_row_in_child_process(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
 
     def quality_without(self, competition: str | None) -> QualityModel:
@@ -229,7 +229,11 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     else:
         for name in set(CATALOGUE) - same:  # most of the time is that of the profiles, which nobody edits
             catalogue[name], left_out[name] = usable(name, all_rows(transaction.session, name))
-        priced = PricedCatalogue({model.name: model for model in catalogue["models"]}, catalogue["profiles"])
+        models = {model.name: model for model in catalogue["models"]}
+        if cached is not None and "profiles" in same:
+            priced = cached.knowledge.priced.with_models(models)
+        else:
+            priced = PricedCatalogue(models, catalogue["profiles"])
     if cached is not None and same.issuperset(("gpus", "devices")):
         calibrated = cached.calibrated
     else:
@@ -240,7 +244,9 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         )
     observations = observed(transaction, cached.observations if cached is not None else None)
-    same_ground = cached is not None and priced is cached.knowledge.priced and calibrated is cached.calibrated
+    same_ground = cached is not None and "profiles" in same and calibrated is cached.calibrated
+    if cached is not None and not priced.profiles.keys() >= cached.knowledge.priced.profiles.keys():
+        same_ground = False  # a model that was traced here is another one now
     if cached is None or not same_ground:
         selection = observation_selection(calibrated, observations.all, priced)
     elif observations is cached.observations:

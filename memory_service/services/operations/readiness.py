@@ -76,6 +76,8 @@ class Preparation:
         self._settings = settings
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
+        self.when_ready: Callable[[], object] = lambda: None
+        """Called once, when the first question was answered."""
         self.state = State()
 
     def start(self) -> None:
@@ -130,6 +132,7 @@ class Preparation:
                 self._stopping.wait(RETRY_SECONDS)
             if self._stopping.is_set():
                 return
+        self.when_ready()
 
     def _done(self, step: Callable[[], None]) -> bool:
         """False where it failed: a database that was away may come back, a row that was in the way may be

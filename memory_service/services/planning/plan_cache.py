@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
 
 from cachetools import LRUCache
 
@@ -10,6 +14,11 @@ MOST_BYTES = 32 * 2**20
 MOST_NAMES = 4_096
 LONGEST_QUERY = 4_096
 """A longer query string is not worth its memory."""
+
+MOST_RENEWALS, RENEWALS_SECONDS = 3, 30.0
+"""A question that was planned anew so often in so many seconds, since the knowledge changed all the while, is
+answered by the plan before where the new one takes long."""
+PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
@@ -26,6 +35,9 @@ class PlanCache:
         self._answers: LRUCache[Key, bytes] = LRUCache(MOST_BYTES, len)
         self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
         self._questions: LRUCache[bytes, str] = LRUCache(MOST_NAMES)
+        self._renewals: LRUCache[str, deque[tuple[float, int]]] = LRUCache(MOST_NAMES)
+        self._planning: LRUCache[str, Future[bytes]] = LRUCache(MOST_NAMES)
+        self._planner = ThreadPoolExecutor(1, "planning")
 
     def get(self, revision: int, question: str) -> bytes | None:
         """The answer, None where this was not asked of this revision."""
@@ -49,6 +61,9 @@ class PlanCache:
         if len(answer) <= MOST_BYTES:
             with self._lock:
                 self._answers[revision, question] = answer
+                renewals = self._renewals.get(question) or deque(maxlen=MOST_RENEWALS)
+                renewals.append((monotonic(), revision))
+                self._renewals[question] = renewals
                 if plan_id is not None:
                     self._plans[plan_id] = (revision, question)
 
@@ -57,6 +72,30 @@ class PlanCache:
         if len(query) <= LONGEST_QUERY:
             with self._lock:
                 self._questions[query] = question
+
+    def renewed(self, question: str, plan: Callable[[], bytes]) -> bytes:
+        """The answer that `plan` makes, and stores. Where the knowledge changes faster than it is made: the
+        answer before, while one thread makes the new one."""
+        with self._lock:
+            before = self._before(question)
+            if before is not None:
+                made = self._planning.get(question)
+                if made is None or made.done():
+                    made = self._planning[question] = self._planner.submit(plan)
+        if before is None:
+            return plan()
+        try:
+            return made.result(PATIENCE_SECONDS)
+        except TimeoutError:
+            return before
+
+    def _before(self, question: str) -> bytes | None:
+        """The latest answer of a question that was planned anew all the while."""
+        renewals = self._renewals.get(question)
+        if renewals is None or len(renewals) < MOST_RENEWALS:
+            return None
+        since, revision = renewals[0][0], renewals[-1][1]
+        return self._answers.get((revision, question)) if monotonic() - since < RENEWALS_SECONDS else None
 
     def with_plan(self, plan_id: str) -> bytes | None:
         """The latest answer with this plan, of whatever revision: evidence may have changed while the

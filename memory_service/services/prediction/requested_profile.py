@@ -16,7 +16,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.cost_cache import architecture_of, can_take
-from memory_service.services.knowledge.profiling import profile_apart
+from memory_service.services.knowledge.profiling import profile_in_child_process
 from memory_service.services.knowledge.snapshot import Knowledge
 
 MOST_TRACES = 16
@@ -69,7 +69,7 @@ class _Traced:
                 {"library": row.library, "config": row.config, "family": row.family} if row else {}
             )
             try:
-                known = profile_apart(name, input_size=size, precision=kind, **options)
+                known = profile_in_child_process(name, input_size=size, precision=kind, **options)
             except InvalidInput as error:
                 known = error
             with self._lock:

@@ -39,18 +39,18 @@ SINGLE_SPLIT = 0.8
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
 
 
-_APART = Workers("a review", processes=2, waiting=2, seconds=10.0, mib=1_024)
+_REVIEWING = Workers("a review", processes=2, waiting=2, seconds=10.0, mib=1_024)
 
 
 def review_script(
-    database: Database | None, question: Mapping[str, Any], *, apart: bool = False
+    database: Database | None, question: Mapping[str, Any], *, in_child_process: bool = False
 ) -> dict[str, Any]:
     """Findings in order of lines, what was understood, and what was not checked and why.
 
     InvalidInput for unknown fields and values out of range; TooLarge for a script over 1 MiB. A card or model
     that is not known refuses nothing.
 
-    apart   read in a child process with limits of time and memory: for a server, whose others wait meanwhile
+    in_child_process   limits of time and memory for what reads the script: a server has other callers
     """
     asked = _checked(question)
     knowledge = knowledge_of(database) if database is not None and asked.get("gpu") else None
@@ -58,7 +58,7 @@ def review_script(
     if not isinstance(script, str | bytes):
         raise InvalidInput("script must be text", [FieldError("script", "must be text")])
     tensor_cores, card = _card(knowledge, asked.get("gpu"))
-    told = (
+    asked_of_text = (
         script,
         Asked(
             task=_told(question.get("task"), asked.get("task")),
@@ -70,13 +70,13 @@ def review_script(
             tensor_cores=tensor_cores,
         ),
     )
-    reviewed = _apart(*told) if apart else review_text(*told)
+    reviewed = _in_child_process(*asked_of_text) if in_child_process else review_text(*asked_of_text)
     return _answer(reviewed, asked, knowledge, tensor_cores)
 
 
-def _apart(script: bytes | str, asked: Asked) -> ReviewedText:
+def _in_child_process(script: bytes | str, asked: Asked) -> ReviewedText:
     try:
-        return _APART.run(review_text, script, asked)
+        return _REVIEWING.run(review_text, script, asked)
     except TooCostly as error:
         return ReviewedText((), (f"every rule: reading the script {error}",), None)
 

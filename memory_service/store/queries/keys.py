@@ -1,4 +1,4 @@
-"""Queries of API keys and sessions."""
+"""Queries of API keys, sessions, what keys used, and answers by Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk
-from memory_service.store.tables.keys import ApiKey, BrowserSession
+from memory_service.store.tables.keys import ApiKey, BrowserSession, IdempotentAnswer, KeyUsage
 
 
 def find(session: ReadSession, key_id: str) -> ApiKey | None:
@@ -76,3 +76,50 @@ def remove_sessions(
     if before is not None:
         query = query.where(BrowserSession.expires_at < before)
     session.execute(query)
+
+
+def add_usage(session: WriteSession, day: str, key_id: str, events: int, size: int) -> None:
+    """Count a key's events and bytes of a day."""
+    more = {"events": KeyUsage.events + events, "bytes": KeyUsage.bytes + size}
+    if not bulk(session, update(KeyUsage).filter_by(key_id=key_id, day=day).values(more)):
+        session.execute(insert(KeyUsage), [{"key_id": key_id, "day": day, "events": events, "bytes": size}])
+
+
+def usage_of(session: ReadSession, day: str) -> dict[str, tuple[int, int]]:
+    """Key id -> (events, bytes) of a day."""
+    rows = session.execute(select(KeyUsage.key_id, KeyUsage.events, KeyUsage.bytes).filter_by(day=day))
+    return {key_id: (events, size) for key_id, events, size in rows}
+
+
+def remove_usage(session: WriteSession, before: str) -> None:
+    bulk(session, delete(KeyUsage).where(KeyUsage.day < before))
+
+
+def idempotent_answer(session: ReadSession, caller: str, key: str) -> IdempotentAnswer | None:
+    return session.get(IdempotentAnswer, (caller, key))
+
+
+def add_idempotent_answer(session: WriteSession, values: Mapping[str, Any]) -> None:
+    """IntegrityError where another did at the same time."""
+    session.execute(insert(IdempotentAnswer), [values])
+
+
+def change_idempotent_answer(session: WriteSession, caller: str, key: str, values: Mapping[str, Any]) -> None:
+    bulk(session, update(IdempotentAnswer).filter_by(caller=caller, key=key).values(**values))
+
+
+def remove_idempotent_answer(session: WriteSession, caller: str, key: str) -> None:
+    bulk(session, delete(IdempotentAnswer).filter_by(caller=caller, key=key))
+
+
+def remove_old_idempotent_answers(
+    session: WriteSession, before: dt.datetime, unfinished_before: dt.datetime
+) -> None:
+    """Those of requests that ended, and those of requests that never did."""
+    gone = delete(IdempotentAnswer).where(
+        or_(
+            IdempotentAnswer.updated_at < before,
+            IdempotentAnswer.status.is_(None) & (IdempotentAnswer.updated_at < unfinished_before),
+        )
+    )
+    bulk(session, gone)

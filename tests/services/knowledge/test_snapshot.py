@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge import cost_cache
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
@@ -69,6 +71,34 @@ NEW = {
     "description": "Tell from a photo which of forty garden plants a leaf belongs to; accuracy decides.",
     "n_train": 4000,
 }
+
+
+def test_an_edited_model_leaves_what_was_priced_without_it(
+    embedded: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"task": "image", "size": "medium", "gpu": "l4", "minutes": 60}
+    plan = recommend(embedded, asked)
+    built: list[int] = []
+    build_table = cost_cache.build_table
+
+    def counted(options: Sequence[Any], *rest: Any) -> Any:
+        built.append(len(options))
+        return build_table(options, *rest)
+
+    monkeypatch.setattr(cost_cache, "build_table", counted)
+    with embedded.write() as unit:
+        of_text = {"quality_score": 0.5}
+        catalogue.update_row(unit, "models", "bert-base-uncased", of_text, who="test", why="measured")
+    assert recommend(embedded, asked) == plan
+    assert [options for options in built if options] == []
+    with embedded.write() as unit:
+        best = plan["model"]["name"]
+        catalogue.update_row(unit, "models", best, {"quality_score": 0.1}, who="test", why="measured")
+    other = recommend(embedded, asked)
+    assert other["model"]["name"] != best
+    assert sum(built) > 100
+    with Database(embedded.engine.url.render_as_string(hide_password=False)) as fresh:
+        assert recommend(fresh, asked) == other
 
 
 def test_a_device_is_asked_for_by_its_name_and_has_its_own_memory(embedded: Database) -> None:

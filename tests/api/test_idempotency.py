@@ -1,15 +1,21 @@
-"""With an Idempotency-Key, what makes something new makes it once, however often it is told."""
+"""With an Idempotency-Key, what makes something new makes it once, however often it is sent."""
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 
 from memory_service.api.routes import knowledge
+from memory_service.app import create_app
+from memory_service.services.access import idempotent_answers
 from tests.store.fakes import ROWS, pattern
 from tests.telling import CASE
 
@@ -25,9 +31,82 @@ def test_a_run_without_an_id_begins_once(sqlite_client: TestClient):
     assert first.headers["location"] == again.headers["location"]
     other = sqlite_client.post("/runs", json=CASE, headers=keyed("run-2")).json()
     assert other["run_id"] != first.json()["run_id"]
-    sqlite_client.app.state.service.told._answers.clear()  # type: ignore[attr-defined]  # as after a restart
-    after = sqlite_client.post("/runs", json=CASE, headers=keyed("run-1"))
-    assert (after.status_code, after.json()["run_id"]) == (200, first.json()["run_id"])
+
+
+@pytest.fixture
+def server(client: TestClient) -> Iterator[Callable[[], TestClient]]:
+    """Starts further servers over the database of the first one."""
+    with ExitStack() as stack:
+
+        def start() -> TestClient:
+            app = create_app(client.app.state.service.settings)  # type: ignore[attr-defined]
+            started = stack.enter_context(TestClient(app))
+            assert app.state.service.preparation.wait(300).knowledge
+            return started
+
+        yield start
+
+
+def test_a_server_knows_what_was_answered_before_it_started(
+    client: TestClient, server: Callable[[], TestClient]
+):
+    asked = (("/runs", CASE), ("/patterns", pattern("p-restart")), ("/claims", ROWS["claims"]("c-restart")))
+    first = [client.post(path, json=body, headers=keyed(f"before{path}")) for path, body in asked]
+    assert [one.status_code for one in first] == [201] * 3
+    later = server()
+    again = [later.post(path, json=body, headers=keyed(f"before{path}")) for path, body in asked]
+    assert [one.status_code for one in again] == [201] * 3
+    assert [one.json() for one in again] == [one.json() for one in first]
+    assert [one.headers["location"] for one in again] == [one.headers["location"] for one in first]
+    assert later.post("/runs", json={**CASE, "folds": 4}, headers=keyed("before/runs")).status_code == 422
+
+
+def test_an_api_key_is_in_no_database_even_for_a_day(client: TestClient, server: Callable[[], TestClient]):
+    body = {"name": "kept", "scopes": "tell"}
+    made = client.post("/keys", json=body, headers=keyed("secret")).json()["key"]
+    with client.app.state.service.database.read() as transaction:  # type: ignore[attr-defined]
+        assert made not in str(transaction.session.execute(text("SELECT * FROM idempotent_answers")).all())
+    elsewhere = server().post("/keys", json=body, headers=keyed("secret"))
+    assert (elsewhere.status_code, "rotate" in elsewhere.json()["detail"]) == (409, True)
+    assert client.post("/keys", json=body, headers=keyed("secret")).json()["key"] == made
+
+
+def test_of_one_request_to_two_servers_at_once_one_is_done(
+    client: TestClient, server: Callable[[], TestClient], monkeypatch: pytest.MonkeyPatch
+):
+    both, work = (client, server()), threading.Semaphore(0)
+    add_from: Any = vars(knowledge)["add_from"]
+
+    def counted(*given: Any) -> Any:
+        work.release()
+        return add_from(*given)
+
+    monkeypatch.setattr(knowledge, "add_from", counted)
+    for turn in range(5):
+        row = ROWS["strategies"](f"R08-both-{turn}")
+        together = threading.Barrier(2)
+
+        def send(one: TestClient, turn: int = turn, row: Any = row, gate: Any = together) -> int:
+            gate.wait(60)
+            return one.post("/strategies", json=row, headers=keyed(f"both-{turn}")).status_code
+
+        with ThreadPoolExecutor(2) as pool:
+            assert set(pool.map(send, both)) <= {201, 409}
+        assert work.acquire(blocking=False)
+        assert not work.acquire(blocking=False), "the work was done once"
+        answers = [one.post("/strategies", json=row, headers=keyed(f"both-{turn}")) for one in both]
+        assert [one.status_code for one in answers] == [201, 201]
+
+
+def test_a_request_whose_server_died_may_be_sent_again(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    assert idempotent_answers.claim(database, "", "lost", "digest-of-the-lost-one") is None
+    row = ROWS["claims"]("c-lost")
+    assert client.post("/claims", json=row, headers=keyed("lost")).status_code == 422
+    monkeypatch.setattr(idempotent_answers, "UNFINISHED", dt.timedelta(0))
+    assert client.post("/claims", json=row, headers=keyed("lost")).status_code == 201
+    monkeypatch.setattr(idempotent_answers, "KEPT", dt.timedelta(0))
+    assert client.post("/claims", json=ROWS["claims"]("c-day"), headers=keyed("lost")).status_code == 201
 
 
 @pytest.mark.parametrize("table", ["competitions", "patterns", "models", "gpus", "strategies", "claims"])
@@ -73,7 +152,7 @@ def test_a_key_is_for_one_request(sqlite_client: TestClient):
     assert no_key.status_code == 422
 
 
-def test_what_was_refused_may_be_told_anew(sqlite_client: TestClient):
+def test_what_was_refused_may_be_sent_again(sqlite_client: TestClient):
     wrong = ROWS["claims"]("c-4", value_min="many")
     assert sqlite_client.post("/claims", json=wrong, headers=keyed("c4")).status_code == 422
     assert sqlite_client.post("/claims", json=ROWS["claims"]("c-4"), headers=keyed("c4")).status_code == 201

@@ -1,0 +1,61 @@
+"""Answers by Idempotency-Key, for a day: a repeated request is answered alike by every server."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memory_service.errors import Conflict
+from memory_service.services.database.transactions import Database
+from memory_service.store.queries import keys as store
+
+KEPT = dt.timedelta(days=1)
+UNFINISHED = dt.timedelta(minutes=5)
+"""After which a request counts as lost with its process. An answer begins within two minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRequest:
+    """A request that was sent before. status: None while it is worked on. body: None where it is not kept."""
+
+    digest: str
+    status: int | None
+    headers: Mapping[str, str]
+    body: str | None
+
+
+def claim(database: Database, caller: str, key: str, digest: str) -> KnownRequest | None:
+    """None: the request is new, and noted as worked on; else what is known of it. Of two servers that are
+    asked at once one is told so."""
+    try:
+        return _claim(database, caller, key, digest)
+    except Conflict:  # another was quicker
+        return _claim(database, caller, key, digest)
+
+
+def _claim(database: Database, caller: str, key: str, digest: str) -> KnownRequest | None:
+    with database.write_untracked() as writing:
+        session, now = writing.session, writing.now
+        store.remove_old_idempotent_answers(session, now - KEPT, now - UNFINISHED)
+        known = store.idempotent_answer(session, caller, key)
+        if known is not None:
+            return KnownRequest(known.digest, known.status, known.headers or {}, known.body)
+        values = {"caller": caller, "key": key, "digest": digest, "updated_at": now}
+        store.add_idempotent_answer(session, values)
+    return None
+
+
+def keep(
+    database: Database, caller: str, key: str, status: int, headers: Mapping[str, str], body: str | None
+) -> None:
+    """The request has this answer."""
+    with database.write_untracked() as writing:
+        values = {"status": status, "headers": dict(headers), "body": body, "updated_at": writing.now}
+        store.change_idempotent_answer(writing.session, caller, key, values)
+
+
+def release(database: Database, caller: str, key: str) -> None:
+    """The request was refused: it may be sent again."""
+    with database.write_untracked() as writing:
+        store.remove_idempotent_answer(writing.session, caller, key)

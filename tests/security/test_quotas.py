@@ -1,0 +1,96 @@
+"""What a key may send to be stored on a day is bounded, over restarts and in all processes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memory_service.services.access import quotas
+from tests.security.conftest import OUTSIDE, Answer, House
+from tests.telling import at, case
+
+CUSTOM = case(gpu="custom/card", model="custom/net")
+AGENT = {"accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture
+def limited(
+    house: House, other_house: House, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[House, House]]:
+    """Two processes in which a key has ten events and 20 KB a day, and a key that used nothing yet."""
+    for one in (house, other_house):
+        monkeypatch.setattr(one.app.state.service.quotas, "_most", {"events": 10, "bytes": 20_000})
+    house.key("worker", "read", "tell", "edit")
+    yield house, other_house
+    house.ask("DELETE", "/keys/worker", house.keys["admin"])
+
+
+def tell(house: House, run_id: str, *seqs: int) -> Answer:
+    events = [{"seq": n, "kind": "epoch", "at": at(60), "fold": 0, "epoch": n} for n in seqs]
+    return house.ask("POST", f"/runs/{run_id}/events", house.keys["worker"], body={"events": events})
+
+
+def log(house: House, run_id: str, text: bytes) -> Answer:
+    key = {"authorization": f"Bearer {house.keys['worker']}"}
+    assert house.client.portal is not None
+    answer: Answer = house.client.portal.call(
+        house._asked, "POST", f"/runs/{run_id}/log", key, text, OUTSIDE, "http"
+    )
+    return answer
+
+
+def begun(house: House) -> str:
+    run_id = str(uuid.uuid4())
+    answer = house.ask("POST", "/runs", house.keys["worker"], body=CUSTOM | {"run_id": run_id})
+    assert answer.status == 201, answer.text
+    return run_id
+
+
+def progress(house: House, run_id: str, seq: int) -> Any:
+    arguments = {"run_id": run_id, "kind": "epoch", "seq": seq, "fold": 0, "epoch": seq}
+    call = {"name": "report_progress", "arguments": arguments}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    return house.ask("POST", "/mcp", house.keys["worker"], body=body, headers=AGENT).json["result"]
+
+
+def test_events_over_the_quota_are_refused_until_the_next_day(
+    limited: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+):
+    house, other = limited
+    run_id = begun(house)
+    assert tell(house, run_id, *range(6)).json["accepted"] == 6
+    assert tell(house, run_id, *range(6)).json["accepted"] == 0, "sent again, they take no room"
+    assert log(house, run_id, b"Epoch 1/3 loss=0.5\n").json["accepted"] == 1
+    assert "isError" not in str(progress(house, run_id, 50)).replace("'isError': False", "")
+    assert tell(other, run_id, *range(10, 16)).json["accepted"] == 6, "not known there yet"
+    for one in limited * 2:
+        one.app.state.service.quotas.write()
+    for one in limited:
+        refused = tell(one, run_id, 20)
+        assert (refused.status, refused.json["type"].rpartition(":")[2]) == (429, "too-many-requests")
+        assert 1 <= int(refused.headers["retry-after"]) <= 86_400
+        assert "MEMORY_DAILY_EVENTS" in refused.json["detail"]
+        assert progress(one, run_id, 21)["isError"] is True
+        assert one.ask("GET", f"/runs/{run_id}", one.keys["worker"]).status == 200, "reading goes on"
+        assert one.ask("POST", "/runs", one.keys["tell"], body=CUSTOM).status in (200, 201), "and other keys"
+
+    tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+    monkeypatch.setattr(quotas, "utc_now", lambda: tomorrow)
+    assert tell(house, run_id, 22).json["accepted"] == 1
+
+
+def test_bytes_over_the_quota_are_refused(limited: tuple[House, House]):
+    house, other = limited
+    row = {"id": "c-large", "statement": "x" * 21_000}
+    assert house.ask("POST", "/claims", house.keys["worker"], body=row).status == 422
+    refused = house.ask("POST", "/claims", house.keys["worker"], body=row)
+    assert (refused.status, "MEMORY_DAILY_BYTES" in refused.json["detail"]) == (429, True)
+    house.app.state.service.quotas.write()
+    other.app.state.service.quotas.write()
+    assert other.ask("POST", "/claims", house.keys["worker"], body=row).status == 429
+    assert house.ask("POST", "/similar", house.keys["worker"], body={"text": "y" * 21_000}).status == 200
+    assert house.ask("POST", "/claims", house.keys["edit"], body=row).status == 422

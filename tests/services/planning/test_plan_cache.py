@@ -1,0 +1,67 @@
+"""Answers by revision, within one bound; where knowledge changes too fast, the plan before answers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from memory_service.services.planning import plan_cache
+from memory_service.services.planning.plan_cache import MOST_BYTES, MOST_RENEWALS, PlanCache
+
+
+def test_answers_of_all_revisions_share_one_bound_and_a_restored_backup_has_its_own():
+    plans = PlanCache()
+    half = bytes(MOST_BYTES // 2)
+    for revision in (7, 8):
+        plans.store(revision, "one", half, f"plan-{revision}")
+        plans.store(revision, "other", half, None)
+        assert plans.get(revision, "one") == plans.get(revision, "other") == half
+    assert plans.with_plan("plan-7") is None, "the oldest use went first"
+    assert plans.with_plan("plan-8") == half
+    assert plans.get(3, "one") is None, "an earlier revision: a backup was restored"
+    assert plans.get(8, "one") is plans.with_plan("plan-8") is None, "its later revisions are others"
+
+
+class Planner:
+    """Plans a question at ever later revisions."""
+
+    def __init__(self, cache: PlanCache) -> None:
+        self.cache, self.revision, self.gate, self.began = cache, 0, threading.Event(), threading.Event()
+        self.gate.set()
+
+    def plan(self) -> bytes:
+        self.revision += 1
+        revision = self.revision
+        self.began.set()
+        assert self.gate.wait(60)
+        self.cache.store(revision, "one", b"%d" % revision, None)
+        return b"%d" % revision
+
+
+def test_where_knowledge_changes_faster_than_it_is_planned_the_plan_before_answers(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(plan_cache, "RENEWALS_SECONDS", 3_600.0)
+    monkeypatch.setattr(plan_cache, "PATIENCE_SECONDS", 0.01)
+    cache = PlanCache()
+    planner = Planner(cache)
+    assert [cache.renewed("one", planner.plan) for _ in range(MOST_RENEWALS)] == [b"1", b"2", b"3"]
+    planner.gate.clear()
+    planner.began.clear()
+    assert [cache.renewed("one", planner.plan) for _ in range(5)] == [b"3"] * 5
+    assert planner.began.wait(60)
+    assert planner.revision == MOST_RENEWALS + 1, "one plan was begun for all of them"
+    planner.gate.set()
+    monkeypatch.setattr(plan_cache, "PATIENCE_SECONDS", 60.0)
+    assert cache.renewed("one", planner.plan) in (b"4", b"5"), "what is made in time is the answer"
+
+
+def test_a_question_that_is_seldom_planned_anew_waits_for_its_plan(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(plan_cache, "RENEWALS_SECONDS", 3_600.0)
+    monkeypatch.setattr(plan_cache, "PATIENCE_SECONDS", 0.0)
+    cache = PlanCache()
+    planner = Planner(cache)
+    assert [cache.renewed("one", planner.plan) for _ in range(MOST_RENEWALS)] == [b"1", b"2", b"3"]
+    monkeypatch.setattr(plan_cache, "RENEWALS_SECONDS", 0.0)
+    assert cache.renewed("one", planner.plan) == b"4"

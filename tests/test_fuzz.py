@@ -1,0 +1,224 @@
+"""The five parsers of texts that others wrote, with texts that nobody would write.
+
+`make test` asks FUZZ_EXAMPLES (150) of each, a few seconds; `make fuzz` goes on for an hour.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_service.client.delivery import sync
+from memory_service.client.delivery.http import Reply
+from memory_service.domain.common.vocabulary import TASKS
+from memory_service.domain.description.task_inference import facts_and_tasks
+from memory_service.domain.logs.context import Context
+from memory_service.domain.logs.parser import Reading, read_log
+from memory_service.errors import InvalidInput
+from memory_service.review.sizing_facts import review_text
+from memory_service.schemas.events import fitting, parse_events
+from memory_service.services.database.transactions import Database
+from memory_service.services.tables import table_rows
+from memory_service.services.tables.paging import _check, parse_query, sort_names
+from tests.conftest import Servers
+
+SCRIPTS = sorted((Path(__file__).parent / "review" / "scripts").glob("*.txt"))
+fuzzed = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "150")),
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.data_too_large,
+    ],
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=12,
+)
+NUMBERS = st.one_of(
+    st.integers().map(str),
+    st.floats().map(repr),
+    st.sampled_from(
+        ["nan", "-inf", "1e999", "0x1f", "1_000", "٣", "9" * 400, "9" * 5_000, "1,234.5", "12:34:56"]
+    ),
+)
+
+
+def pieces(words: Sequence[str], *more: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Texts of words that the parser knows, numbers, and anything else."""
+    return st.lists(st.one_of(st.sampled_from(words), NUMBERS, *more), max_size=40).map("".join)
+
+
+LOG_WORDS = (
+    "Epoch ", "epoch=", "[", "]", "/", "loss: ", "loss=", "val_loss ", "- ", "%|███   | ", "it/s",
+    "s/it", ", ", "\n", "\r", "\r\n", "{'loss': ", "'epoch': ", "}", '{"event": ', '"fold": ',
+    "Fold ", "lr ", "GiB", "MiB ", "CUDA out of memory. Tried to allocate ", "2026-01-01 12:00:00",
+    "12:00:01,123 ", "INFO ", "\x1b[31m", "\t", "auc ", "train", "valid_0's binary_logloss: ",
+    "Trainable params ", "100%", ":", " ", "Traceback", "memory: ",
+)  # fmt: skip
+
+
+@fuzzed
+@given(pieces(LOG_WORDS, st.text(max_size=8)), st.data())
+def test_any_log_becomes_events_that_are_taken_however_it_is_cut(text: str, data: st.DataObject):
+    raw = text.encode("utf-8", "surrogatepass") + data.draw(st.binary(max_size=4))
+    whole = read_log(raw, final=True)
+    reported = [
+        fitting(seq, one.kind, "2026-01-01T00:00:00Z", one.fields) for seq, one in enumerate(whole.events)
+    ]
+    body = {"events": [{"seq": seq, "kind": kind, **fields} for seq, kind, fields in reported]}
+    assert len(parse_events(orjson.loads(orjson.dumps(body)))) == len(reported)
+    at = data.draw(st.integers(0, len(raw)))
+    first = read_log(raw[:at])
+    second = read_log(
+        raw[at:], Context.from_dict(json.loads(json.dumps(first.context.as_dict()))), final=True
+    )
+    assert _told(first) + _told(second) == _told(whole)
+    assert first.lines + second.lines == whole.lines
+
+
+def _told(reading: Reading) -> list[str]:
+    return [repr((one.kind, sorted(one.fields.items(), key=str))) for one in reading.events]
+
+
+ODD_LINES = (b"if True:", b"class A(A): pass", b"x = x = f(*x, **x)", b"del model", b"async def f():")
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> bytes:
+    """A script of the corpus with some of its lines moved, doubled, cut and replaced."""
+    lines = draw(st.sampled_from(SCRIPTS)).read_bytes().splitlines()
+    for _ in range(draw(st.integers(1, 6))):
+        at, other = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(lines) - 1))
+        line = lines[at]
+        cut = draw(st.integers(0, len(line)))
+        lines[at] = draw(
+            st.sampled_from(
+                [
+                    lines[other],
+                    line + lines[other].strip(),
+                    line[:cut],
+                    line[cut:],
+                    b"    " + line,
+                    line.strip(),
+                ]
+            )
+            | st.sampled_from(
+                [b"if True:", b"class A(A): pass", b"x = x = f(*x, **x)", b"del model", b"async def f():"]
+            )
+            | st.builds(lambda junk, keep=line[:cut]: keep + junk, st.binary(max_size=6))
+        )
+    return b"\n".join(lines)
+
+
+@fuzzed
+@given(scripts() | st.binary(max_size=200))
+def test_any_script_is_reviewed_or_said_not_to_be(script: bytes):
+    reviewed = review_text(script)
+    lines = script.count(b"\n") + script.count(b"\r") + script.count(b"\f") + 1
+    for finding in reviewed.findings:
+        json.dumps(finding.as_dict())
+        assert 0 <= finding.line <= lines
+    assert reviewed.facts is not None or reviewed.not_checked or reviewed.findings
+
+
+TEXT_WORDS = (
+    "classify ", "images ", "of ", "predict ", "the ", "probability ", "AUC ", "log loss ",
+    "Macro F1", "rows ", "columns ", "10,000 ", "csv ", "audio ", "512x512 ", "k", "million ",
+    "segment ", "labels ", "\n", ". ", "## ", "evaluated ", "on ", "RMSE ",
+    "mean average precision @ ", "IoU ", "train.csv ", "classes ", "- ", "|", "not ",
+)  # fmt: skip
+
+
+@fuzzed
+@given(pieces(TEXT_WORDS, st.text(max_size=10)))
+def test_any_description_gives_known_tasks_and_possible_figures(text: str):
+    facts, tasks = facts_and_tasks(text)
+    assert tasks.keys() <= set(TASKS)
+    assert all(0.0 <= share <= 1.0 for share in tasks.values())
+    assert (facts, tasks) == facts_and_tasks(text)
+    for name in ("n_train", "n_classes", "n_features"):
+        value = getattr(facts, name, None)
+        assert value is None or 0 <= value < 2**63, name
+
+
+@pytest.fixture(scope="module")
+def listed(servers: Servers) -> Iterator[Database]:
+    url = servers.new("sqlite", "seeded")
+    with Database(url) as database:
+        yield database
+    servers.drop(url)
+
+
+@fuzzed
+@given(st.sampled_from(["competitions", "models", "gpus", "runs", "history"]), st.data())
+def test_any_cursor_is_followed_or_refused(listed: Database, table: str, data: st.DataObject):
+    sort = data.draw(st.sampled_from(sort_names(table))) if table != "history" else "id"
+    question = parse_query(table, None, sort)
+    forged = json.dumps([question._digest(), data.draw(JSON), data.draw(JSON)]).encode()
+    raw = data.draw(st.sampled_from([_check(forged) + forged, forged]) | st.binary(max_size=60))
+    cursor = data.draw(st.just(base64.urlsafe_b64encode(raw).decode().rstrip("=")) | st.text(max_size=40))
+    with listed.read() as transaction, contextlib.suppress(InvalidInput):
+        page = table_rows.list_rows(transaction, table, sort=sort, cursor=cursor)
+        assert isinstance(page.items, list)
+
+
+SEQS = st.integers(-5, 50) | JSON
+RUN_IDS = st.sampled_from(["a-run", "../../keys?", "x/../keys"]) | JSON
+RECORDS = st.one_of(
+    st.fixed_dictionaries(
+        {"seq": st.integers(-5, 50) | JSON, "kind": st.sampled_from(["epoch", "gpu"]) | JSON}
+    ),
+    st.fixed_dictionaries(
+        {"run": st.none() | st.just({"gpu": "a100"}) | JSON, "run_id": st.just("a-run") | JSON}
+    ),
+    st.fixed_dictionaries({"acked": st.integers(-5, 50) | JSON}),
+    st.fixed_dictionaries({"finish": st.just({"status": "completed"}) | JSON}),
+    JSON,
+).map(lambda record: json.dumps(record, separators=(",", ":")).encode())
+LINES = RECORDS | st.binary(max_size=20) | st.sampled_from([b'{"seq":' + b"9" * 5_000 + b"}", b"[" * 20_000])
+REPLIES = st.builds(
+    Reply,
+    st.sampled_from(["done", "later", "refused"]),
+    st.sampled_from([0, 200, 201, 400, 404, 409, 413, 422, 429, 500]),
+    st.just({"errors": [{"field": "events.0"}, {"field": "gpu"}]})
+    | st.dictionaries(st.text(), JSON, max_size=2),
+)
+
+
+@fuzzed
+@given(st.lists(LINES, max_size=8), st.lists(REPLIES, max_size=8), st.booleans())
+def test_any_spool_is_sent_or_left_with_its_reason(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], replies: list[Reply], begun: bool
+):
+    folder = tmp_path_factory.mktemp("spool")
+    head = b'{"run":{"gpu":"a100"},"run_id":"a-run","server":"http://box"}'
+    (folder / "a-run.jsonl").write_bytes(b"\n".join([head, *lines] if begun else lines))
+
+    class Answers:
+        def __init__(self, server: str, key: str | None = None) -> None:
+            self.left = list(replies)
+
+        def post(self, path: str, body: bytes, seconds: float = 1.0) -> Reply:
+            assert re.fullmatch(r"/runs(/[\w-]+/(events|finish))?", path)
+            json.loads(body)
+            return self.left.pop() if self.left else Reply("later", reached=False)
+
+        def close(self) -> None: ...
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sync, "Wire", Answers)
+        for again in (False, True):
+            for one in sync.sync(folder=folder, refused=again, sleep=lambda _: None):
+                assert one.outcome in ("sent", "away", "refused", "unreadable", "aside")
