@@ -110,7 +110,11 @@ def kinds() -> Iterator[Kind]:
     """In the order they are asked."""
 
     def similar(a: Asker, n: int) -> None:
-        a.ask("POST", "/similar", {"text": f"{TEXTS[n % len(TEXTS)]} {a.dice.randrange(1_000, 90_000)} samples."})
+        a.ask(
+            "POST",
+            "/similar",
+            {"text": f"{TEXTS[n % len(TEXTS)]} {a.dice.randrange(1_000, 90_000)} samples."},
+        )
 
     def predict(a: Asker, n: int) -> None:
         model, gpu = quote(a.dice.choice(MODELS)), a.dice.choice(GPUS)
@@ -210,7 +214,9 @@ def section(measured: Mapping[str, list[Cost]]) -> str:
             f"{c.server_ms:.2f}" + (f" + {c.database_ms:.2f}" if c.database_ms else "") for c in costs
         )
         rows.append(f"| {costs[0].kind} | {cells} |")
-    return SECTION.marked("\n".join([_HEAD, f"| request | {heads} |", "|---|" + "---:|" * len(measured), *rows]))
+    return SECTION.marked(
+        "\n".join([_HEAD, f"| request | {heads} |", "|---|" + "---:|" * len(measured), *rows])
+    )
 
 
 _HEAD = """\
@@ -224,7 +230,9 @@ statements and texts encoded, are bounds in `tests/test_request_counts.py`.
 
 def main() -> None:
     """Measure SQLite, PostgreSQL or both."""
-    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     reader.add_argument("--postgresql", action="store_true")
     reader.add_argument("--both", action="store_true")
     reader.add_argument("--keep", action="store_true", help="write docs/performance.md")

@@ -30,12 +30,15 @@ from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.memory_residuals import (
     READINGS,
     MemoryCorrection,
+    MemoryCorrections,
     MemoryPosterior,
+    MemorySubjects,
     Reading,
     for_memory,
 )
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.time_residuals import TimeCorrection, TimePosterior
+from memory_service.domain.learning.shrinkage import Floats
+from memory_service.domain.learning.time_residuals import TimeCorrection, TimeCorrections, TimePosterior
 
 __all__ = [
     "MOST_OF_A_CASE", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
@@ -174,6 +177,22 @@ class LearnedCorrections:
                 self.batch_bounds(subject, usable_gib),
             )
         return self._known_peaks[key]
+
+    def times_of(
+        self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
+    ) -> TimeCorrections | None:
+        """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
+        return self._time.corrections(subjects, shares, card_log_sd)
+
+    def memories_of(self, subjects: Sequence[PredictionKey]) -> dict[Reading, MemoryCorrections | None]:
+        """`memory_of` of many peaks at once, by reading."""
+        observed = {key for posterior in self._memory.values() for key in posterior.observed}
+        rows = MemorySubjects.of(subjects, observed)
+        return {reading: posterior.corrections(rows) for reading, posterior in self._memory.items()}
+
+    def has_bounds(self, subject: PredictionKey) -> bool:
+        """False: `batch_bounds` has nothing to say of the network."""
+        return subject.model in self._chosen[1].models
 
     def batch_bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""
