@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -101,7 +102,7 @@ class Kind:
     asked."""
 
     name: str
-    ask: Callable[[Asker, int], object]
+    ask: Callable[[Asker], object]
     times: int
     before: Callable[[Asker], object] | None = None
 
@@ -109,35 +110,38 @@ class Kind:
 def kinds() -> Iterator[Kind]:
     """In the order they are asked."""
 
-    def similar(a: Asker, n: int) -> None:
+    def similar(a: Asker) -> None:
         a.ask(
             "POST",
             "/similar",
-            {"text": f"{TEXTS[n % len(TEXTS)]} {a.dice.randrange(1_000, 90_000)} samples."},
+            {"text": f"{a.dice.choice(TEXTS)} {a.dice.randrange(1_000, 90_000)} samples."},
         )
 
-    def predict(a: Asker, n: int) -> None:
+    def predict(a: Asker) -> None:
         model, gpu = quote(a.dice.choice(MODELS)), a.dice.choice(GPUS)
         a.ask("GET", f"/predict?model={model}&gpu={gpu}&batch_size={a.dice.randrange(1, 512)}&precision=bf16")
 
-    def ended(a: Asker) -> None:
+    def reported(a: Asker) -> None:
         a.begin()
         a.events(20)
+
+    def ended(a: Asker) -> None:
+        reported(a)
         a.finish()
 
     asked = "/recommend?task=image&size=medium&gpu=a100&minutes=47"
-    yield Kind("`/recommend`, not asked before", lambda a, n: a.plan(), 120)
-    yield Kind("`/recommend`, the first after a run ended", lambda a, n: a.plan(), 40, ended)
-    yield Kind("`/recommend`, asked before", lambda a, n: a.ask("GET", asked), 1000)
+    yield Kind("`/recommend`, not asked before", lambda a: a.plan(), 120)
+    yield Kind("`/recommend`, the first after a run ended", lambda a: a.plan(), 40, ended)
+    yield Kind("`/recommend`, asked before", lambda a: a.ask("GET", asked), 1000)
     yield Kind("`/similar`, a sentence", similar, 60)
     yield Kind("`/predict`", predict, 100)
-    yield Kind("`POST /runs`", lambda a, n: a.begin(), 60)
-    yield Kind("`POST /runs/{id}/events`, one event", lambda a, n: a.events(1), 400)
-    yield Kind("`POST /runs/{id}/events`, a hundred", lambda a, n: a.events(100), 100)
-    yield Kind("`GET /runs/{id}/verdict`", lambda a, n: a.ask("GET", f"/runs/{a.live[-1]}/verdict"), 100)
-    yield Kind("`POST /runs/{id}/finish`", lambda a, n: a.finish(), 40, lambda a: (a.begin(), a.events(20)))
+    yield Kind("`POST /runs`", lambda a: a.begin(), 60)
+    yield Kind("`POST /runs/{id}/events`, one event", lambda a: a.events(1), 400)
+    yield Kind("`POST /runs/{id}/events`, a hundred", lambda a: a.events(100), 100)
+    yield Kind("`GET /runs/{id}/verdict`", lambda a: a.ask("GET", f"/runs/{a.live[-1]}/verdict"), 100)
+    yield Kind("`POST /runs/{id}/finish`", lambda a: a.finish(), 40, reported)
     for place in PLACES:
-        yield Kind(f"`{place}`", lambda a, n, place=place: a.ask("GET", place), 12)
+        yield Kind(f"`{place}`", partial(Asker.ask, method="GET", path=place), 12)
 
 
 def measure(name: str, url: str) -> list[Cost]:
@@ -149,15 +153,14 @@ def measure(name: str, url: str) -> list[Cost]:
             asker.begin()
             asker.events(20)
             asker.finish()
-        found = [_cost(asker, kind, server, name) for kind in kinds()]
-    return found
+        return [_cost(asker, kind, server, name) for kind in kinds()]
 
 
 def _cost(asker: Asker, kind: Kind, server: psutil.Process, name: str) -> Cost:
-    for n in range(3):
+    for _ in range(3):
         if kind.before is not None:
             kind.before(asker)
-        kind.ask(asker, n)
+        kind.ask(asker)
     spent = stored = 0.0
     taken = []
     time.sleep(0.3)
@@ -168,7 +171,7 @@ def _cost(asker: Asker, kind: Kind, server: psutil.Process, name: str) -> Cost:
             time.sleep(0.05)
             at = _seconds(server), _postgres_seconds() if name == "PostgreSQL" else 0.0
         began = time.perf_counter()
-        kind.ask(asker, n)
+        kind.ask(asker)
         taken.append(time.perf_counter() - began)
         if kind.before is not None or n == kind.times - 1:
             spent += _seconds(server) - at[0]
@@ -223,8 +226,8 @@ _HEAD = """\
 ## What does a request cost?
 
 Milliseconds of processor time, one connection, one kind after the other; on PostgreSQL those of its own
-processes are added behind the plus. A server with one process pinned to one core. The counts that do not jitter, SQL
-statements and texts encoded, are bounds in `tests/test_request_counts.py`.
+processes are added behind the plus. A server with one process pinned to one core. The counts that do not
+jitter, SQL statements and texts encoded, have bounds in `tests/test_request_counts.py`.
 """
 
 

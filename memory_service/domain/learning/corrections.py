@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -117,16 +116,11 @@ def newest_last(o: Observation) -> tuple[Any, ...]:
 class LearnedCorrections:
     """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
 
-    choose   what it is learned from; alone: entered while it is solved (threads of a linear algebra library)
+    choose   what it is learned from
     """
 
-    def __init__(
-        self,
-        choose: Callable[[], TrainingSet],
-        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
+    def __init__(self, choose: Callable[[], TrainingSet]) -> None:
         self._choose = choose
-        self._alone = alone
         self._known_time: dict[Hashable, TimeCorrection | None] = {}
         self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
         self._known_bounds: dict[Hashable, Bounds] = {}
@@ -138,13 +132,11 @@ class LearnedCorrections:
 
     @cached_property
     def _time(self) -> TimePosterior:
-        with self._alone():
-            return TimePosterior(self._chosen[0])
+        return TimePosterior(self._chosen[0])
 
     @cached_property
     def _memory(self) -> Mapping[Reading, MemoryPosterior]:
-        with self._alone():
-            return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
+        return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
 
     def time_of(
         self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float

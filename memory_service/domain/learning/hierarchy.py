@@ -34,8 +34,8 @@ def where(one: MatchedObservation) -> str:
 
 
 def level_keys(s: PredictionKey, own: bool, config: StepConfig | None = None) -> dict[str, tuple[Any, ...]]:
-    """Level -> key, most specific first; `own`: observed by a run here, not read in a table. config: instead of
-    the subject's."""
+    """Level -> key, most specific first; `own`: observed by a run here, not read in a table. config: in the
+    place of the subject's."""
     here = s.device or s.gpu
     c = config or s.config
     setting = (c.precision, c.layout, c.mode, c.compiled, c.stack)

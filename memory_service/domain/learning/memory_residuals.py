@@ -71,8 +71,8 @@ class MemoryCorrections:
 
 @dataclass(frozen=True, slots=True)
 class MemorySubjects:
-    """Loadings of many subjects, the same for every reading; of those that nothing tells apart, one stands for
-    all (`place`, shape (n,))."""
+    """Loadings of many subjects, the same for every reading; of those that nothing tells apart, one stands
+    for all (`place`, shape (n,))."""
 
     place: NDArray[np.intp]
     levels: Sequence[Sequence[Hashable]]

@@ -135,8 +135,8 @@ class Posterior:
         return max(float(weights @ weights - explained @ explained), 0.0) + unseen, explained
 
     def weights(self, rows: Sequence[Loadings]) -> tuple[Floats, Floats]:
-        """(how much one posterior standard deviation of each observed effect moves each row, shape (n,
-        effects); variance of effects that nobody observed, shape (n,)). For `many_means`, `many_explained`."""
+        """(how much one standard deviation of each observed effect moves each row, shape (n, effects);
+        variance of effects that nobody observed, shape (n,)). For `many_means` and `many_explained`."""
         index, places, columns, loadings = self._index, [], [], []
         unseen = np.zeros(len(rows))
         for place, row in enumerate(rows):

@@ -79,8 +79,8 @@ class TimeCorrection:
 
 @dataclass(frozen=True, slots=True)
 class TimeCorrections:
-    """`TimeCorrection` of n predicted steps: log_shift and log_sd of shape (n,), parts (n, parts). A step that
-    nothing observed bears on is left as it is, with an infinite log_sd."""
+    """`TimeCorrection` of n predicted steps: log_shift and log_sd of shape (n,), parts (n, parts). A step
+    that nothing observed bears on is left as it is, with an infinite log_sd."""
 
     log_shift: Floats
     parts: Floats

@@ -339,7 +339,8 @@ def worst_of(tables: Sequence[CostTable]) -> CostTable:
 def _price(
     stack: ProfileStack, gpu: TargetDevice, precision: str, rungs: Sequence[int]
 ) -> tuple[Grid, Integers, Integers]:
-    """(figures of each profile over the rungs, index of the largest fitting rung or -1, index of the knee)."""
+    """(figures of each profile over the rungs, index of the largest fitting rung or -1, index of the
+    knee)."""
     layout = stack.tensor_core_layout if gpu.has_tensor_cores else np.full(len(stack), LAYOUTS.index("nchw"))
     configs = [StepConfig(precision, mode=mode) for mode in _MODES]
     train, infer = (prediction_keys(stack, gpu, config, layout) for config in configs)

@@ -33,6 +33,7 @@ from memory_service.domain.quality.own_runs import Surprise, taught
 from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
+from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.devices.self_check import reference_profiles
@@ -208,6 +209,7 @@ class _Read:
 
 def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
     """The snapshot at a revision; unchanged parts of `cached` are reused."""
+    on_one_thread()
     prints: dict[str, Hashable] = {
         name: fingerprint(transaction.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
     }
