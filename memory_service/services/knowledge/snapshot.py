@@ -12,6 +12,7 @@ import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import monotonic
 from typing import Any
 
 from memory_service.domain.cost.profile import Profile
@@ -59,6 +60,8 @@ _log = logging.getLogger(__name__)
 CATALOGUE = ("models", "profiles")
 LeftOut = Mapping[str, tuple[str, ...]]
 """Table -> "table key: why" of each row that cannot be used."""
+
+MOST_BEHIND_SECONDS = 2.0
 
 LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
@@ -130,7 +133,14 @@ class Knowledge:
 
     def quality_without(self, competition: str | None) -> QualityModel:
         """`quality` after the runs here, but for those of one competition."""
-        return taught(self.quality, self._surprises, competition)
+        left_out = competition if any(one.competition == competition for one in self._surprises) else None
+        if left_out not in self._taught:
+            self._taught[left_out] = taught(self.quality, self._surprises, left_out)
+        return self._taught[left_out]
+
+    @cached_property
+    def _taught(self) -> dict[str | None, QualityModel]:
+        return {}
 
     @cached_property
     def _surprises(self) -> tuple[Surprise, ...]:
@@ -281,10 +291,12 @@ def _tell_left_out(now: LeftOut, before: LeftOut) -> None:
 
 
 class _Latest:
-    """The latest snapshot of a database."""
+    """The latest snapshot of a database. One thread makes it anew; meanwhile others answer from the one
+    before, if that was the latest less than MOST_BEHIND_SECONDS ago."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._current = 0.0
         self._read: _Read | None = None
 
     def at(self, revision: int) -> Knowledge | None:
@@ -297,15 +309,23 @@ class _Latest:
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
-        known = self.at(revision)
+        known, before = self.at(revision), self._read
         if known is not None:
+            self._current = monotonic()
             return known
-        with self._lock:
+        may_wait = before is None or monotonic() - self._current >= MOST_BEHIND_SECONDS
+        taken = self._lock.acquire(blocking=may_wait)
+        if not taken and before is not None:
+            return before.knowledge
+        try:
             known = self.at(revision)
             if known is None:
                 with database.read() as transaction:
                     self._read = _renewed(transaction, revision, self._read)
                 known = self._read.knowledge
+                self._current = monotonic()
+        finally:
+            self._lock.release()
         return known
 
 
