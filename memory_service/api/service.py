@@ -30,6 +30,8 @@ class Service:
         self.metrics = Metrics()
         self.told = Told()
         self.asked_if_ready = anyio.CapacityLimiter(1)
+        self.keeps_house = True
+        """Whether this process does what one of several that serve an address does for all."""
         self.stopping = threading.Event()
         """Set when the server stops: streamed answers end here, and clients ask again."""
 

@@ -76,6 +76,8 @@ class Preparation:
         self._settings = settings
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
+        self.when_ready: Callable[[], object] = lambda: None
+        """Called once, when the first question was answered."""
         self.state = State()
 
     def start(self) -> None:
@@ -83,6 +85,15 @@ class Preparation:
         use_model(self._settings.embedding_model)
         self._thread = threading.Thread(target=self._run, name="preparation", daemon=True)
         self._thread.start()
+
+    def load(self) -> None:
+        """Load what can be loaded, in this thread, for processes that are forked from this one: what fails
+        they try again."""
+        use_model(self._settings.embedding_model)
+        for step in (self._open, self._seed, self._load_encoder, self._load_index, self._rehearse):
+            if not self._done(step):
+                break
+        self._database.close()
 
     def stop(self, timeout_seconds: float = 60.0) -> bool:
         """Wait for the step that runs; the steps behind it are left out. False where it still runs."""
@@ -130,6 +141,7 @@ class Preparation:
                 self._stopping.wait(RETRY_SECONDS)
             if self._stopping.is_set():
                 return
+        self.when_ready()
 
     def _done(self, step: Callable[[], None]) -> bool:
         """False where it failed: a database that was away may come back, a row that was in the way may be
