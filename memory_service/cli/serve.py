@@ -112,6 +112,7 @@ def _serve_many(workers: int, settings: Settings) -> None:
             _log.error("cannot listen on %s:%d: %s", settings.host, settings.port, error)
             raise typer.Exit(_NOT_STARTED) from None
         application = create_app(settings)
+        application.middleware_stack = application.build_middleware_stack()  # here, so that rates are shared
         service = application.state.service
         service.preparation.load()
         service.database.caches.of(PlanCache).share(plans)

@@ -19,7 +19,7 @@ class SharedBuckets:
     """name -> (tokens left, when), for some `most` names."""
 
     def __init__(self, most: int) -> None:
-        self._places = most + _PROBES
+        self._places = 2 * most + _PROBES
         self._memory = mmap.mmap(-1, self._places * _BUCKET.size)
 
     def get(self, name: str) -> tuple[float, float] | None:

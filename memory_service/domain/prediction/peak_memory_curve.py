@@ -121,14 +121,6 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
     return PeakMemory(*(band.first() for band in _peaks(profile, (batch_size,), device, config)))
 
 
-def peak_curve(
-    profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig
-) -> PeakCurve:
-    """Peaks at batches that did not run out of memory on this device (`Bounds.refused`)."""
-    live, _, driver = _peaks(profile, batches, device, config)
-    return PeakCurve(live.value, driver.value, driver.high)
-
-
 def allocated_limit_gib(device: TargetDevice, confidence: Confidence = "p90") -> float:
     """Live tensor GiB that fit into what a process can get of the device's memory."""
     overhead = device.memory_overhead
@@ -173,7 +165,8 @@ def peak_curves(
     subjects: Sequence[PredictionKey],
     proven: Floats,
 ) -> PeakCurve:
-    """`peak_curve` of training steps of many profiles at once: arrays of shape (n, batches).
+    """Peaks of training steps of many profiles at once, at batches that did not run out of memory on this
+    device: arrays of shape (n, batches).
 
     subjects   of each profile on the device; proven: the largest batch that ran there, shape (n,)
     """

@@ -50,12 +50,15 @@ from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable, usable_sheets
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
-from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
+from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
 from memory_service.store.queries.rows import all_rows, written_here
 
 Row = Mapping[str, Any]
 
 _log = logging.getLogger(__name__)
+
+WRITABLE = ("patterns", "solutions")
+"""Whose rows count otherwise where a person wrote them."""
 
 CATALOGUE = ("models", "profiles")
 LeftOut = Mapping[str, tuple[str, ...]]
@@ -221,7 +224,7 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     """The snapshot at a revision; unchanged parts of `cached` are reused."""
     on_one_thread()
     prints: dict[str, Hashable] = {
-        name: fingerprint(transaction.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
+        **fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus"),
     }
     prints["devices"] = devices_fingerprint(transaction.session)
     prints["tallies"] = outcomes.fingerprint(transaction.session)
@@ -273,7 +276,10 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     else:
         names = model_index(priced.models)
     solutions = None
-    here = frozenset().union(*(written_here(transaction.session, name) for name in ("patterns", "solutions")))
+    if cached is not None and same.issuperset(WRITABLE):
+        here = cached.knowledge.written_here
+    else:
+        here = frozenset().union(*(written_here(transaction.session, name) for name in WRITABLE))
     if cached is not None and same.issuperset(("solutions", "competitions")):
         solutions = cached.knowledge.solution_memory
     quality = None if cached is None else cached.knowledge.quality
