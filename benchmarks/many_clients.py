@@ -22,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,10 @@ def slope_per_minute(memory: list[tuple[float, float]]) -> float:
     return statistics.median(slopes) * 60 if slopes else 0.0
 
 
-def measure(url: str, name: str, clients: int, minutes: float, folder: Path) -> Outcome:
+def measure(url: str, name: str, clients: int, minutes: float, folder: Path, workers: int) -> Outcome:
     """Serve the database, let the clients live, and look what is kept."""
     keys = _keys(url, clients)
-    with _serving(url, folder) as (port, process):
+    with _serving(url, folder, workers) as (port, process):
         memory: list[tuple[float, float]] = []
         over = threading.Event()
         looking = threading.Thread(target=_look, args=(process.pid, memory, over))
@@ -112,12 +112,13 @@ def _keys(url: str, count: int) -> list[str]:
 
 
 @contextmanager
-def _serving(url: str, folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def _serving(url: str, folder: Path, workers: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     port = free_port()
     own = {"MEMORY_HOME": str(folder), "MEMORY_DATABASE_URL": url, "MEMORY_REQUIRE_KEYS": "true"}
     environment = os.environ | own | {"PYTHONPATH": str(ROOT), "MEMORY_LOG_LEVEL": "WARNING"}
     log = (folder / "server.log").open("wb")
     command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
+    command += ["--workers", str(workers)] if workers > 1 else []
     process = subprocess.Popen(command, env=environment, stderr=log)
     try:
         wait_for(port, "/readyz", process, 600)
@@ -134,9 +135,19 @@ def _serving(url: str, folder: Path) -> Iterator[tuple[int, subprocess.Popen[byt
 def _look(pid: int, memory: list[tuple[float, float]], over: threading.Event) -> None:
     began, server = time.perf_counter(), psutil.Process(pid)
     while True:
-        memory.append((time.perf_counter() - began, server.memory_info().rss / 2**20))
+        processes = [server, *server.children()]
+        shared = sum(_proportional_mib(one) for one in processes)
+        memory.append((time.perf_counter() - began, shared))
         if over.wait(LOOK_SECONDS):
             return
+
+
+def _proportional_mib(process: psutil.Process) -> float:
+    """The process's memory; of what several share, its part. Elsewhere than on Linux all that it has."""
+    with suppress(psutil.NoSuchProcess):
+        found = process.memory_full_info()
+        return float(getattr(found, "pss", found.rss)) / 2**20
+    return 0.0
 
 
 def _living(port: int, keys: list[str], seconds: float, folder: Path) -> list[dict[str, Any]]:
@@ -222,6 +233,7 @@ def main() -> None:
     )
     reader.add_argument("--minutes", type=float, default=10.0)
     reader.add_argument("--clients", type=int, default=200)
+    reader.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes of the server")
     reader.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
     reader.add_argument("--both", action="store_true", help="on SQLite, then on PostgreSQL")
     reader.add_argument("--keep", action="store_true", help="write docs/performance.md")
@@ -231,11 +243,11 @@ def main() -> None:
         here = Path(folder)
         if given.both or not given.postgresql:
             url = f"sqlite:///{folder}/many.sqlite3"
-            outcomes.append(measure(url, "SQLite", given.clients, given.minutes, here))
+            outcomes.append(measure(url, "SQLite", given.clients, given.minutes, here, given.workers))
             print(_told(outcomes[-1]), flush=True)
         if given.both or given.postgresql:
             with postgresql(here) as url:
-                outcomes.append(measure(url, "PostgreSQL", given.clients, given.minutes, here))
+                outcomes.append(measure(url, "PostgreSQL", given.clients, given.minutes, here, given.workers))
                 print(_told(outcomes[-1]), flush=True)
     if given.keep:
         SECTION.keep(SECTION.marked(page(outcomes)))

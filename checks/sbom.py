@@ -28,9 +28,9 @@ _LONGEST_NAME = 60
 
 
 def runtime() -> list[str]:
-    """The requirements of pyproject.toml, extras of tests and development left out."""
+    """The requirements of pyproject.toml, those of a server too; of tests and development left out."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return list(project["dependencies"])
+    return [*project["dependencies"], *project["optional-dependencies"]["server"]]
 
 
 def bill() -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_service.recall.encoder import PACKAGED_SHA256, Encoder, packaged_model_path
+from memory_service.recall.bert import Bert
+from memory_service.recall.encoder import PACKAGED_SHA256, packaged_model_path
 from memory_service.recall.prototypes import sentences
 from memory_service.recall.shipped_vectors import FILE, write_vectors
 from memory_service.services.competitions.encoding import texts_of
@@ -30,7 +31,7 @@ def main() -> None:
     if path is None:
         raise SystemExit("the packaged encoder is not installed")
     texts = shipped_texts()
-    write_vectors(SEEDS / FILE, texts, Encoder(path).encode(texts), PACKAGED_SHA256)
+    write_vectors(SEEDS / FILE, texts, Bert(path).encode(texts), PACKAGED_SHA256)
     print(f"{len(texts)} texts in {SEEDS.name}/{FILE}")
 
 

@@ -47,7 +47,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         service.preparation.start()
         service.keyring.start()
-        service.retention.start(lambda: service.preparation.state.knowledge)
+        if service.keeps_house:
+            service.retention.start(lambda: service.preparation.state.knowledge)
         async with agents.running():
             yield
         await anyio.to_thread.run_sync(service.retention.stop)

@@ -10,6 +10,7 @@
     ├── NotFound                404  no such row
     ├── Conflict                409  the same key with another body, or what other rows need
     │   └── Moved               409  somebody changed the row meanwhile: it carries the row and what changed
+    ├── NotInstalled            501  this installation lacks what it takes
     └── Unavailable             503  the service cannot answer now, and says what to do
         ├── WrongRevision       503  the database needs `memory-service db upgrade`
         └── OutOfSpace          507  the disk is full: nothing of the request was kept
@@ -103,6 +104,10 @@ class Moved(Conflict):
         super().__init__(detail, errors)
         self.current = dict(current)
         self.changes = [dict(change) for change in changes]
+
+
+class NotInstalled(MemoryServiceError):
+    code, title, status = "not-installed", "A part is not installed", 501
 
 
 class Unavailable(MemoryServiceError):

@@ -11,7 +11,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge import snapshot
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.snapshot import CATALOGUE
-from memory_service.store.queries.fingerprints import fingerprint
+from memory_service.store.queries.fingerprints import fingerprints
 
 _first_read = snapshot._renewed
 
@@ -33,7 +33,7 @@ class ReadOnce:
         return _first_read(transaction, revision, cached or self._as_seeded(transaction))
 
     def _as_seeded(self, transaction: ReadTransaction) -> snapshot._Read | None:
-        now = {name: fingerprint(transaction.session, name) for name in CATALOGUE}
+        now = fingerprints(transaction.session, *CATALOGUE)
         for read in self._known:
             if now.items() <= read.prints.items():
                 prints: defaultdict[str, Hashable] = defaultdict(object, now)

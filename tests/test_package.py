@@ -40,6 +40,28 @@ def guard(event, arguments):
 sys.addaudithook(guard)
 """
 
+# Of what this environment has, a light installation imports these distributions alone.
+LIGHT = """\
+import importlib.metadata, re, sys
+wanted, asked = set(), {requirements!r}
+while asked:
+    name = re.sub("[-_.]+", "-", re.match("[A-Za-z0-9._-]+", asked.pop())[0]).lower()
+    if name not in wanted:
+        wanted.add(name)
+        try:
+            needs = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:  # of another platform
+            continue
+        asked |= {{each for each in needs if "extra" not in each}}
+owners = importlib.metadata.packages_distributions()
+class Light:
+    def find_spec(self, name, path=None, target=None):
+        of = {{re.sub("[-_.]+", "-", each).lower() for each in owners.get(name.split(".")[0], ())}}
+        if of and not of & wanted and "memory-service" not in of:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Light())
+"""
+
 WALK = (
     "/recommend?task=image&size=medium&gpu=a100",
     "/recommend?task=text&size=small&gpu=t4&minutes=20",
@@ -98,6 +120,10 @@ def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(
         for path in WALK:
             status, body = get(port, path)
             assert status == 200, (path, body[:300])
+        asked = ("recommend", "--task", "image", "--size", "medium", "--gpu", "a100", "--form", "json")
+        light = installed(wheel, tmp_path / "light", light=True)
+        here = command(light, *asked, "--server", f"http://127.0.0.1:{port}")
+        assert json.loads(here.stdout)["plan_id"] == json.loads(get(port, WALK[0])[1])["plan_id"]
         plan = json.loads(get(port, WALK[0])[1])
         assert plan["feasible"] is True
         found = json.loads(get(port, "/similar?text=photos+of+dogs,+120+breeds")[1])
@@ -111,9 +137,50 @@ def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(
     assert list((home / "data").glob("memory.sqlite3")), "the database lies in MEMORY_HOME"
 
 
-def installed(wheel: Path, folder: Path) -> Path:
+def test_a_light_installation_reviews_watches_and_syncs_without_the_server(wheel: Path, tmp_path: Path):
+    """`pip install memory-service`, without `[server]`."""
+    python = installed(wheel, tmp_path / "light", light=True)
+    script = tmp_path / "train.py"
+    script.write_text("for epoch in range(3):\n    loss.backward()\n", encoding="utf-8")
+    assert json.loads(command(python, "review", str(script), "--json", code=1).stdout)["findings"]
+    log = str(tmp_path / "log")
+    watching = (
+        "watch",
+        log,
+        "--task",
+        "image",
+        "--gpu",
+        "t4",
+        "--json",
+        "--",
+        sys.executable,
+        "-c",
+        "print(1)",
+    )
+    watched = command(python, *watching, MEMORY_MODE="offline", MEMORY_HOME=str(tmp_path))
+    assert json.loads(watched.stdout)["status"] == "completed"
+    away = {"MEMORY_HOME": str(tmp_path), "MEMORY_SERVER": f"http://127.0.0.1:{free_port()}"}
+    assert (
+        json.loads(command(python, "sync", "--json", code=1, **away).stdout)["spools"][0]["outcome"] == "away"
+    )
+    assert "memory-service[server]" in command(python, "db", "upgrade", code=1).stderr
+
+
+def command(
+    python: Path, *arguments: str, code: int = 0, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """`memory-service` with these arguments, of an environment."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_", "PYTHONPATH"))} | environment
+    done = subprocess.run(
+        [str(python), "-m", "memory_service", *arguments], env=own, capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def installed(wheel: Path, folder: Path, *, light: bool = False) -> Path:
     """A new environment with the wheel alone; what it depends on is borrowed from this one, without
-    network."""
+    network. light: only what the wheel wants without an extra."""
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
@@ -123,6 +190,14 @@ def installed(wheel: Path, folder: Path) -> Path:
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     (site / "guard.py").write_text(GUARD, encoding="utf-8")
     (site / "guard.pth").write_text("import guard\n", encoding="utf-8")
+    if light:
+        with zipfile.ZipFile(wheel) as archive:
+            metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+            lines = archive.read(metadata).decode().splitlines()
+        wanted = {line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")}
+        own = {each for each in wanted if "extra ==" not in each}
+        (site / "light.py").write_text(LIGHT.format(requirements=own), encoding="utf-8")
+        (site / "light.pth").write_text("import light\n", encoding="utf-8")
     return python
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ENCODER_STATES = ("loading", "ready", "degraded")
@@ -12,7 +15,9 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 class Metrics:
     """Requests and their seconds by route template, the knowledge revision and the encoder's state.
 
-    Each application has its own registry, so that two of them in one process do not mix.
+    Each application has its own registry, so that two of them in one process do not mix. Processes that serve
+    one address add up their counts in a folder (PROMETHEUS_MULTIPROC_DIR, set before prometheus_client is
+    imported); those of the process itself are then left out.
     """
 
     def __init__(self) -> None:
@@ -31,13 +36,23 @@ class Metrics:
             registry=self.registry,
         )
         self.revision = Gauge(
-            "memory_service_knowledge_revision", "Revision of the knowledge served.", registry=self.registry
+            "memory_service_knowledge_revision",
+            "Revision of the knowledge served.",
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
         )
         self.left_out = Gauge(
-            "memory_service_rows_left_out", "Rows of knowledge that cannot be used.", registry=self.registry
+            "memory_service_rows_left_out",
+            "Rows of knowledge that cannot be used.",
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
         )
         self.encoder = Gauge(
-            "memory_service_encoder_state", "1 for the state that holds.", ("state",), registry=self.registry
+            "memory_service_encoder_state",
+            "1 for the state that holds.",
+            ("state",),
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
         )
         ProcessCollector(registry=self.registry)
         self._counters: dict[tuple[str, str, int], Counter] = {}
@@ -62,4 +77,9 @@ class Metrics:
         self.left_out.set(left_out)
         for state in ENCODER_STATES:
             self.encoder.labels(state).set(state == encoder)
-        return generate_latest(self.registry)
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+        if folder is None:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together, folder)  # type: ignore[no-untyped-call]
+        return generate_latest(together)

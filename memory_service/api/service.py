@@ -36,6 +36,8 @@ class Service:
         self.idempotent_answers = IdempotentAnswers(self.database)
         self.readiness_limiter = anyio.CapacityLimiter(1)
         self.long_bodies = anyio.CapacityLimiter(LONG_BODIES)
+        self.keeps_house = True
+        """Whether this process does what one of several that serve an address does for all."""
         self.stopping = threading.Event()
         """Set when the server stops: streamed answers end here, and clients ask again."""
 

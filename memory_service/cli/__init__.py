@@ -12,7 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from memory_service import __version__
-from memory_service.errors import MemoryServiceError
+from memory_service.errors import MemoryServiceError, NotInstalled
+
+_NEEDS = "This command needs the parts of a server: pip install 'memory-service[server]'"
 
 
 class _Refusing(TyperGroup):
@@ -25,6 +27,10 @@ class _Refusing(TyperGroup):
             return super().invoke(ctx)
         except MemoryServiceError as error:
             fail(error, json="--json" in sys.argv)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("memory_service"):
+                raise
+            fail(NotInstalled(f"{_NEEDS} ({error.name} is not installed)"), json="--json" in sys.argv)
 
 
 app = typer.Typer(

@@ -11,15 +11,23 @@ from rich.text import Text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
+from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.schemas.predict import PredictRequest
 
 
 @takes_fields_of(PredictRequest, arguments=("model",))
-def predict(given: dict[str, str], database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
+def predict(
+    given: dict[str, str], database: AnotherUrl = None, server: ServerUrl = None, json: bool = JSON_OPTION
+) -> None:
     """What a model needs and does on a card: the largest batch that fits, its memory, its speed."""
-    from memory_service.services.prediction.predict import predict as ask
+    asked = server_asked(server)
+    if asked is None:
+        from memory_service.services.prediction.predict import predict as ask
 
-    emit(ask(open_ready(database), given), json, render_prediction)
+        answer = ask(open_ready(database), given)
+    else:
+        answer = get(asked, "/predict", given)
+    emit(answer, json, render_prediction)
 
 
 def render_prediction(answer: Mapping[str, Any]) -> RenderableType:

@@ -14,6 +14,7 @@ from rich.text import Text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
+from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.domain.planning.plan_text import judged_words, run_words
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
@@ -33,16 +34,20 @@ class Form(StrEnum):
 def recommend(
     given: dict[str, str],
     database: AnotherUrl = None,
+    server: ServerUrl = None,
     form: Annotated[
         Form, typer.Option(help="Tables, a script, the script that joins its runs, text to paste, or JSON.")
     ] = Form.tables,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    from memory_service.services.planning.recommend import recommend as ask
+    asked = server_asked(server)
+    if asked is None:
+        from memory_service.services.planning.recommend import recommend as ask
 
-    request = plan_request(given)
-    answer = ask(open_ready(database), request)
+        answer = ask(open_ready(database), plan_request(given))
+    else:
+        answer = get(asked, "/recommend", given)
     if form in _WRITTEN and not json:
         sys.stdout.write(_WRITTEN[form](answer))
         return

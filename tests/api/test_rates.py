@@ -130,8 +130,8 @@ def test_a_bucket_fills_again_and_forgets_the_oldest_name():
     assert rate.take("a", 0.0) == pytest.approx(1.0)
     assert rate.take("a", 0.5) == pytest.approx(0.5)
     assert rate.take("a", 1.0) == 0
-    for n in range(MOST_NAMES):
-        rate.take(f"n{n}", 1.0)
+    for n in range(6 * MOST_NAMES):
+        rate.take(f"n{n}", 2.0)
     assert rate.left("a", 1.0) == 60
 
 

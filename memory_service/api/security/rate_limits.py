@@ -1,5 +1,5 @@
-"""Token buckets: requests per key, and failed logins per address. They live in this process; behind a
-balancer over several processes a key has its rate in each.
+"""Token buckets: requests per key, and failed logins per address. All processes of one `serve` share them;
+over several servers a key has its rate in each.
 
 The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-10).
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from time import monotonic
@@ -17,6 +16,7 @@ from time import monotonic
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.error_handlers import refusal
+from memory_service.api.security.shared_buckets import SharedBuckets
 from memory_service.errors import TooManyRequests
 
 WINDOW_SECONDS = 60
@@ -27,12 +27,6 @@ GUESSES_PER_MINUTE = 10
 _LOGIN = "/browse/login"
 
 
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float
-
-
 class Rate:
     """`per_minute` a minute for each name, in bursts of up to as many."""
 
@@ -41,24 +35,22 @@ class Rate:
         self.name = name
         self.most = per_minute
         self.per_second = per_minute / WINDOW_SECONDS
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets = SharedBuckets(MOST_NAMES)
 
     def left(self, name: str, now: float) -> float:
         """How many may still come at once; an unknown name takes no memory."""
         bucket = self._buckets.get(name)
         if bucket is None:
             return float(self.most)
-        return min(float(self.most), bucket.left + (now - bucket.at) * self.per_second)
+        left, at = bucket
+        return min(float(self.most), left + (now - at) * self.per_second)
 
     def take(self, name: str, now: float) -> float:
         """Take one. Seconds to wait where there is none, else 0."""
         left = self.left(name, now)
         if left < 1:
             return (1 - left) / self.per_second
-        self._buckets[name] = _Bucket(left - 1, now)
-        self._buckets.move_to_end(name)
-        if len(self._buckets) > MOST_NAMES:
-            self._buckets.popitem(last=False)
+        self._buckets.put(name, left - 1, now)
         return 0.0
 
     def headers(self, name: str, now: float) -> list[tuple[bytes, bytes]]:

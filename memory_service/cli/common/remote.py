@@ -1,18 +1,21 @@
-"""Commands that post JSON to a server on another host; its problem documents become errors here."""
+"""Commands that ask or tell a server on another host; its problem documents become errors here."""
 
 from __future__ import annotations
 
 import http.client
+import importlib.util
 import json
 import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Annotated, Any
+from urllib.parse import urlencode, urlsplit
 
-from memory_service.client.config import api_key
+import typer
+
+from memory_service.client.config import DEFAULT_SERVER, api_key
 from memory_service.errors import FieldError, MemoryServiceError, Unavailable, wrong_value
 from memory_service.services.database.latest_state import Latest
 
@@ -48,12 +51,38 @@ def checked_url(server: str) -> str:
     return server.rstrip("/")
 
 
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Ask this server instead of a database here; without the server's parts MEMORY_SERVER.",
+    ),
+]
+
+
+def server_asked(given: str | None) -> str | None:
+    """The server to ask; None where the answer is made here. An installation without the server's parts asks
+    MEMORY_SERVER."""
+    if given is None and importlib.util.find_spec("sqlalchemy") is None:
+        given = os.environ.get("MEMORY_SERVER") or DEFAULT_SERVER
+    return None if given is None else checked_url(given)
+
+
+def get(server: str, path: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The server's JSON answer to a question; errors as of `post`."""
+    return _sent(urllib.request.Request(f"{server}{path}?{urlencode(fields)}"), f"{server}{path}")  # noqa: S310
+
+
 def post(url: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The server's JSON answer. Refused with its words, Unavailable when it cannot be reached or fails."""
-    key = api_key(os.environ)
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked
         url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
     )
+    return _sent(request, url)
+
+
+def _sent(request: urllib.request.Request, url: str) -> dict[str, Any]:
+    key = api_key(os.environ)
     if key is not None:  # never to where it redirects
         request.add_unredirected_header("Authorization", f"Bearer {key}")
     try:

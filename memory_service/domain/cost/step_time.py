@@ -126,7 +126,9 @@ def step_model(profile: Profile, rates: Rates, config: StepConfig) -> StepModel:
     """The step model of a profile over these rates."""
     groups = roofline_of(profile, config.mode)
     training = config.mode == "train"
-    flops = np.asarray(rates.flops_per_second)[groups.kind] * _tile_efficiency(groups, rates)
+    flops = np.asarray(rates.flops_per_second)[groups.kind] * tile_efficiency(
+        groups, rates.tile_power, rates.group_power
+    )
     moved = np.asarray(rates.bytes_per_second)[groups.kind]
     kernels = groups.kernels
     if config.compiled:
@@ -152,9 +154,12 @@ def step_model(profile: Profile, rates: Rates, config: StepConfig) -> StepModel:
     )
 
 
-def _tile_efficiency(groups: Roofline, rates: Rates) -> NDArray[np.float64]:
-    tiles = groups.tile_fit**rates.tile_power
-    narrow = np.minimum(1.0, np.maximum(groups.group_width, 1.0) / 128.0) ** rates.group_power
+def tile_efficiency(
+    groups: Roofline, tile_power: NDArray[np.float64] | float, group_power: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Share of its rate that each group reaches; powers as in `Rates`, of all groups or of each."""
+    tiles = groups.tile_fit**tile_power
+    narrow = np.minimum(1.0, np.maximum(groups.group_width, 1.0) / 128.0) ** group_power
     return np.asarray(np.where(groups.kind == OP_CLASSES.index("grouped_conv"), narrow, tiles))
 
 

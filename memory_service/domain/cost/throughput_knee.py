@@ -24,3 +24,13 @@ def throughput_knee(step_seconds: Callable[[Sequence[int]], NDArray[np.float64]]
         if rates[index + 1] < KNEE_GAIN * rates[index]:
             return rungs[index]
     return rungs[-1]
+
+
+def throughput_knees(
+    rungs: NDArray[np.float64], step_seconds: NDArray[np.float64], max_batch: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """`throughput_knee` of many steps at once, as places in `rungs`, the ladder's first ones. step_seconds:
+    shape (n, rungs); max_batch: (n,)."""
+    rates = rungs / step_seconds
+    stops = (rates[:, 1:] < KNEE_GAIN * rates[:, :-1]) | (rungs[1:] > max_batch[:, None])
+    return np.where(stops.any(axis=1), stops.argmax(axis=1), len(rungs) - 1)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from memory_service.domain.cost.layout import is_convolutional
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
@@ -65,6 +67,28 @@ def observation_of(key: PredictionKey, batch_size: int, **figures: Any) -> Obser
 
 def prediction_key(profile: Profile, gpu: Gpu, config: StepConfig) -> PredictionKey:
     """What a prediction is of, in the names that observations use."""
+    with_layout = config.layout == "nhwc" or is_convolutional(profile)
+    return _key(profile, gpu, config if with_layout else replace(config, layout="nhwc"))
+
+
+def prediction_keys(
+    stack: ProfileStack, gpu: Gpu, config: StepConfig, layout: Integers
+) -> list[PredictionKey]:
+    """`prediction_key` of each profile with its optimizer ("adamw" in inference) and its layout, a place in
+    LAYOUTS."""
+    configs: dict[tuple[str, str], StepConfig] = {}
+    keys = []
+    for profile, optimizer, convolutional, place in zip(
+        stack.profiles, stack.optimizers, stack.convolutional, layout.tolist(), strict=True
+    ):
+        how = LAYOUTS[place] if convolutional else "nhwc", optimizer if config.mode == "train" else "adamw"
+        if how not in configs:
+            configs[how] = replace(config, layout=how[0], optimizer=how[1])
+        keys.append(_key(profile, gpu, configs[how]))
+    return keys
+
+
+def _key(profile: Profile, gpu: Gpu, config: StepConfig) -> PredictionKey:
     return PredictionKey(
         gpu.slug,
         gpu.device,
@@ -72,11 +96,5 @@ def prediction_key(profile: Profile, gpu: Gpu, config: StepConfig) -> Prediction
         profile.family or profile.model,
         profile.input_size,
         profile.checkpointing,
-        config if config.layout == "nhwc" or _convolutional(profile) else replace(config, layout="nhwc"),
+        config,
     )
-
-
-def _convolutional(profile: Profile) -> bool:
-    """Whether the layout means anything to the model."""
-    convolutions = sum(work.flops_per_sample for name, work in profile.forward.items() if "conv" in name)
-    return convolutions > 0.1 * sum(work.flops_per_sample for work in profile.forward.values())

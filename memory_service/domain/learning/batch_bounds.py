@@ -40,6 +40,10 @@ class BatchBounds:
             known = self._failed if observation.out_of_memory else self._ran
             if observation.out_of_memory or _ran(observation):
                 known.setdefault(_case(observation_key(observation)), []).append((observation, usable))
+        self.models = {
+            one.model for known in (self._ran, self._failed) for some in known.values() for one, _ in some
+        }
+        """Networks of which anything is known."""
 
     def bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """Bounds on the batch of a case with `usable_gib` to spend on the subject's card.

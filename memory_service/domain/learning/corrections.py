@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,12 +29,15 @@ from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.memory_residuals import (
     READINGS,
     MemoryCorrection,
+    MemoryCorrections,
     MemoryPosterior,
+    MemorySubjects,
     Reading,
     for_memory,
 )
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.time_residuals import TimeCorrection, TimePosterior
+from memory_service.domain.learning.shrinkage import Floats
+from memory_service.domain.learning.time_residuals import TimeCorrection, TimeCorrections, TimePosterior
 
 __all__ = [
     "MOST_OF_A_CASE", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
@@ -114,16 +116,11 @@ def newest_last(o: Observation) -> tuple[Any, ...]:
 class LearnedCorrections:
     """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
 
-    choose   what it is learned from; alone: entered while it is solved (threads of a linear algebra library)
+    choose   what it is learned from
     """
 
-    def __init__(
-        self,
-        choose: Callable[[], TrainingSet],
-        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
+    def __init__(self, choose: Callable[[], TrainingSet]) -> None:
         self._choose = choose
-        self._alone = alone
         self._known_time: dict[Hashable, TimeCorrection | None] = {}
         self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
         self._known_bounds: dict[Hashable, Bounds] = {}
@@ -135,13 +132,11 @@ class LearnedCorrections:
 
     @cached_property
     def _time(self) -> TimePosterior:
-        with self._alone():
-            return TimePosterior(self._chosen[0])
+        return TimePosterior(self._chosen[0])
 
     @cached_property
     def _memory(self) -> Mapping[Reading, MemoryPosterior]:
-        with self._alone():
-            return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
+        return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
 
     def time_of(
         self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float
@@ -174,6 +169,22 @@ class LearnedCorrections:
                 self.batch_bounds(subject, usable_gib),
             )
         return self._known_peaks[key]
+
+    def times_of(
+        self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
+    ) -> TimeCorrections | None:
+        """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
+        return self._time.corrections(subjects, shares, card_log_sd)
+
+    def memories_of(self, subjects: Sequence[PredictionKey]) -> dict[Reading, MemoryCorrections | None]:
+        """`memory_of` of many peaks at once, by reading."""
+        observed = {key for posterior in self._memory.values() for key in posterior.observed}
+        rows = MemorySubjects.of(subjects, observed)
+        return {reading: posterior.corrections(rows) for reading, posterior in self._memory.items()}
+
+    def has_bounds(self, subject: PredictionKey) -> bool:
+        """False: `batch_bounds` has nothing to say of the network."""
+        return subject.model in self._chosen[1].models
 
     def batch_bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""

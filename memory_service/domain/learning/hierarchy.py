@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable
+from collections.abc import Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.baseline_prediction import BaselinePrediction, PredictionKey
 from memory_service.domain.learning.observation import Observation
 
@@ -32,10 +33,11 @@ def where(one: MatchedObservation) -> str:
     return one.key.device or one.key.gpu
 
 
-def level_keys(s: PredictionKey, own: bool) -> dict[str, tuple[Any, ...]]:
-    """Level -> key, most specific first; `own`: observed by a run here, not read in a table."""
+def level_keys(s: PredictionKey, own: bool, config: StepConfig | None = None) -> dict[str, tuple[Any, ...]]:
+    """Level -> key, most specific first; `own`: observed by a run here, not read in a table. config: in the
+    place of the subject's."""
     here = s.device or s.gpu
-    c = s.config
+    c = config or s.config
     setting = (c.precision, c.layout, c.mode, c.compiled, c.stack)
     keys: dict[str, tuple[Any, ...]] = {
         "case": ("case", s.gpu, s.model, s.input_size, setting),
@@ -65,6 +67,19 @@ class Hierarchy:
                 if level in OWN_LEVELS or where(one) not in lone:
                     self._runs.setdefault(key, set()).add(run)
                     self._devices.setdefault(key, set()).add(one.key.device)
+
+    @property
+    def keys(self) -> Collection[Hashable]:
+        """Keys of the levels that have observations."""
+        return self._runs.keys()
+
+    def bears_on(self, subject: PredictionKey) -> bool:
+        """Whether anything was observed at any of the subject's levels."""
+        return ("all",) in self._runs or self.closest(subject)[0] > 0
+
+    def count(self, keys: Iterable[Hashable]) -> int:
+        """Observations of the first of the keys that has any; 0 where none has."""
+        return next((len(self._runs[key]) for key in keys if key in self._runs), 0)
 
     def closest(self, subject: PredictionKey) -> tuple[int, str, bool]:
         """(n, basis, exact) of the most specific level that has observations."""

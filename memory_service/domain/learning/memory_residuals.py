@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.learning.baseline_prediction import PredictionKey
@@ -47,8 +48,58 @@ class MemoryCorrection:
 
     def sd_gib(self, allocated_gib: Floats) -> Floats:
         """What remains unsure at a predicted allocation."""
-        fixed, both, share = self.covariance
-        return np.sqrt(np.maximum(fixed + 2.0 * both * allocated_gib + share * allocated_gib**2, 0.0))
+        return _sd_gib(*self.covariance, allocated_gib)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCorrections:
+    """`MemoryCorrection` of n predicted peaks; arrays of shape (n, 1)."""
+
+    fixed_gib: Floats
+    share: Floats
+    covariance: tuple[Floats, Floats, Floats]
+    n: NDArray[np.int64]
+    basis: str = ""
+    exact: bool = False
+
+    def shift_gib(self, allocated_gib: Floats) -> Floats:
+        return self.fixed_gib + self.share * allocated_gib
+
+    def sd_gib(self, allocated_gib: Floats) -> Floats:
+        return _sd_gib(*self.covariance, allocated_gib)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySubjects:
+    """Loadings of many subjects, the same for every reading; of those that nothing tells apart, one stands
+    for all (`place`, shape (n,))."""
+
+    place: NDArray[np.intp]
+    levels: Sequence[Sequence[Hashable]]
+    fixed: Sequence[Loadings]
+    share: Sequence[Loadings]
+
+    @classmethod
+    def of(cls, subjects: Iterable[PredictionKey], observed: Container[Hashable]) -> MemorySubjects:
+        """observed: keys of levels that anything was observed at."""
+        configs: dict[StepConfig, StepConfig] = {}
+        kinds: dict[Hashable, int] = {}
+        of_kind: list[dict[str, tuple[Hashable, ...]]] = []
+        place = []
+        for subject in subjects:
+            if subject.config not in configs:
+                configs[subject.config] = for_memory(subject).config
+            keys = level_keys(subject, True, configs[subject.config])
+            kind = kinds.setdefault(tuple(key for key in keys.values() if key in observed), len(kinds))
+            if kind == len(of_kind):
+                of_kind.append(keys)
+            place.append(kind)
+        return cls(
+            np.array(place, dtype=np.intp),
+            [tuple(keys.values()) for keys in of_kind],
+            [_fixed_loadings(keys) for keys in of_kind],
+            [_share_loadings(keys, 1.0) for keys in of_kind],
+        )
 
 
 class MemoryPosterior:
@@ -72,6 +123,11 @@ class MemoryPosterior:
         )
         self._levels = Hierarchy(s for i, s in enumerate(observed) if i not in set(aside))
 
+    @property
+    def observed(self) -> Collection[Hashable]:
+        """Keys of the levels that anything was observed at."""
+        return self._levels.keys
+
     def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)
         if self._posterior is None or not n:
@@ -80,6 +136,26 @@ class MemoryPosterior:
         slope = max(-0.5, self._posterior.mean(share))
         covariance = self._posterior.covariance(fixed, share)
         return MemoryCorrection(self._posterior.mean(fixed), slope, covariance, n, basis, exact)
+
+    def corrections(self, subjects: MemorySubjects) -> MemoryCorrections | None:
+        """`correction` of many subjects."""
+        posterior = self._posterior
+        if posterior is None:
+            return None
+        (fixed, fixed_unseen), (share, share_unseen) = map(
+            posterior.weights, (subjects.fixed, subjects.share)
+        )
+        fixed_variance, of_fixed = posterior.many_explained(fixed)
+        share_variance, of_share = posterior.many_explained(share)
+        counts = np.array([self._levels.count(keys) for keys in subjects.levels], dtype=np.int64)
+        place = subjects.place[:, None]
+        both = -np.einsum("ij,ij->i", of_fixed, of_share)
+        return MemoryCorrections(
+            posterior.many_means(fixed)[place],
+            np.maximum(-0.5, posterior.many_means(share))[place],
+            ((fixed_variance + fixed_unseen)[place], both[place], (share_variance + share_unseen)[place]),
+            counts[place],
+        )
 
 
 def for_memory(s: PredictionKey) -> PredictionKey:
@@ -108,16 +184,28 @@ def _row(one: MatchedObservation, known: dict[Hashable, Loadings]) -> Loadings:
 
 
 def _fixed_row(subject: PredictionKey, own: bool) -> dict[Hashable, float]:
-    keys = level_keys(subject, own)
+    return _fixed_loadings(level_keys(subject, own))
+
+
+def _fixed_loadings(keys: Mapping[str, Hashable]) -> dict[Hashable, float]:
     return {("gib", keys[level]): sd for level, sd in MEMORY_SD_GIB.items() if level in keys}
 
 
 def _share_row(subject: PredictionKey, own: bool, allocated_gib: float) -> dict[Hashable, float]:
-    keys = level_keys(subject, own)
+    return _share_loadings(level_keys(subject, own), allocated_gib)
+
+
+def _share_loadings(keys: Mapping[str, Hashable], allocated_gib: float) -> dict[Hashable, float]:
     return {
         ("share", keys[level]): sd * allocated_gib
         for level, sd in MEMORY_SHARE_SD.items() if level in keys
     }  # fmt: skip
+
+
+def _sd_gib(
+    fixed: Floats | float, both: Floats | float, share: Floats | float, allocated_gib: Floats
+) -> Floats:
+    return np.sqrt(np.maximum(fixed + 2.0 * both * allocated_gib + share * allocated_gib**2, 0.0))
 
 
 def _peak(o: Observation, reading: Reading) -> float | None:

@@ -7,8 +7,7 @@ on other devices of its model, and, for what families of networks have in common
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import merge
@@ -70,16 +69,10 @@ class ObservationSelection:
 
     predict   as in `domain.learning.corrections.learn`; one answer stands for all observations of a case at
     one batch
-    alone     entered while a card's are solved
     """
 
-    def __init__(
-        self,
-        observations: Iterable[Observation],
-        predict: Predict,
-        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
-        self._predict, self._alone = predict, alone
+    def __init__(self, observations: Iterable[Observation], predict: Predict) -> None:
+        self._predict = predict
         self._baselines: dict[tuple[PredictionKey, int], BaselinePrediction | None] = {}
         of_place: dict[str, list[Observation]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
@@ -88,13 +81,13 @@ class ObservationSelection:
 
     def renewed(self, observations: Iterable[Observation]) -> ObservationSelection:
         """The same of other observations; what was predicted for some of them is not predicted again."""
-        renewed = ObservationSelection(observations, self._predict, self._alone)
+        renewed = ObservationSelection(observations, self._predict)
         renewed._baselines = self._baselines
         return renewed
 
     def about(self, device: str, gpu: str) -> LearnedCorrections:
         """What they say of a device ("" = of the GPU model as such)."""
-        return LearnedCorrections(lambda: self._chosen(device or gpu, gpu), self._alone)
+        return LearnedCorrections(lambda: self._chosen(device or gpu, gpu))
 
     def count(self, device: str) -> int:
         """Observations of a device."""

@@ -134,6 +134,35 @@ class Posterior:
         explained = weights @ self._of_effect[columns]
         return max(float(weights @ weights - explained @ explained), 0.0) + unseen, explained
 
+    def weights(self, rows: Sequence[Loadings]) -> tuple[Floats, Floats]:
+        """(how much one standard deviation of each observed effect moves each row, shape (n, effects);
+        variance of effects that nobody observed, shape (n,)). For `many_means` and `many_explained`."""
+        index, places, columns, loadings = self._index, [], [], []
+        unseen = np.zeros(len(rows))
+        for place, row in enumerate(rows):
+            for effect, loading in row.items():
+                column = index.get(effect)
+                if column is None:
+                    unseen[place] += loading**2
+                else:
+                    places.append(place)
+                    columns.append(column)
+                    loadings.append(loading)
+        weights = np.zeros((len(rows), len(index)))
+        weights[places, columns] = loadings
+        return weights * self._scale, unseen
+
+    def many_means(self, weights: Floats) -> Floats:
+        """`mean` of each row of `weights`, shape (n,)."""
+        return np.asarray(weights @ self._mean)
+
+    def many_explained(self, weights: Floats) -> tuple[Floats, Floats]:
+        """(variance of what was observed of each row, shape (n,); how far the different observations explain
+        it)."""
+        explained = weights @ self._of_effect
+        variance = np.einsum("ij,ij->i", weights, weights) - np.einsum("ij,ij->i", explained, explained)
+        return np.maximum(variance, 0.0), explained
+
     def effect(self, effect: Hashable) -> float:
         """Posterior mean of one effect in standard deviations of its prior; 0 for one never observed."""
         return self._effects.get(effect, 0.0)

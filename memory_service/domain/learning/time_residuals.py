@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Any
 
+import numpy as np
+
 from memory_service.domain.cost.step_time import PARTS
 from memory_service.domain.learning.baseline_prediction import PredictionKey
 from memory_service.domain.learning.hierarchy import (
@@ -19,7 +21,7 @@ from memory_service.domain.learning.hierarchy import (
 )
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.outlier_filter import FREEDOM, without_outliers
-from memory_service.domain.learning.shrinkage import Loadings, Posterior
+from memory_service.domain.learning.shrinkage import Floats, Loadings, Posterior
 
 TIME_SD = {
     "all": 0.01,  # one law for every card: what is common to all is in its coefficients already
@@ -73,6 +75,16 @@ class TimeCorrection:
     n: int
     basis: str
     exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCorrections:
+    """`TimeCorrection` of n predicted steps: log_shift and log_sd of shape (n,), parts (n, parts). A step
+    that nothing observed bears on is left as it is, with an infinite log_sd."""
+
+    log_shift: Floats
+    parts: Floats
+    log_sd: Floats
 
 
 class TimePosterior:
@@ -141,6 +153,36 @@ class TimePosterior:
             n,
             basis,
             exact,
+        )
+
+    def corrections(
+        self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
+    ) -> TimeCorrections | None:
+        """`correction` of many subjects on one device. shares: shape (n, parts)."""
+        posterior = self._posterior
+        if posterior is None:
+            return None
+        levels = [_time_levels(s, sd, own=True) for s, sd in zip(subjects, card_log_sd, strict=True)]
+        weights, unseen = posterior.weights(levels)
+        log_shift = posterior.many_means(weights)
+        parts = np.zeros_like(shares)
+        settings: dict[Hashable, list[int]] = {}
+        for place, subject in enumerate(subjects):
+            settings.setdefault(subject.config, []).append(place)
+        if (subjects[0].device or subjects[0].gpu) in self._lone:
+            weights, unseen = posterior.weights([_own_levels(level) for level in levels])
+        else:
+            for places in settings.values():
+                effects, _ = self._of_setting(subjects[places[0]])
+                of_part, unseen_of_part = posterior.weights(effects)
+                weights[places] += shares[places] @ of_part
+                unseen[places] += shares[places] ** 2 @ unseen_of_part
+        for places in settings.values():
+            parts[places] = self._of_setting(subjects[places[0]])[1]
+        sd = np.sqrt(posterior.many_explained(weights)[0] + unseen + FLOOR_SD**2)
+        known = np.array([self._levels.bears_on(subject) for subject in subjects])
+        return TimeCorrections(
+            np.where(known, log_shift, 0.0), np.where(known[:, None], parts, 0.0), np.where(known, sd, inf)
         )
 
     def _of_setting(self, s: PredictionKey) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from math import exp
 
 import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.cost.throughput_knee import throughput_knee
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.cost.profile_stack import LAYOUTS, ProfileStack, stack_of
+from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.cost.throughput_knee import throughput_knees
+from memory_service.domain.learning.baseline_prediction import prediction_keys
 from memory_service.domain.planning.hyperparameters import TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds
-from memory_service.domain.prediction.device_step_time import BaselineSteps
-from memory_service.domain.prediction.peak_memory_curve import peak_curve
+from memory_service.domain.prediction.device_memory import allocated_limit_gib, bounds_of
+from memory_service.domain.prediction.device_step_time import prepare_many
+from memory_service.domain.prediction.peak_memory_curve import peak_curves
 from memory_service.domain.quality.quality_index import Learning, learning_of
 from memory_service.domain.recipe.families import families_of
 
@@ -83,22 +83,6 @@ def make_option(
         training_defaults(task, model.family, pretrained=model.pretrained, trees=trees),
         learning_of(task, model.pretrained, trees, model.family),
     )
-
-
-def layout_of(profile: Profile, gpu: Gpu) -> str:
-    """nhwc (channels_last) for convolutional networks on tensor cores; nchw where convolutions are grouped or
-    rare.
-
-    Public 3090 measurements: channels_last gains 12 % at the median but loses up to 60 % on grouped
-    convolutions.
-    """
-    if not gpu.has_tensor_cores or profile.precision != "amp":
-        return "nchw"
-    flops = {name: work.flops_per_sample for name, work in profile.forward.items()}
-    total = sum(flops.values()) or 1.0
-    convolutional = sum(flops.get(name, 0.0) for name in ("dense_conv", "pointwise_conv", "depthwise_conv"))
-    grouped = flops.get("grouped_conv", 0.0)
-    return "nhwc" if convolutional / total > 0.5 and grouped / total < 0.2 else "nchw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +160,11 @@ class Grid:
     def empty(cls, rows: int, rungs: int) -> Grid:
         return cls(*(np.full((rows, rungs), np.nan) for _ in fields(cls)))
 
-    def copy_row(self, source: int, target: int) -> None:
-        """Options of one architecture at one size differ in their weights only."""
+    def put(self, rows: Integers, other: Grid, of_row: Integers) -> None:
+        """Set rows to those of another grid: options of one architecture at one size differ in their weights
+        only."""
         for item in fields(Grid):
-            getattr(self, item.name)[target] = getattr(self, item.name)[source]
+            getattr(self, item.name)[rows] = getattr(other, item.name)[of_row]
 
     def first(self, rungs: int) -> Grid:
         """The first columns alone; nothing priced takes no memory."""
@@ -230,37 +215,84 @@ def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float) -> Integer
     return np.where(fits.any(axis=1), fits.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1), -1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PricedProfiles:
+    """What of options is priced at one class of precision, whatever the card: each profile with its optimizer
+    once, for weights of one architecture cost the same.
+
+    plain, checkpointed   None where there are none
+    of_option   place in `plain` of each option, -1 without a profile (boosted trees)
+    saving      place in `checkpointed` of each profile of `plain`, -1 for none
+    """
+
+    plain: ProfileStack | None
+    checkpointed: ProfileStack | None
+    of_option: Integers
+    saving: Integers
+
+    @property
+    def nbytes(self) -> int:
+        return sum(stack.nbytes for stack in (self.plain, self.checkpointed) if stack is not None)
+
+
+def priced_profiles(options: Sequence[Option], precision: str) -> PricedProfiles:
+    """The profiles of these options at a precision."""
+    kind = precision_class(precision)
+    places: dict[tuple[int, str], int] = {}
+    of_option: list[int] = []
+    first: list[Option] = []
+    for option in options:
+        profile = option.profile.get(kind)
+        if profile is None:
+            of_option.append(-1)
+            continue
+        place = places.setdefault((id(profile), option.defaults.optimizer), len(places))
+        first += [option] if place == len(first) else []
+        of_option.append(place)
+    saving = [option for option in first if kind in option.checkpointed]
+    order = {id(option): place for place, option in enumerate(saving)}
+
+    def stack(profiles: list[Profile], chosen: list[Option]) -> ProfileStack | None:
+        return stack_of(profiles, [option.defaults.optimizer for option in chosen]) if chosen else None
+
+    return PricedProfiles(
+        stack([option.profile[kind] for option in first], first),
+        stack([option.checkpointed[kind] for option in saving], saving),
+        np.array(of_option, dtype=np.int64),
+        np.array([order.get(id(option), -1) for option in first], dtype=np.int64),
+    )
+
+
 def build_table(
     options: Sequence[Option],
     gpu: TargetDevice,
     precision: str,
     rungs: Sequence[int] = BATCH_LADDER,
-    steps: BaselineSteps | None = None,
+    profiles: PricedProfiles | None = None,
+    columns: Columns | None = None,
 ) -> CostTable:
     """Price every option on a card: memory and step time at each rung until memory runs out.
 
-    steps   of this card and precision, kept from an earlier table
+    profiles, columns   of these options at this precision, kept from an earlier table
     Boosted trees have no rungs: their rows stay NaN and are priced by `domain.cost.boosted_trees`.
     """
-    steps = steps or BaselineSteps(gpu)
+    profiles = profiles or priced_profiles(options, precision)
     plain, saving = (Grid.empty(len(options), len(rungs)) for _ in range(2))
-    kind = precision_class(precision)
     knee = np.zeros(len(options), dtype=np.int64)
-    priced: dict[tuple[int, str], int] = {}
-    for row, option in enumerate(options):
-        profile = option.profile.get(kind)
-        if profile is None:
-            continue
-        twin = priced.setdefault((id(profile), option.defaults.optimizer), row)
-        if twin != row:
-            plain.copy_row(twin, row)
-            saving.copy_row(twin, row)
-            knee[row] = knee[twin]
-            continue
-        fitted, knee[row] = _price(plain, row, profile, option, gpu, precision, rungs, steps)
-        enough = fitted >= 0 and rungs[fitted] >= min(CHECKPOINT_BELOW, rungs[-1])
-        if not enough and kind in option.checkpointed:
-            _price(saving, row, option.checkpointed[kind], option, gpu, precision, rungs, steps)
+    if profiles.plain is not None:
+        rows = np.flatnonzero(profiles.of_option >= 0)
+        of_row = profiles.of_option[rows]
+        grid, largest, of_knee = _price(profiles.plain, gpu, precision, rungs)
+        plain.put(rows, grid, of_row)
+        knee[rows] = of_knee[of_row]
+        reached = np.array(rungs)[largest] >= min(CHECKPOINT_BELOW, rungs[-1])
+        needed = np.flatnonzero(~((largest >= 0) & reached) & (profiles.saving >= 0))
+        if profiles.checkpointed is not None and needed.size:
+            grid, _, _ = _price(profiles.checkpointed.taken(profiles.saving[needed]), gpu, precision, rungs)
+            place = np.full(len(profiles.plain), -1)
+            place[needed] = np.arange(needed.size)
+            known = place[of_row] >= 0
+            saving.put(rows[known], grid, place[of_row][known])
     used = ~(np.isnan(plain.peak_gib).all(axis=0) & np.isnan(saving.peak_gib).all(axis=0))
     width = max(1, int(used.sum()))
     ladder = np.array(rungs[:width], dtype=np.float64)
@@ -268,7 +300,7 @@ def build_table(
         usable_gib=gpu.usable_gib,
         precision=precision,
         options=tuple(options),
-        columns=columns_of(options),
+        columns=columns or columns_of(options),
         rungs=ladder,
         plain=plain.first(width),
         checkpointed=saving.first(width),
@@ -305,39 +337,48 @@ def worst_of(tables: Sequence[CostTable]) -> CostTable:
 
 
 def _price(
-    grid: Grid,
-    row: int,
-    profile: Profile,
-    option: Option,
-    gpu: TargetDevice,
-    precision: str,
-    rungs: Sequence[int],
-    steps: BaselineSteps,
-) -> tuple[int, int]:
-    """Fill one row; (index of the largest fitting rung or -1, index of the knee)."""
-    config = StepConfig(precision, layout_of(profile, gpu), option.defaults.optimizer)
-    most = LARGEST_RUNG[profile.input_kind] if len(rungs) > 1 else rungs[0]
-    room = allocated_limit_gib(gpu)
-    refused = observed_bounds(profile, gpu, config).refused or most + 1
-    tried = [batch_size for batch_size in rungs if batch_size <= most and batch_size < refused]
-    peaks = peak_curve(profile, tried, gpu, config)
-    fits = (peaks.driver_high <= gpu.usable_gib) & (peaks.allocated <= room)
-    n = len(tried) if fits.all() else int(np.argmin(fits))
-    if n == 0:
-        return -1, 0
-    grid.peak_gib[row, :n], grid.peak_high_gib[row, :n] = peaks.driver[:n], peaks.driver_high[:n]
-    batch = np.array(rungs[:n], dtype=np.float64)
-    train = steps.prepare(gpu.learned, profile, config)
-    infer = steps.prepare(gpu.learned, profile, replace(config, optimizer="adamw", mode="infer"))
-    for name, model, share in (("step_s", train, 1.0), ("eval_s", infer, 1.0 / batch)):
-        spent, busy = model.seconds_and_busy(batch)
-        seconds = spent * share
-        if model is train:
-            grid.busy_s[row, :n] = busy
-        getattr(grid, name)[row, :n] = seconds
-        getattr(grid, f"{name}_low")[row, :n] = seconds * exp(-model.log_low)
-        getattr(grid, f"{name}_high")[row, :n] = seconds * exp(model.log_high)
-    return n - 1, int(np.searchsorted(rungs, throughput_knee(train.seconds_many, most)))
+    stack: ProfileStack, gpu: TargetDevice, precision: str, rungs: Sequence[int]
+) -> tuple[Grid, Integers, Integers]:
+    """(figures of each profile over the rungs, index of the largest fitting rung or -1, index of the
+    knee)."""
+    layout = stack.tensor_core_layout if gpu.has_tensor_cores else np.full(len(stack), LAYOUTS.index("nchw"))
+    configs = [StepConfig(precision, mode=mode) for mode in _MODES]
+    train, infer = (prediction_keys(stack, gpu, config, layout) for config in configs)
+    many = len(rungs) > 1
+    most = np.array([LARGEST_RUNG[p.input_kind] if many else rungs[0] for p in stack.profiles])
+    bounds = [bounds_of(gpu, subject) for subject in train] if gpu.learned is not None else []
+    refused = np.array([each.refused or np.inf for each in bounds] or [np.inf])
+    proven = np.array([float(each.proven) for each in bounds] or [0.0])
+    tried = [rung for rung in rungs if rung <= most.max()]
+    batch = np.array(tried, dtype=np.float64)
+    peaks = peak_curves(stack, tried, gpu, precision, train, np.broadcast_to(proven, len(stack)))
+    fits = (peaks.driver_high <= gpu.usable_gib) & (peaks.allocated <= allocated_limit_gib(gpu))
+    fits &= (batch <= most[:, None]) & (batch < refused[:, None])
+    fits = np.logical_and.accumulate(fits, axis=1)
+    largest = fits.sum(axis=1) - 1
+    grid = Grid.empty(len(stack), len(rungs))
+
+    def write(name: str, values: Array) -> None:
+        getattr(grid, name)[:, : len(tried)] = np.where(fits, values, np.nan)
+
+    write("peak_gib", peaks.driver)
+    write("peak_high_gib", peaks.driver_high)
+    knee = np.zeros(len(stack), dtype=np.int64)
+    for config, subjects in zip(configs, (train, infer), strict=True):
+        models = prepare_many(stack, gpu, config, layout, subjects)
+        seconds, busy = models.seconds_and_busy(batch)
+        if config.mode == "train":
+            write("busy_s", busy)
+            if many:
+                knee = np.where(largest >= 0, throughput_knees(batch, seconds, most), 0)
+        name, seconds = ("step_s", seconds) if config.mode == "train" else ("eval_s", seconds / batch)
+        write(name, seconds)
+        write(f"{name}_low", seconds * np.exp(-models.log_low)[:, None])
+        write(f"{name}_high", seconds * np.exp(models.log_high)[:, None])
+    return grid, largest, knee
+
+
+_MODES: tuple[StepMode, StepMode] = ("train", "infer")
 
 
 def with_memory(card: TargetDevice, memory_gib: float) -> TargetDevice:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.boosting_plan import cost_of
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet
-from memory_service.domain.planning.cost_table import layout_of
 from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_search import GridIndex, loader_rate
 from memory_service.domain.planning.plan_settings import settings_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import CandidateSet
-from memory_service.domain.planning.cost_table import Option, layout_of
+from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy

@@ -57,11 +57,15 @@ def observed_bounds(profile: Profile, device: TargetDevice, config: StepConfig) 
     Gradient checkpointing makes room, but how much is not known: what ran out of memory without it is
     not offered with it.
     """
-    if device.learned is None:
+    return bounds_of(device, prediction_key(profile, device, config))
+
+
+def bounds_of(device: TargetDevice, subject: PredictionKey) -> Bounds:
+    """`observed_bounds` of a subject on the device."""
+    if device.learned is None or not device.learned.has_bounds(subject):
         return Bounds()
-    subject = prediction_key(profile, device, config)
     bounds = device.learned.batch_bounds(subject, device.usable_gib)
-    if not profile.checkpointing:
+    if not subject.checkpointing:
         return bounds
     plain = device.learned.batch_bounds(replace(subject, checkpointing=False), device.usable_gib)
     known = [each for each in (bounds, plain) if each.refused is not None and each.refused > bounds.proven]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
 from memory_service.domain.cost.rates import Rates
+from memory_service.domain.cost.stacked_step_time import StepModels, step_models
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel, card_log_sd, step_model
 from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
@@ -29,34 +32,37 @@ def prepare(profile: Profile, device: TargetDevice, config: StepConfig) -> StepM
     return learned_step(baseline, device.learned, rates, prediction_key(profile, device, config))
 
 
-_Known = tuple[Profile, StepModel, PredictionKey, tuple[float, ...]]
-"""With the shares of the step's parts at a usual batch."""
-
-
-class BaselineSteps:
-    """Step models of one device before anything is learned, cached for as long as nothing but what runs
-    taught changes. Profiles count by identity."""
-
-    def __init__(self, device: TargetDevice) -> None:
-        self._device = device
-        self._rates: dict[tuple[str, str], Rates] = {}
-        self._known: dict[tuple[int, StepConfig], _Known] = {}
-
-    def prepare(self, learned: LearnedCorrections | None, profile: Profile, config: StepConfig) -> StepModel:
-        """As `prepare` of the device with what was learned."""
-        setting = (config.precision, config.layout)
-        if setting not in self._rates:
-            self._rates[setting] = rates_of(self._device, config)
-        rates = self._rates[setting]
-        key = (id(profile), config)
-        if key not in self._known:
-            baseline = step_model(profile, rates, config)
-            subject = prediction_key(profile, self._device, config)
-            self._known[key] = profile, baseline, subject, baseline.shares(USUAL_BATCH)
-        _, baseline, subject, shares = self._known[key]
-        if learned is None:
-            return baseline
-        return _corrected(baseline, learned.time_of(subject, shares, card_log_sd(rates)))
+def prepare_many(
+    stack: ProfileStack,
+    device: TargetDevice,
+    config: StepConfig,
+    layout: Integers,
+    subjects: Sequence[PredictionKey],
+) -> StepModels:
+    """As `prepare` for each profile of the stack. config: without layout and optimizer; layout: place in
+    LAYOUTS of each profile; subjects: the profiles on this device."""
+    rates = [rates_of(device, replace(config, layout=name)) for name in LAYOUTS]
+    models = step_models(stack, rates, layout, config.precision, config.mode)
+    if device.learned is None:
+        return models
+    unsure = [card_log_sd(each) for each in rates]
+    learned = device.learned.times_of(
+        subjects, models.shares(USUAL_BATCH), [unsure[place] for place in layout.tolist()]
+    )
+    if learned is None:
+        return models
+    parts = np.exp(learned.parts)
+    owner = models.of_group.repeated(np.arange(len(stack)))
+    of_group, half = parts[owner, models.kind], SD_OF_P90 * learned.log_sd
+    launch, optimizer = parts[:, PARTS.index("launch")], parts[:, PARTS.index("optimizer")]
+    return replace(
+        models, flops_fixed=models.flops_fixed * of_group, flops_slope=models.flops_slope * of_group,
+        bytes_fixed=models.bytes_fixed * of_group, bytes_slope=models.bytes_slope * of_group,
+        launch_seconds=models.launch_seconds * launch, host_seconds=models.host_seconds * launch,
+        optimizer_seconds=models.optimizer_seconds * optimizer,
+        factor=models.factor * np.exp(learned.log_shift),
+        log_low=np.minimum(models.log_low, half), log_high=np.minimum(models.log_high, half),
+    )  # fmt: skip
 
 
 def learned_step(

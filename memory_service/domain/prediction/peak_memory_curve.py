@@ -29,9 +29,10 @@ from memory_service.domain.cost.memory import (
     workspace_bytes,
 )
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.learning.baseline_prediction import prediction_key
-from memory_service.domain.learning.corrections import LearnedPeaks, MemoryCorrection
+from memory_service.domain.cost.profile_stack import ProfileStack
+from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
+from memory_service.domain.learning.memory_residuals import MemoryCorrection, MemoryCorrections
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 
@@ -89,18 +90,18 @@ class PeakCurve:
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """An `Estimate` at each batch."""
+    """An `Estimate` at each batch, of one profile or of n: then arrays of shape (n, batches), n of (n, 1)."""
 
     value: Floats
     low: Floats
     high: Floats
     basis: str
     grade: Grade = "estimated"
-    n: int = 0
+    n: NDArray[np.int64] | int = 0
 
     def first(self) -> Estimate:
         value, low, high = (float(each[0]) for each in (self.value, self.low, self.high))
-        return Estimate(value, low, high, self.grade, self.n, self.basis)
+        return Estimate(value, low, high, self.grade, int(self.n), self.basis)
 
 
 _Bands = tuple[_Band, _Band, _Band]
@@ -118,14 +119,6 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
             [FieldError("batch_size", "at least 1", batch_size)],
         )
     return PeakMemory(*(band.first() for band in _peaks(profile, (batch_size,), device, config)))
-
-
-def peak_curve(
-    profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig
-) -> PeakCurve:
-    """Peaks at batches that did not run out of memory on this device (`Bounds.refused`)."""
-    live, _, driver = _peaks(profile, batches, device, config)
-    return PeakCurve(live.value, driver.value, driver.high)
 
 
 def allocated_limit_gib(device: TargetDevice, confidence: Confidence = "p90") -> float:
@@ -154,7 +147,41 @@ def _peaks(profile: Profile, batches: Sequence[int], device: TargetDevice, confi
     if device.learned is None:
         return bands
     learned = device.learned.peaks_of(prediction_key(profile, device, config), device.usable_gib)
-    return bands if learned.is_empty else _as_learned(bands, device, learned, batch)
+    if learned.is_empty:
+        return bands
+    refused = learned.bounds.refused
+    live, reserved, driver = _as_learned(
+        bands, device, (learned.allocated, learned.reserved, learned.driver), batch, learned.bounds.proven,
+        None if refused is None or not (batch >= refused).all() else refused,
+    )  # fmt: skip
+    return live, reserved, driver
+
+
+def peak_curves(
+    stack: ProfileStack,
+    batches: Sequence[int],
+    device: TargetDevice,
+    precision: str,
+    subjects: Sequence[PredictionKey],
+    proven: Floats,
+) -> PeakCurve:
+    """Peaks of training steps of many profiles at once, at batches that did not run out of memory on this
+    device: arrays of shape (n, batches).
+
+    subjects   of each profile on the device; proven: the largest batch that ran there, shape (n,)
+    """
+    batch = np.asarray(batches, dtype=np.float64)
+    points = stack.point_fixed[:, None] + stack.point_slope[:, None] * batch
+    live = np.maximum.reduceat(points, stack.points.starts, axis=0)
+    state = stack.optimizer_bytes[:, None]
+    allocated = (np.maximum(live, stack.step_bytes[:, None]) + state) / GIB
+    workspace = stack.workspace_bytes[precision_class(precision)][:, None] / GIB * batch
+    bands = _as_seen(allocated, workspace, device, "")
+    if device.learned is not None:
+        learned = device.learned.memories_of(subjects)
+        corrections = (learned["allocated"], learned["reserved"], learned["driver"])
+        bands = _as_learned(bands, device, corrections, batch, proven[:, None], None)
+    return PeakCurve(bands[0].value, bands[2].value, bands[2].high)
 
 
 def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice, basis: str) -> _Bands:
@@ -181,30 +208,35 @@ def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice, basis: 
     return live, reserve, _Band(driver, np.maximum(allocated, driver * 0.942), driver * 1.074, how)
 
 
-def _as_learned(bands: _Bands, device: TargetDevice, learned: LearnedPeaks, batch: Floats) -> _Bands:
+_Learned = MemoryCorrection | MemoryCorrections | None
+
+
+def _as_learned(
+    bands: _Bands,
+    device: TargetDevice,
+    learned: tuple[_Learned, _Learned, _Learned],
+    batch: Floats,
+    proven: Floats | int,
+    refused: int | None,
+) -> _Bands:
     """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds.
 
     What was learned holds; a figure nobody observed gives way to it.
     """
-    predicted, bounds = bands[0].value, learned.bounds
-    live = _shifted(bands[0], learned.allocated, predicted)
-    reserved = _shifted(bands[1], learned.reserved, predicted)
-    driver = _shifted(bands[2], learned.driver, predicted)
-    if bounds.refused is not None and (batch >= bounds.refused).all():
-        least = device.usable_gib * OVERFULL
-        driver = _at_least(driver, least, f"ran out of memory at batch {bounds.refused}")
-    elif (ran := batch <= bounds.proven).any():
+    predicted = bands[0].value
+    live, reserved, driver = (_shifted(b, c, predicted) for b, c in zip(bands, learned, strict=True))
+    if refused is not None:
+        driver = _at_least(driver, device.usable_gib * OVERFULL, f"ran out of memory at batch {refused}")
+    elif (ran := batch <= proven).any():
         reserved, driver = (_at_most(band, device.usable_gib, ran) for band in (reserved, driver))
         live = _at_most(live, allocated_limit_gib(device), ran)
-    if reserved.n < driver.n:
-        reserved = _at_most(reserved, driver.value)
-    if live.n < max(reserved.n, driver.n):
-        live = _at_most(live, reserved.value)
+    reserved = _at_most(reserved, driver.value, reserved.n < driver.n)
+    live = _at_most(live, reserved.value, live.n < np.maximum(reserved.n, driver.n))
     reserved = _raised(reserved, live)
     return live, reserved, _raised(driver, reserved)
 
 
-def _shifted(baseline: _Band, learned: MemoryCorrection | None, allocated: Floats) -> _Band:
+def _shifted(baseline: _Band, learned: _Learned, allocated: Floats) -> _Band:
     if learned is None:
         return baseline
     value = np.maximum(baseline.value + learned.shift_gib(allocated), 0.1 * baseline.value)
@@ -223,10 +255,10 @@ def _shifted(baseline: _Band, learned: MemoryCorrection | None, allocated: Float
 def _at_least(band: _Band, gib: float, why: str) -> _Band:
     value = np.maximum(band.value, gib)
     low, high = np.maximum(band.low, gib), np.maximum(band.high, value)
-    return _Band(value, low, high, f"{band.basis}; {why}", band.grade, max(band.n, 1))
+    return _Band(value, low, high, f"{band.basis}; {why}", band.grade, np.maximum(band.n, 1))
 
 
-def _at_most(band: _Band, gib: Floats | float, where: NDArray[np.bool_] | bool = True) -> _Band:
+def _at_most(band: _Band, gib: Floats | float, where: NDArray[np.bool_] | bool) -> _Band:
     over = np.logical_and(band.high > gib, where)
     value = np.where(over, np.minimum(band.value, gib), band.value)
     low = np.where(over, np.minimum(band.low, value), band.low)

@@ -11,7 +11,7 @@ from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store import dialects
 from memory_service.store.queries import passages, rows
-from memory_service.store.queries.fingerprints import fingerprint
+from memory_service.store.queries.fingerprints import fingerprints
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.knowledge import Knowledge, Solution
 
@@ -32,14 +32,15 @@ class _Latest:
         with self._lock:
             known = self._snapshot
             if known is None or known.revision != revision:
-                state = (fingerprint(session, "competitions"), passages.encoders(session))
+                prints = fingerprints(session, "competitions", "solutions")
+                state = (prints["competitions"], passages.encoders(session))
                 if known is not None and known.state == state:
                     known = replace(known, revision=revision)
                 else:
                     known, self._solutions = _built(session, revision, state), None
-                solutions = fingerprint(session, "solutions")
-                if self._solutions != solutions:
-                    known, self._solutions = known.with_solutions(_solution_texts(session)), solutions
+                if self._solutions != prints["solutions"]:
+                    texts = _solution_texts(session)
+                    known, self._solutions = known.with_solutions(texts), prints["solutions"]
                 self._snapshot = known
         return known
 

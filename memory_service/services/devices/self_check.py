@@ -6,12 +6,11 @@ import logging
 from functools import lru_cache
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.corrected_rates import self_check
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
+from memory_service.linear_algebra import on_one_thread
 from memory_service.resources import path
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.seed_files import read_lines
@@ -40,9 +39,8 @@ def checked_by_networks(
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     card = device_card(calibration.device, calibration.fingerprint, sheets, gpu)
     try:
-        # Many small solutions: threads of the linear algebra cost ten times what they bring.
-        with threadpool_limits(limits=1, user_api="blas"):
-            return dict(self_check(calibration, card, reference_profiles()))
+        on_one_thread()
+        return dict(self_check(calibration, card, reference_profiles()))
     except (ArithmeticError, LookupError, TypeError, ValueError):
         # A result that cannot be checked is still a result: posted figures may be plausible one by one only.
         _log.exception("calibration %s cannot be checked by its networks", calibration.id)

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from threadpoolctl import threadpool_limits
-
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.calibration.registered_device import device_card
@@ -121,14 +119,12 @@ def cards_of(
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
         return target_device(card, rates, _provenance(card, rates, mine, known))
 
-    # On one thread: see services.learning. Two devices calibrated twice: 1.1 s of processor time against 12.
-    with threadpool_limits(limits=1, user_api="blas"):
-        return Cards(
-            {slug: rated(card) for slug, card in sheets.items()},
-            {name: rated(card) for name, card in bare.items()},
-            tuple(silent),
-            tuple(known),
-        )
+    return Cards(
+        {slug: rated(card) for slug, card in sheets.items()},
+        {name: rated(card) for name, card in bare.items()},
+        tuple(silent),
+        tuple(known),
+    )
 
 
 def _kin(one: Gpu, other: Gpu) -> bool:

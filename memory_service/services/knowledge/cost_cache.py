@@ -16,20 +16,22 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.cost_table import (
     Columns,
     CostTable,
     Option,
+    PricedProfiles,
     build_table,
     columns_of,
     make_option,
+    priced_profiles,
     with_memory,
     worst_of,
 )
 from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.device_step_time import BaselineSteps
 from memory_service.services.database.caches import Caches
 from memory_service.services.knowledge.profiling import profile_in_child_process
 
@@ -40,8 +42,8 @@ MOST_BYTES = 48 * 2**20
 
 MOST_OPTION_LISTS = 128
 
-MOST_STEPS = 8
-"""Cards at one precision whose step models outlast what is learned: some 2 MB each."""
+MOST_STACKED_BYTES = 16 * 2**20
+"""Of profiles as arrays: those of the largest task take 2 MB a precision."""
 
 MOST_INTERPOLATED = 2_048
 
@@ -96,7 +98,7 @@ class PricedCatalogue:
         self._lock = threading.Lock()
         self._tables: LRUCache[tuple[Any, ...], CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
         self._options: LRUCache[tuple[Any, ...], Known] = LRUCache(MOST_OPTION_LISTS)
-        self._steps: LRUCache[Hashable, BaselineSteps] = LRUCache(MOST_STEPS)
+        self._stacks: LRUCache[Hashable, PricedProfiles] = LRUCache(MOST_STACKED_BYTES, attrgetter("nbytes"))
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
@@ -298,18 +300,25 @@ class PricedCatalogue:
             table = self._tables.get(key)
         if table is not None:
             return replace(table, options=tuple(options), columns=columns)
-        steps = self._cold_steps(card, precision)
+        stacked = self._stacked(known, precision)
         if vram is not None:
             card = with_memory(card, vram)
-        table = build_table(options, card, precision, BATCH_LADDER if batch is None else (batch,), steps)
+        rungs = BATCH_LADDER if batch is None else (batch,)
+        table = build_table(options, card, precision, rungs, stacked, columns)
         with self._lock, contextlib.suppress(ValueError):  # a table larger than the whole cache
             self._tables[key] = table
         return table
 
-    def _cold_steps(self, card: TargetDevice, precision: str) -> BaselineSteps:
-        key = (_figures(replace(card, learned=None)), precision)
+    def _stacked(self, known: Known, precision: str) -> PricedProfiles:
+        options, _, names = known
+        key = (names, precision_class(precision))
         with self._lock:
-            return self._steps.setdefault(key, BaselineSteps(card))
+            stacked = self._stacks.get(key)
+        if stacked is None:
+            stacked = priced_profiles(options, precision)
+            with self._lock, contextlib.suppress(ValueError):
+                self._stacks[key] = stacked
+        return stacked
 
 
 def _figures(card: TargetDevice) -> Hashable:

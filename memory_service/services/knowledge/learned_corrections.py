@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
-
-from threadpoolctl import threadpool_limits
 
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -21,15 +18,8 @@ from memory_service.services.knowledge.cost_cache import PricedCatalogue
 def observation_selection(
     cards: Cards, observations: Iterable[Observation], priced: PricedCatalogue
 ) -> ObservationSelection:
-    """All that the observations say of predictions on the cards.
-
-    Each card's are solved on one thread: the matrices are small, and beside a training that keeps the
-    processor busy the threads of a linear algebra library wait for one another (1.4 s against 11 s for 384
-    different observations, measured).
-    """
-    return ObservationSelection(
-        observations, _predictor(cards, priced), partial(threadpool_limits, limits=1, user_api="blas")
-    )
+    """All that the observations say of predictions on the cards."""
+    return ObservationSelection(observations, _predictor(cards, priced))
 
 
 def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profile | None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import monotonic
 from typing import Any
 
 from memory_service.domain.cost.profile import Profile
@@ -33,6 +34,7 @@ from memory_service.domain.quality.own_runs import Surprise, taught
 from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
+from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.devices.self_check import reference_profiles
@@ -48,16 +50,21 @@ from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable, usable_sheets
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
-from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprint
+from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
 from memory_service.store.queries.rows import all_rows, written_here
 
 Row = Mapping[str, Any]
 
 _log = logging.getLogger(__name__)
 
+WRITABLE = ("patterns", "solutions")
+"""Whose rows count otherwise where a person wrote them."""
+
 CATALOGUE = ("models", "profiles")
 LeftOut = Mapping[str, tuple[str, ...]]
 """Table -> "table key: why" of each row that cannot be used."""
+
+MOST_BEHIND_SECONDS = 2.0
 
 LIGHT_TABLES = ("strategies", "patterns", "solutions", "claims", "competitions")
 
@@ -129,7 +136,14 @@ class Knowledge:
 
     def quality_without(self, competition: str | None) -> QualityModel:
         """`quality` after the runs here, but for those of one competition."""
-        return taught(self.quality, self._surprises, competition)
+        left_out = competition if any(one.competition == competition for one in self._surprises) else None
+        if left_out not in self._taught:
+            self._taught[left_out] = taught(self.quality, self._surprises, left_out)
+        return self._taught[left_out]
+
+    @cached_property
+    def _taught(self) -> dict[str | None, QualityModel]:
+        return {}
 
     @cached_property
     def _surprises(self) -> tuple[Surprise, ...]:
@@ -208,8 +222,9 @@ class _Read:
 
 def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
     """The snapshot at a revision; unchanged parts of `cached` are reused."""
+    on_one_thread()
     prints: dict[str, Hashable] = {
-        name: fingerprint(transaction.session, name) for name in (*LIGHT_TABLES, *CATALOGUE, "gpus")
+        **fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus"),
     }
     prints["devices"] = devices_fingerprint(transaction.session)
     prints["tallies"] = outcomes.fingerprint(transaction.session)
@@ -267,7 +282,10 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     else:
         names = model_index(priced.models)
     solutions = None
-    here = frozenset().union(*(written_here(transaction.session, name) for name in ("patterns", "solutions")))
+    if cached is not None and same.issuperset(WRITABLE):
+        here = cached.knowledge.written_here
+    else:
+        here = frozenset().union(*(written_here(transaction.session, name) for name in WRITABLE))
     if cached is not None and same.issuperset(("solutions", "competitions")):
         solutions = cached.knowledge.solution_memory
     quality = None if cached is None else cached.knowledge.quality
@@ -285,10 +303,12 @@ def _tell_left_out(now: LeftOut, before: LeftOut) -> None:
 
 
 class _Latest:
-    """The latest snapshot of a database."""
+    """The latest snapshot of a database. One thread makes it anew; meanwhile others answer from the one
+    before, if that was the latest less than MOST_BEHIND_SECONDS ago."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._current = 0.0
         self._read: _Read | None = None
 
     def at(self, revision: int) -> Knowledge | None:
@@ -301,15 +321,23 @@ class _Latest:
 
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
-        known = self.at(revision)
+        known, before = self.at(revision), self._read
         if known is not None:
+            self._current = monotonic()
             return known
-        with self._lock:
+        may_wait = before is None or monotonic() - self._current >= MOST_BEHIND_SECONDS
+        taken = self._lock.acquire(blocking=may_wait)
+        if not taken and before is not None:
+            return before.knowledge
+        try:
             known = self.at(revision)
             if known is None:
                 with database.read() as transaction:
                     self._read = _renewed(transaction, revision, self._read)
                 known = self._read.knowledge
+                self._current = monotonic()
+        finally:
+            self._lock.release()
         return known
 
 

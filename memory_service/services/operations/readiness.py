@@ -86,6 +86,15 @@ class Preparation:
         self._thread = threading.Thread(target=self._run, name="preparation", daemon=True)
         self._thread.start()
 
+    def load(self) -> None:
+        """Load what can be loaded, in this thread, for processes that are forked from this one: what fails
+        they try again."""
+        use_model(self._settings.embedding_model)
+        for step in (self._open, self._seed, self._load_encoder, self._load_index, self._rehearse):
+            if not self._done(step):
+                break
+        self._database.close()
+
     def stop(self, timeout_seconds: float = 60.0) -> bool:
         """Wait for the step that runs; the steps behind it are left out. False where it still runs."""
         self._stopping.set()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 
 from cachetools import LRUCache
 
 MOST_BYTES = 32 * 2**20
 MOST_NAMES = 4_096
+PRUNED_EVERY = 256
 LONGEST_QUERY = 4_096
 """A longer query string is not worth its memory."""
 
@@ -22,11 +27,14 @@ PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
+_PLAN_ID = re.compile(r"plan-[0-9a-f]+")
+
 
 class PlanCache:
     """Up to 32 MiB of answers; the oldest use goes first. Threads may share it.
 
     A question goes by its canonical text; query strings that were seen before are known to mean one.
+    Processes that serve one address keep plans by id in a folder that all of them read.
     """
 
     def __init__(self) -> None:
@@ -38,6 +46,12 @@ class PlanCache:
         self._renewals: LRUCache[str, deque[tuple[float, int]]] = LRUCache(MOST_NAMES)
         self._planning: LRUCache[str, Future[bytes]] = LRUCache(MOST_NAMES)
         self._planner = ThreadPoolExecutor(1, "planning")
+        self._folder: Path | None = None
+        self._written = 0
+
+    def share(self, folder: Path) -> None:
+        """Keep plans by id in this folder, too."""
+        self._folder = folder
 
     def get(self, revision: int, question: str) -> bytes | None:
         """The answer, None where this was not asked of this revision."""
@@ -66,6 +80,8 @@ class PlanCache:
                 self._renewals[question] = renewals
                 if plan_id is not None:
                     self._plans[plan_id] = (revision, question)
+            if plan_id is not None and self._folder is not None:
+                self._write(self._folder, plan_id, answer)
 
     def store_query(self, query: bytes, question: str) -> None:
         """Remember what a query string means."""
@@ -76,13 +92,14 @@ class PlanCache:
     def renewed(self, question: str, plan: Callable[[], bytes]) -> bytes:
         """The answer that `plan` makes, and stores. Where the knowledge changes faster than it is made: the
         answer before, while one thread makes the new one."""
+        made: Future[bytes] | None = None
         with self._lock:
             before = self._before(question)
             if before is not None:
                 made = self._planning.get(question)
                 if made is None or made.done():
                     made = self._planning[question] = self._planner.submit(plan)
-        if before is None:
+        if before is None or made is None:
             return plan()
         try:
             return made.result(PATIENCE_SECONDS)
@@ -102,4 +119,20 @@ class PlanCache:
         settings, and with them the id, stayed."""
         with self._lock:
             key = self._plans.get(plan_id)
-            return None if key is None else self._answers.get(key)
+            known = None if key is None else self._answers.get(key)
+        if known is None and self._folder is not None and _PLAN_ID.fullmatch(plan_id):
+            with suppress(OSError):
+                known = (self._folder / plan_id).read_bytes()
+        return known
+
+    def _write(self, folder: Path, plan_id: str, answer: bytes) -> None:
+        """A file that is there is whole. Of the folder's files the oldest are removed now and then."""
+        with suppress(OSError):
+            part = folder / f"{os.getpid()}.{threading.get_ident()}.part"
+            part.write_bytes(answer)
+            part.replace(folder / plan_id)
+            self._written += 1
+            if self._written % PRUNED_EVERY == 0:
+                found = sorted((file.stat().st_mtime, file) for file in folder.glob("plan-*"))
+                for _, file in found[:-MOST_NAMES]:
+                    file.unlink(missing_ok=True)

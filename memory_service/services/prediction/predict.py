@@ -19,13 +19,13 @@ from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import CPU_MODELS, fit_cost
+from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.learning.batch_bounds import Bounds
-from memory_service.domain.planning.cost_table import layout_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.domain.prediction.device_memory import (

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.hyperparameters import most_by_updates
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.review.engine import MOST_FINDINGS
 from memory_service.review.facts import Asked
@@ -26,9 +24,10 @@ from memory_service.review.sizing_facts import ReviewedText, SizingFacts, review
 from memory_service.review.training_plan import RECOMPUTED, Meant, smaller_than
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.prediction.predict import predict_known
+
+if TYPE_CHECKING:  # what sizes by a card is the server's; a review without one needs none of it
+    from memory_service.services.database.transactions import Database
+    from memory_service.services.knowledge.snapshot import Knowledge
 
 HALF = 2
 FAR_UNDER = 4
@@ -53,7 +52,11 @@ def review_script(
     in_child_process   limits of time and memory for what reads the script: a server has other callers
     """
     asked = _checked(question)
-    knowledge = knowledge_of(database) if database is not None and asked.get("gpu") else None
+    knowledge = None
+    if database is not None and asked.get("gpu"):
+        from memory_service.services.knowledge.snapshot import knowledge_of
+
+        knowledge = knowledge_of(database)
     script = question.get("script")
     if not isinstance(script, str | bytes):
         raise InvalidInput("script must be text", [FieldError("script", "must be text")])
@@ -233,6 +236,8 @@ class _Sizing:
                 asked[name] = self.asked[name]
         if self.meant.rounds:
             asked["rounds"] = min(self.meant.rounds, 10**6)
+        from memory_service.services.prediction.predict import predict_known
+
         try:
             return predict_known(self.knowledge, asked), ""
         except InvalidInput as error:
@@ -286,6 +291,8 @@ class _Sizing:
             return
         best = min(int(knee), int(predicted["safe_batch_size"]) or 1)
         if self.asked.get("n_train"):
+            from memory_service.domain.planning.hyperparameters import most_by_updates
+
             best = min(best, most_by_updates(self.asked["n_train"], 16))
         far = HALF if self._is_never_right(batch) else FAR_UNDER
         if batch * far > best or (self.meant.grad_accumulation or 1) > 1 or self.facts.has_reason:
@@ -339,6 +346,8 @@ class _Sizing:
 
     def _over(self, least: float, likely: float, what: str, where: str) -> Iterator[Finding]:
         minutes = float(self.asked["minutes"])
+        from memory_service.domain.planning.budget import RESERVE_SHARE
+
         if least <= minutes * (1.0 - RESERVE_SHARE) or self.meant.place is None:
             return
         folds, epochs = self.meant.folds or 1, self.meant.epochs or 1

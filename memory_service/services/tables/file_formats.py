@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from memory_service.errors import unknown_name
 from memory_service.schemas.lists import FORMATS
 
@@ -64,9 +66,16 @@ def flat(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
 
 
+def _cell(value: Any) -> Any:
+    """`defused(flat(value))`, for a hundred thousand cells."""
+    if isinstance(value, str):
+        return "'" + value if value.startswith(_FORMULA) else value
+    return flat(value)
+
+
 def _jsonl(table: TableExport) -> Iterator[bytes]:
     for page in table.pages():
-        yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in page).encode()
+        yield b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in page)
 
 
 def _csv(table: TableExport) -> Iterator[bytes]:
@@ -76,7 +85,7 @@ def _csv(table: TableExport) -> Iterator[bytes]:
     writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
     yield _taken(out)
     for page in table.pages():
-        writer.writerows([defused(flat(row.get(name))) for name in table.columns] for row in page)
+        writer.writerows([_cell(row.get(name)) for name in table.columns] for row in page)
         yield _taken(out)
 
 

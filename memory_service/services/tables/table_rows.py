@@ -343,7 +343,7 @@ def _said(field: str, given: str, most: int) -> str:
 def on_the_wire(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as JSON has it: times in ISO 8601 UTC, without what is the store's own."""
     return {
-        name: value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(value, dt.datetime) else value
+        name: f"{value.isoformat(timespec='microseconds')[:26]}Z" if isinstance(value, dt.datetime) else value
         for name, value in row.items()
         if name not in _HIDDEN
     }

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select, union_all
 
 from memory_service.store.queries.rows import ENTITIES
 from memory_service.store.session import ReadSession
 from memory_service.store.tables.devices import Calibration, Device
 
 
-def fingerprint(session: ReadSession, table: str) -> tuple[int, int, str]:
-    """(rows, sum of versions, latest change): differs after any insert, correction or deletion of a row."""
-    entity = ENTITIES[table]
-    rows, versions, latest = session.execute(
-        select(func.count(), func.sum(entity.version), func.max(entity.updated_at))
-    ).one()
-    return int(rows), int(versions or 0), str(latest)
+def fingerprints(session: ReadSession, *tables: str) -> dict[str, tuple[int, int, str]]:
+    """Table -> (rows, sum of versions, latest change), which differs after any insert, correction or deletion
+    of a row. One statement for all."""
+    each = [
+        select(
+            literal(table),
+            func.count(),
+            func.sum(ENTITIES[table].version),
+            func.max(ENTITIES[table].updated_at),
+        )
+        for table in tables
+    ]
+    rows = session.execute(union_all(*each))
+    return {table: (int(count), int(versions or 0), str(latest)) for table, count, versions, latest in rows}
 
 
 def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:

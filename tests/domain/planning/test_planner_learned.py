@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,17 +15,21 @@ from hypothesis import strategies as st
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.memory_overhead import MemoryOverhead
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.layout import layout_of
+from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.cost_table import build_table
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.device_memory import observed_bounds, peak_memory
-from memory_service.domain.prediction.peak_memory_curve import peak_curve
+from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
+from memory_service.services.knowledge.cost_cache import Sizes
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement
@@ -188,24 +193,38 @@ def _lifted(failed: Observation, seen: list[Observation]) -> bool:
     )  # fmt: skip
 
 
-@given(seen=runs(), model=st.sampled_from(sorted(MODELS)))
-@settings(max_examples=10, deadline=None)
-def test_peaks_of_a_whole_ladder_are_the_peaks_at_each_batch(seen: list[Observation], model: str) -> None:
+@given(seen=runs())
+@settings(max_examples=8, deadline=None)
+def test_a_table_says_of_each_network_what_it_is_predicted_alone(seen: list[Observation]) -> None:
+    """Memory, step time and knee of all options at once are those of each profile at each batch."""
     cpu = next(card for card in calibrated().sheets.values() if card.kind == "cpu")
-    held = MemoryOverhead(0.4, 1.2)
     rates = card_after(seen).calibrated
     assert rates is not None
-    for card in (
-        card_after(seen), replace(card_after(seen), learned=None), cpu,
-        replace(cpu, calibrated=replace(rates, memory=held, cpu=True)),
-    ):  # fmt: skip
-        for kind, precision in (("amp", "bf16"), ("fp32", "fp32")):
-            profile, config = seed_knowledge().profiles[model, 224, kind], StepConfig(precision)
-            refused = observed_bounds(profile, card, config).refused or 10**6
-            batches = [b for b in BATCH_LADDER if b < refused]
-            found = peak_curve(profile, batches, card, config)
-            for n, batch in enumerate(batches):
-                one = peak_memory(profile, batch, card, config)
-                assert found.allocated[n] == pytest.approx(one.allocated_gib.value, rel=1e-9)
-                assert found.driver[n] == pytest.approx(one.driver_gib.value, rel=1e-9)
-                assert found.driver_high[n] == pytest.approx(one.driver_gib.high, rel=1e-9)
+    measured_cpu = replace(cpu, calibrated=replace(rates, memory=MemoryOverhead(0.4, 1.2), cpu=True))
+    known = seed_knowledge().priced
+    options = [
+        option
+        for option in known.options("image-classification", Sizes(), None)
+        if option.model.name.split(".")[0] in MODELS
+    ]
+    for card in (card_after(seen), replace(card_after(seen), learned=None), cpu, measured_cpu):
+        for precision in ("bf16", "fp32"):
+            table = build_table(options, card, precision)
+            for row, option in enumerate(options):
+                profile = option.profile[precision_class(precision)]
+                config = StepConfig(precision, layout_of(profile, card), option.defaults.optimizer)
+                step = prepare(profile, card, config)
+                refused = observed_bounds(profile, card, config).refused
+                for n, batch in enumerate(BATCH_LADDER[: len(table.rungs)]):
+                    one = peak_memory(profile, batch, card, config)
+                    if np.isnan(table.plain.peak_gib[row, n]):
+                        over = one.allocated_gib.value > allocated_limit_gib(card)
+                        assert over or one.driver_gib.high > card.usable_gib or batch >= (refused or 10**6)
+                        break
+                    assert table.plain.peak_gib[row, n] == pytest.approx(one.driver_gib.value, rel=1e-9)
+                    assert table.plain.peak_high_gib[row, n] == pytest.approx(one.driver_gib.high, rel=1e-9)
+                    expected = step.step_seconds(batch)
+                    assert table.plain.step_s[row, n] == pytest.approx(expected.value, rel=1e-9)
+                    assert table.plain.step_s_low[row, n] == pytest.approx(expected.low, rel=1e-9)
+                    assert table.plain.step_s_high[row, n] == pytest.approx(expected.high, rel=1e-9)
+                    assert BATCH_LADDER[table.knee[row]] == throughput_knee(step.seconds_many, 1024)

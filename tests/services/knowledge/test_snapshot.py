@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.planning.cost_table import build_table
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge import cost_cache
@@ -79,7 +80,6 @@ def test_an_edited_model_leaves_what_was_priced_without_it(
     asked = {"task": "image", "size": "medium", "gpu": "l4", "minutes": 60}
     plan = recommend(embedded, asked)
     built: list[int] = []
-    build_table = cost_cache.build_table
 
     def counted(options: Sequence[Any], *rest: Any) -> Any:
         built.append(len(options))

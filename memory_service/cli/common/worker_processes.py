@@ -1,0 +1,100 @@
+"""Several server processes behind one address, forked from one that has loaded everything."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from types import FrameType
+
+_log = logging.getLogger(__name__)
+
+_PARENT_DEATH_SIGNAL = 1
+"""Of Linux's prctl: a process whose parent was killed does not stay behind."""
+
+_SHORT_LIFE_SECONDS = 5.0
+"""A process that ends sooner is not replaced at once."""
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that keeps an address which several processes may listen on; it does not listen itself. The
+    system spreads connections over the processes. OSError where another program has the address."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    taken = socket.socket(family, kind, protocol)
+    try:
+        if port:
+            with socket.socket(family, kind, protocol) as alone:
+                alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                alone.bind(address)  # refused where another server has the address, which SO_REUSEPORT hides
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(address)
+    except OSError:
+        taken.close()
+        raise
+    return taken
+
+
+def run_workers(count: int, address: socket.socket, work: Callable[[int, socket.socket], None]) -> None:
+    """Run so many processes until this one is told to stop; one that dies is replaced.
+
+    work   called in each process with its number, 0 first, and a socket of its own; the process ends with it
+    """
+    gc.collect()
+    gc.freeze()  # a collection would write to the pages of every object, and share none of them any more
+    numbers: dict[int, int] = {}
+    since: dict[int, float] = {}
+    stopping = False
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        for pid in numbers:
+            os.kill(pid, signal.SIGTERM)
+
+    for told in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(told, stop)
+    host, port = address.getsockname()[:2]
+    missing = list(range(count))
+    while numbers or not stopping:
+        while missing and not stopping:
+            number = missing.pop(0)
+            pid = os.fork()
+            if pid == 0:
+                _become(number, host, port, work)
+            numbers[pid], since[number] = number, time.monotonic()
+        pid, status = os.wait()
+        number = numbers.pop(pid)
+        if not stopping:
+            _log.error("server process %d ended by itself (%d); another one takes its place", number, status)
+            if time.monotonic() - since[number] < _SHORT_LIFE_SECONDS:
+                time.sleep(_SHORT_LIFE_SECONDS)
+            missing.append(number)
+
+
+def _become(number: int, host: str, port: int, work: Callable[[int, socket.socket], None]) -> None:
+    """In the new process; never returns."""
+    for told in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(told, signal.SIG_DFL)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    code = 1
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as own:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            own.bind(address)
+            work(number, own)
+        code = 0
+    except BaseException:  # noqa: BLE001 - it is in the log; nothing of the parent may run here
+        _log.exception("server process %d", number)
+    finally:
+        logging.shutdown()
+        os._exit(code)
