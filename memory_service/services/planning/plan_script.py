@@ -27,6 +27,7 @@ from memory_service.services.planning.script_kinds import (
     HUB_NAMES,
     KINDS,
     NETS,
+    OWN_NETS,
     SCRIPTED,
     WIDTHS,
     Kind,
@@ -131,6 +132,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words["fetched"] = _fetched(plan)
+    words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= _techniques(plan, kind)
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     return words
@@ -178,7 +180,7 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
     kind = KINDS.get((plan["task"], model["library"]))
-    own_nets = NETS if kind is not None and kind.words["table"] else WIDTHS
+    own_nets = OWN_NETS.get(plan["task"], ())
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
@@ -213,8 +215,8 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    own = [*(WIDTHS if task == "image-segmentation" else NETS)] if "torch" in of_task else []
-    offered = ", ".join([*own, f"models of {', '.join(name for name in of_task if name != 'torch')}"])
+    libraries = ", ".join(name for name in of_task if name != "torch")
+    offered = ", ".join([*OWN_NETS.get(task, ()), f"models of {libraries}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
         f"{offered}: pin one by `model`"

@@ -60,6 +60,7 @@ _TEXTS = _NETWORK | {
     "layout": "a column of text, the target or targets), test.csv",
     "needs": "torch >= 2.4, transformers",
 }
+_WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
 _TABLES = _NETWORK | {
     "table": True,
     "size": "N_FEATURES",
@@ -75,12 +76,22 @@ NETS = {  # the model's name -> its part
     "realmlp": "net_realmlp",
 }
 WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
+OWN_NETS = {
+    "image-segmentation": tuple(WIDTHS),
+    "text-classification": ("fasttext",),
+    "text-regression": ("fasttext",),
+    "tabular-classification": tuple(NETS),
+    "tabular-regression": tuple(NETS),
+}
+"""Task -> networks of library torch whose definition the script holds."""
+
 _TREE_CHECKPOINTS = {"lightgbm": "fold_K.txt", "xgboost": "fold_K.json", "catboost": "fold_K.cbm"}
 
 
 def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> Kind:
     targets = "labels" if labels else "values"
-    parts = (f"read_{reading}", model, f"network_{targets}", "network_step", "metric", targets)
+    batches = ("text_batches",) if reading == "texts" else ()
+    parts = (f"read_{reading}", model, *batches, f"network_{targets}", "network_step", "metric", targets)
     return Kind(parts, {**words, "labels": labels})
 
 
@@ -105,6 +116,8 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
+    ("text-classification", "torch"): _network_kind("texts", "words", _WORDS, True),
+    ("text-regression", "torch"): _network_kind("texts", "words", _WORDS, False),
 }
 """(task, library) -> its sort of script."""
 

@@ -28,6 +28,7 @@ TREES = ("lightgbm", "xgboost", "catboost")
 NETWORKS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
 ASKED: tuple[dict[str, Any], ...] = (
     *({"task": task} for task in SCRIPTED),
+    {"task": "text", "weights": "none"},
     *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
 )
 
