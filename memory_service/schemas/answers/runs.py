@@ -261,6 +261,9 @@ class RunPage(RunRow):
     notes: list[str]
     comparison: list[RunFigure]
     observations: list[Observation]
+    learned: list[str] = Field(
+        description="Of a run that has ended: what it changed of predictions, or why it changed nothing."
+    )
     outcome: RunOutcome
     verdict: RunVerdict
     watch: Watch

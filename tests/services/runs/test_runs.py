@@ -332,3 +332,35 @@ class TestEnding:
         begun, end = (dt.datetime.fromisoformat(ended[name]) for name in ("started_at", "finished_at"))
         assert took["crashed"] == (end - begun).total_seconds() / 60 > 0
         assert took["running"] == pytest.approx(7, abs=0.5)
+
+
+class TestWhatItChanged:
+    def test_the_page_says_by_how_much_a_run_moved_the_next_prediction(self, shared: Database) -> None:
+        changed = told(shared, case(gpu="a40"), epochs(0.05))
+        [step] = [line for line in changed["learned"] if line.startswith("A step")]
+        before = changed["prediction"]["step_seconds"]["value"]
+        now = predict(shared, QUESTION | {"gpu": "a40"})["step_seconds"]["value"]
+        assert f"{1000 * now:.3g} ms now, {1000 * before:.3g} ms when it began" in step
+        assert "measured 50 ms" in step
+        far = told(shared, case(gpu="h100"), epochs(0.5))
+        assert any("far from the" in line and "two other runs" in line for line in far["learned"])
+
+    def test_it_says_why_it_changed_nothing(self, shared: Database) -> None:
+        waited = told(shared, case(gpu="l40s"), epochs(0.05, loader_wait_percent=40.0))
+        assert any("waiting for the loader" in line for line in waited["learned"])
+        short = told(shared, case(gpu="l40s"), [])
+        assert short["learned"] == [
+            "It changed no prediction: it ended before a step or a peak of memory was measured."
+        ]
+        running, _ = begin_run(shared, case(gpu="l40s"))
+        assert run_page(shared, running["run_id"])["learned"] == []
+
+    def test_epochs_that_took_longer_than_the_run_were_reported_afterwards_and_are_not_scored(
+        self, shared: Database
+    ) -> None:
+        page = told(shared, case(gpu="l4"), epochs(0.05), at=at(1))
+        assert page["excluded"] == "late"
+        assert {each["excluded"] for each in page["comparison"] if each["quantity"] == "total_minutes"} == {
+            "late"
+        }
+        assert any("reported after it had run" in line for line in page["learned"])
