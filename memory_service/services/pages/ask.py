@@ -66,10 +66,10 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     }
 
 
-def ask_script(database: Database, requested: Mapping[str, str]) -> str:
+def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, _question(requested)))
+    return plan_script(recommend(database, _question(requested)), server)
 
 
 def _question(requested: Mapping[str, str]) -> Question:

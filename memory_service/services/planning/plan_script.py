@@ -79,10 +79,13 @@ _HOW = {
 """Word of the parts -> (technique, what the script does)."""
 
 
-def plan_script(plan: Mapping[str, Any]) -> str:
+def plan_script(plan: Mapping[str, Any], server: str = "") -> str:
     """The script of an answer of /recommend, in one file that needs no other. NoScript where nothing fits or
-    there is none for its model."""
-    head, parts, modules = _pieces(plan)
+    there is none for its model.
+
+    server   address of the service that it came from and reports to, where that is known
+    """
+    head, parts, modules = _pieces(plan, server)
     return standalone(head, parts, modules.values(), _ENDING.format("main(sys.modules[__name__])"))
 
 
@@ -94,10 +97,10 @@ def plan_files(plan: Mapping[str, Any]) -> dict[str, str]:
     return files | {f"{name}.py": text for name, text in modules.items()}
 
 
-def _pieces(plan: Mapping[str, Any]) -> tuple[str, list[str], dict[str, str]]:
+def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], dict[str, str]]:
     """(docstring, parts of train.py, modules that it imports by name)."""
     kind = _kind_of(plan)
-    words = _words(plan, kind)
+    words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
     modules = ("runtime", "torch_loop") if kind.words["network"] else ("runtime",)

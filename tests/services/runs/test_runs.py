@@ -18,6 +18,7 @@ from memory_service.services.pages.runs import runs_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import progress as so_far
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.silence import close_silent
 from memory_service.services.tables.table_rows import list_rows
 from tests.conftest import KINDS, Servers
 from tests.registered import calibrate, register
@@ -364,3 +365,24 @@ class TestWhatItChanged:
             "late"
         }
         assert any("reported after it had run" in line for line in page["learned"])
+
+
+class TestSilence:
+    def test_a_run_that_was_killed_is_closed_an_hour_behind_its_last_sign_and_its_budget(
+        self, shared: Database
+    ) -> None:
+        begun = [begin_run(shared, case(minutes=minutes))[0]["run_id"] for minutes in (None, 30.0, 500.0)]
+        take_events(shared, begun[0], {"events": epochs(0.05)})
+        now = dt.datetime.now(dt.UTC)
+        assert close_silent(shared, now=now + dt.timedelta(minutes=50)) == 0
+        close_silent(shared, now=now + dt.timedelta(minutes=70))
+        pages = [run_page(shared, run) for run in begun]
+        assert [page["status"] for page in pages] == ["crashed", "crashed", "running"]
+        assert pages[0]["finish"]["assumed"]
+        assert pages[0]["finished_at"].startswith(at(180).rstrip("Z"))
+        assert pages[0]["observations"]
+        late = finish_run(shared, begun[0], END)
+        assert late["status"] == late["finish"]["status"] == "completed"
+        assert "assumed" not in late["finish"]
+        close_silent(shared, now=now + dt.timedelta(days=1))
+        assert run_page(shared, begun[2])["status"] == "crashed"
