@@ -33,13 +33,15 @@ def json_answer(data: Any, status: int = 200, headers: dict[str, str] | None = N
     return Response(as_bytes(data), status, headers, media_type="application/json")
 
 
-def plan_answer(body: bytes, form: str) -> bytes:
+def plan_answer(request: Request, body: bytes, form: str) -> bytes:
     """The JSON of a plan in the form that was asked for; NoScript where that is a script and there is none
     for it."""
     if form == _JSON:
         return body
     plan = orjson.loads(body)
-    return {_SCRIPT: plan_script, _BLEND: blend_script}.get(form, plan_markdown)(plan).encode()
+    if form == _SCRIPT:
+        return plan_script(plan, server=str(request.base_url).rstrip("/")).encode()
+    return (blend_script if form == _BLEND else plan_markdown)(plan).encode()
 
 
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +15,7 @@ from rich.text import Text
 
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
-from memory_service.cli.common.output import JSON_OPTION, emit, graded, table
+from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.domain.planning.plan_text import judged_words, run_words
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
@@ -38,6 +40,10 @@ def recommend(
     form: Annotated[
         Form, typer.Option(help="Tables, a script, the script that joins its runs, text to paste, or JSON.")
     ] = Form.tables,
+    script: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the script to this folder: train.py and what all share."),
+    ] = None,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
@@ -45,13 +51,40 @@ def recommend(
     if asked is None:
         from memory_service.services.planning.recommend import recommend as ask
 
-        answer = ask(open_ready(database), plan_request(given))
+        ready = open_ready(database)
+
+        def planned(fields: dict[str, Any]) -> dict[str, Any]:
+            return ask(ready, plan_request(fields))
     else:
-        answer = get(asked, "/recommend", given)
+
+        def planned(fields: dict[str, Any]) -> dict[str, Any]:
+            return get(asked, "/recommend", fields)
+
+    answer = planned(given)
+    if script is not None:
+        _write_folder(script, answer, lambda number: planned({**given, "run": number}))
     if form in _WRITTEN and not json:
         sys.stdout.write(_WRITTEN[form](answer))
         return
     emit(answer, json or form is Form.json, render_plan)
+
+
+def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int], Any]) -> None:
+    """train.py of the plan, run_N.py of each run of its portfolio, blend.py, and the modules they import."""
+    from memory_service.services.planning.plan_script import NoScript, blend_script, plan_files
+
+    files = plan_files(answer)
+    for run in answer["portfolio"] if len(answer["portfolio"]) > 1 else ():
+        with suppress(NoScript):
+            own = plan_files(of_run(run["run"]))
+            files |= {f"run_{run['run']}.py": own.pop("train.py"), **own}
+    if len(answer["portfolio"]) > 1:
+        with suppress(NoScript):
+            files["blend.py"] = blend_script(answer)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    stderr.print(f"{folder}: {', '.join(sorted(files))}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _script(answer: Mapping[str, Any]) -> str:

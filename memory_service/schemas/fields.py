@@ -20,6 +20,7 @@ from memory_service.domain.common.vocabulary import (
     Mode,
     Objective,
     Subtask,
+    Weights,
     parse_precision,
     parse_size,
     parse_task,
@@ -181,6 +182,7 @@ GoalWord = Annotated[Objective, _LOWER]
 SubtaskWord = Annotated[Subtask, _LOWER]
 Language = Annotated[str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), _LOWER]
 MemoryMode = Annotated[Mode, _LOWER]
+WeightsWord = Annotated[Weights, _LOWER]
 Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 

@@ -68,6 +68,11 @@ class RecommendRequest(Request):
     competition: f.Text200 | None = Field(None, description="Slug of a known competition.")
     description: f.LongText | None = Field(None, description="The task in free words.")
 
+    weights: f.WeightsWord | None = Field(
+        None,
+        description="Whether pretrained weights can be had: `hub` (fetched; when not given), `local` (on the "
+        "disk), `none`: only models that need none or learn from random ones are planned.",
+    )
     as_of: f.Year | None = Field(
         None, description="A year: only competitions until its end count, to judge the memory by."
     )

@@ -58,6 +58,7 @@ def test_a_plan_tells_how_similar_competitions_were_won_as_json_text_and_script(
     assert recipe["mattered"][0]["text"]
     text = client.get(asked, headers={"Accept": "text/markdown"}).text
     script = client.get(asked, headers={"Accept": "text/x-python"}).text
+    assert f'SERVER = os.environ.get("MEMORY_SERVER", "{client.base_url}")' in script
     split = recipe["validation"]["split"]
     assert f"- validation: {split}" in text
     assert f"- families: {recipe['families'][0]['name']}" in text

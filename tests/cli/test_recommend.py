@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -73,6 +76,24 @@ def test_a_plan_comes_as_a_script_to_run_or_as_text_to_paste(url: str) -> None:
     assert ask(*words, "text").stdout.startswith(f"**{plan['plan_id']}**")
     detection = ("recommend", "--task", "detection", "--gpu", "a100", "--form", "script", "--database", url)
     assert "no-script" in ask(*detection, code=1).stderr
+
+
+def test_a_folder_of_scripts_holds_all_runs_and_run_n_starts_the_one_of_that_number(
+    url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "scripts"
+    question = ("--task", "tabular", "--size", "medium", "--gpu", "a100", "--minutes", "60", "--json")
+    answer = ask("recommend", *question, "--script", str(folder), "--database", url)
+    runs = [run["run"] for run in json.loads(answer.stdout)["portfolio"]]
+    assert len(runs) > 1
+    shared = {"train.py", "blend.py", "runtime.py", "torch_loop.py"}
+    assert {path.name for path in folder.iterdir()} == shared | {f"run_{run}.py" for run in runs}
+    lines = 'print("run", __file__)\n'
+    (folder / f"run_{runs[-1]}.py").write_text(lines, encoding="utf-8")
+    for number, said in ((runs[-1], f"run_{runs[-1]}.py"), (99, "run_99.py is missing")):
+        words = [sys.executable, "train.py", "--run", str(number)]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+        assert said in done.stdout + done.stderr
 
 
 def test_a_refusal_shows_what_would_fit(url: str) -> None:

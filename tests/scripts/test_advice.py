@@ -1,6 +1,6 @@
 """Does advice do no harm? 200 simulated runs of a generated script, with the service's verdicts and without.
 
-The script's own loop over folds and its own `InForce` run against a simulated clock; verdicts are those of
+The script's own loop over folds and its own `RunState` run against a simulated clock; verdicts are those of
 `domain.monitoring` over what the run has told by then. Boxes are contended for a while, as in users.md A7.
 """
 
@@ -49,16 +49,16 @@ def box(number: int) -> Box:
 
 def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
     """(folds, rounds of all of them) that end in the budget."""
-    module, told, boosted = script.module, list[Said](), list[int]()
+    module, state, told, boosted = script.module, script.state, list[Said](), list[int]()
     clock = {"now": box.imports}
     facts = RunFacts(
         task="tabular-regression", model="lightgbm", device_kind="cpu", folds=box.folds, epochs=box.cap,
         minutes=box.minutes, n_train=20_000, pretrained=False,
     )  # fmt: skip
-    module.now = module.InForce()
+    state.__init__(out_dir=script.plan.OUT_DIR)
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
-    module.START, module.MINUTES, module.FOLDS = 0.0, box.minutes, box.folds
-    module.RESERVE_MINUTES, module.TRAIN_MINUTES = 0.15 * box.minutes, 0.7 * box.minutes
+    module.START, state.minutes, script.plan.FOLDS = 0.0, box.minutes, box.folds
+    state.reserve_minutes, state.train_minutes = 0.15 * box.minutes, 0.7 * box.minutes
 
     def train_fold(fold: int, *_: Any) -> dict[str, float]:
         every, asked = max(1, box.rounds // 25), 0.0
@@ -71,22 +71,22 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
             told.append(("epoch", clock["now"], epoch))
             if advised and clock["now"] > asked:
                 asked = clock["now"] + 5 * box.minutes
-                module.now.obey(judged(facts, told, Expectation(patience=50)))
-            if module.now.time_is_over(None):
+                state.follow(judged(facts, told, Expectation(patience=50)))
+            if state.time_is_over(None):
                 break
         told.append(("fold", clock["now"], {"fold": fold, "done": True}))
         boosted.append(number)
         return {"score": 1.0}
 
-    module.train_fold, module.finish_fold = train_fold, lambda *_: None
-    folds = len(script.train(script.read_data(), None))
+    script.plan.train_fold, module.finish_fold = train_fold, lambda *_: None
+    folds = len(script.train_folds(script.read_data(), None))
     return folds, sum(boosted)
 
 
 def test_who_follows_the_verdicts_never_ends_with_fewer_folds(opened: Open, capsys: Any) -> None:
     script = opened("tabular-regression-lightgbm", lambda folder: None, folds=5)
     data = script.read_data()
-    script.module.OUT_DIR.mkdir()
+    script.state.out_dir.mkdir()
     script.read_data = lambda: data
     pairs = [[replayed(script, box(n), advised) for advised in (False, True)] for n in range(RUNS)]
     worse = {n: pair for n, pair in enumerate(pairs) if pair[1][0] < pair[0][0]}

@@ -165,15 +165,16 @@ def test_no_fold_that_fits_is_given_up(opened: Open) -> None:
     script = opened("tabular-regression-lightgbm", lambda folder: None, folds=5)
     clock = {"now": 12.0}
     module = script.module
-    module.START, module.MINUTES, module.RESERVE_MINUTES, module.TRAIN_MINUTES = 0.0, 1.0, 0.15, 0.7
+    state = script.state
+    module.START, state.minutes, state.reserve_minutes, state.train_minutes = 0.0, 1.0, 0.15, 0.7
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
     took = iter((25.0, 5.0, 5.0, 5.0, 5.0))
 
     def fold(number: int, *_: object) -> dict[str, float]:
-        clock["now"] += min(next(took), module.now.seconds_left())
+        clock["now"] += min(next(took), state.seconds_left())
         return {"score": 1.0}
 
-    module.train_fold, module.finish_fold = fold, lambda *_: None
-    module.OUT_DIR.mkdir()
-    assert len(script.train(script.read_data(), None)) == 3
+    script.plan.train_fold, module.finish_fold = fold, lambda *_: None
+    state.out_dir.mkdir()
+    assert len(script.train_folds(script.read_data(), None)) == 3
     assert clock["now"] <= 51

@@ -1,7 +1,7 @@
 """Does a plan's script, as it is, end in a submission worth sending?
 
-One of each family of libraries is started as anybody starts it; the others by the fork server, which spares
-them the seconds of importing torch.
+One of each family of libraries is started as anybody starts it, and as a folder; the others as one file and
+by the fork server, which spares them the seconds of importing torch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from memory_service.domain.logs.parser import Reading, read_log
+from memory_service.services.planning.plan_script import plan_files
 from tests.client.conftest import Service
 from tests.conftest import Servers
 from tests.scripts.kinds import KINDS, TREES
@@ -63,6 +64,9 @@ def says_what_it_does(trial: Trial, ended: Ended) -> Reading:
 def test_a_script_ends_in_a_submission_that_has_learned_something(workshop: Workshop, name: str) -> None:
     workers = workshop.plan(name)["data_loader"] | {"num_workers": 1}
     trial = workshop.trial(name, data_loader=workers)
+    if name in PLAINLY:
+        for file, text in plan_files(trial.plan).items():
+            (trial.folder / file).write_text(text, encoding="utf-8")
     ended = trial.plainly() if name in PLAINLY else trial.train()
     assert ended.status == 0, ended.log
     assert "Traceback" not in ended.log

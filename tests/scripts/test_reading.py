@@ -35,6 +35,7 @@ def opened(workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setitem(sys.modules, "train", module)  # dataclasses look their module up
         exec(compile((trial.folder / "train.py").read_text(), "train.py", "exec"), module.__dict__)
         vars(module)["START"] = time.monotonic()  # this process began long before
+        vars(module)["begin"](module)
         return types.SimpleNamespace(**vars(module), module=module)
 
     return open_script
@@ -163,39 +164,39 @@ def test_files_of_which_none_can_be_read_end_the_training_at_once(opened: Open) 
 
 def test_a_fold_that_fails_costs_no_other(opened: Open, capsys: pytest.CaptureFixture[str]) -> None:
     script = opened("image-classification", lambda folder: None, folds=3)
-    script.OUT_DIR.mkdir()
+    script.state.out_dir.mkdir()
 
     def fold(number: int, *_: object) -> dict[str, float]:
         if number == 2:
             raise RuntimeError("out of luck")
-        (script.OUT_DIR / f"fold_{number}.pt").write_bytes(b"")
+        (script.state.out_dir / f"fold_{number}.pt").write_bytes(b"")
         return {"score": number / 10}
 
-    script.module.train_fold, script.module.finish_fold = fold, lambda *_: None
-    assert script.train(script.read_data(), None) == [0.1, 0.3]
+    script.plan.train_fold, script.module.finish_fold = fold, lambda *_: None
+    assert script.train_folds(script.read_data(), None) == [0.1, 0.3]
     assert "WARNING: fold 2 failed" in capsys.readouterr().out
-    for path in script.OUT_DIR.iterdir():
+    for path in script.state.out_dir.iterdir():
         path.unlink()
-    script.module.train_fold = lambda *_: 1 / 0
+    script.plan.train_fold = lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        script.train(script.read_data(), None)
+        script.train_folds(script.read_data(), None)
 
 
 def test_a_sound_is_read_by_soundfile_where_there_is_one(opened: Open) -> None:
     script = opened("audio-classification", lambda folder: None)
     both = np.stack([np.full(800, 0.5), np.zeros(800)], axis=1)
     script.module.soundfile = types.SimpleNamespace(read=lambda path, **_: (both, 8_000))
-    heard = script.read_sound(Path("any.flac"))
-    assert heard.shape == (3200,)
-    assert heard == pytest.approx(0.25)
+    sound = script.read_sound(Path("any.flac"))
+    assert sound.shape == (3200,)
+    assert sound == pytest.approx(0.25)
 
 
 def test_small_targets_are_learned_as_large_ones(opened: Open) -> None:
     script = opened("tabular-regression-network", column(-1, ["1e-9", "3e-9"]))
     data = script.read_data()
     kept: dict[str, Any] = {}
-    script.module.save = lambda name, said: kept.update(said)
-    script.now.epochs = 1
+    script.module.save_checkpoint = lambda name, said: kept.update(said)
+    script.state.epochs = 1
     script.train_fold(1, data, np.arange(100), np.arange(100, 120), None)
-    assert kept["spread"] == pytest.approx([1e-9], rel=1e-3)
+    assert kept["scale"] == pytest.approx([1e-9], rel=1e-3)
     assert kept["center"][0] == pytest.approx(2e-9, rel=0.1)

@@ -60,7 +60,7 @@ def test_what_the_recipe_wants_is_done_and_learns(workshop: Workshop, name: str)
 def test_without_a_recipe_no_line_of_it_is_there(workshop: Workshop) -> None:
     for name in DONE:
         text = plan_script(workshop.plan(name) | {"recipe": None})
-        assert not [each for each in SETTINGS.values() if each in text]
+        assert not [each for each in SETTINGS.values() if f"\n{each} = " in text]
 
 
 def with_days(folder: Path) -> None:
@@ -81,7 +81,7 @@ def test_later_rows_validate_and_a_gap_is_left_out(opened: Open, workshop: Works
     data = script.read_data()
     days = data.inputs["day"].to_numpy()
     for gap in (0, 10):
-        script.module.GAP = gap
+        script.plan.GAP = gap
         for learned, validated in script.split(data):
             assert days[learned].max() + gap < days[validated].min()
     assert {"day weekday", "day of the year"} & set(data.inputs.columns)
@@ -112,7 +112,7 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(opened: Open, workshop: W
 
     told = recipe(workshop, "tabular-classification-network", "class-weights")
     script = opened("tabular-classification-network", lambda folder: None, recipe=told)
-    script.now.shares = torch.tensor([0.9, 0.05, 0.05])
+    script.module.class_shares = torch.tensor([0.9, 0.05, 0.05])
     ones, outputs = torch.ones(1), torch.zeros(1, 3)
     frequent, rare = (script.loss_of(outputs, torch.tensor([kind]), ones) for kind in (0, 1))
     assert float(rare / frequent) == pytest.approx(18.0)
@@ -121,7 +121,7 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(opened: Open, workshop: W
 def test_layers_near_the_input_learn_slower(opened: Open, workshop: Workshop) -> None:
     told = recipe(workshop, "text-classification", "layerwise-lr")
     script = opened("text-classification", lambda folder: None, recipe=told)
-    optimizer, _ = script.make_optimizer(script.build_model(2, False))
-    shares = {group["share"] for group in optimizer.param_groups}
+    optimizer, _ = script.make_optimizer(script.build_model({"outputs": [0, 1]}, False))
+    shares = {group["scale"] for group in optimizer.param_groups}
     assert shares == {1.0, script.LAYER_DECAY, script.LAYER_DECAY**2}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0, script.WEIGHT_DECAY}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.recommend import recommend
 from tests.scripts.kinds import KINDS
 from tests.scripts.submission import gain
 from tests.scripts.workshop import Trial, Workshop
@@ -25,12 +27,30 @@ def test_without_its_weights_a_script_ends_with_one_sentence(workshop: Workshop,
     assert ended.status == 1, ended.log
     last = ended.log.strip().splitlines()[-1]
     assert last.startswith("The pretrained weights of "), ended.log
-    for way in ("WEIGHTS to a folder", "WEIGHTS=none"):
+    for way in ("WEIGHTS to a folder", "with weights=none"):
         assert way in last
     assert len({tuple(row) for row in trial.cells().values()}) == 1, "the baseline"
 
 
 @pytest.mark.parametrize("name", FETCHED)
+def test_without_weights_a_plan_names_no_pretrained_model_and_has_a_script(
+    workshop: Workshop, name: str
+) -> None:
+    question = {"size": "small", "gpu": "a100", **KINDS[name].question}
+    usual, plan = (recommend(workshop.database, question | more) for more in ({}, {"weights": "none"}))
+    assert usual["model"]["pretrained"]
+    assert not plan["model"]["pretrained"]
+    assert plan["learning_rate"] >= usual["learning_rate"]
+    assert plan["expected"]["quality_index"]["value"] < usual["expected"]["quality_index"]["value"]
+    assert any("weights=none" in warning for warning in plan["warnings"])
+    assert "WEIGHTS" not in plan_script(plan)
+    pinned = question | {"model": usual["model"]["name"], "folds": 1, "epochs": 2}
+    fetched, local = (recommend(workshop.database, pinned | more) for more in ({}, {"weights": "local"}))
+    assert local["model"]["pretrained"]
+    assert local["expected"]["total_minutes"]["value"] < fetched["expected"]["total_minutes"]["value"]
+
+
+@pytest.mark.parametrize("name", [name for name in FETCHED if not name.startswith("text")])
 def test_told_to_a_script_learns_from_random_weights(workshop: Workshop, name: str) -> None:
     trial = pretrained(workshop, name, WEIGHTS="none")
     ended = trial.train()

@@ -69,7 +69,7 @@ def test_a_device_of_this_host_is_measured_from_the_page_and_watched(visit: Visi
     page.get_by_role("button", name="Measure it").click()
     page.wait_for_url("**/browse/calibrations/*")
     page.locator("#progress .badge", has_text="done").or_(
-        page.locator("#progress .badge", has_text="timed_out")
+        page.locator("#progress .badge", has_text="timed out")
     ).or_(page.locator("#progress .badge", has_text="failed")).wait_for(timeout=60_000)
     key = urllib.parse.urlsplit(page.url).path.rpartition("/")[2]
     assert data_of(measuring, f"/calibrations/{key}")["device"] == "this-box"

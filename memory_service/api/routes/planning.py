@@ -58,7 +58,7 @@ def _known_answer(request: Request) -> Response | None:
     form, database = accepted_form(request), database_of(request)
     query: bytes = request.scope["query_string"]
     answer = database.caches.of(PlanCache).get_by_query(database.knowledge_revision(), query)
-    return None if answer is None else Response(plan_answer(answer, form), media_type=form)
+    return None if answer is None else Response(plan_answer(request, answer, form), media_type=form)
 
 
 @remembering.get("/recommend", response_model=Recommendation, responses=_PLAN)
@@ -66,7 +66,7 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     """One explicit training plan for this task, this data, this card, these minutes."""
     form, query = accepted_form(request), request.scope["query_string"]
     answer = recommend_json(database_of(request), asked.to_domain(), query)
-    return Response(plan_answer(answer, form), media_type=form)
+    return Response(plan_answer(request, answer, form), media_type=form)
 
 
 @router.post("/recommend", response_model=Recommendation, responses=_LEFT)
@@ -74,7 +74,7 @@ def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
     """The same question as JSON, for a long `description`; or what is left of a plan's minutes."""
     form = accepted_form(request)
     answer = recommend_json(database_of(request), asked.to_domain())
-    return Response(plan_answer(answer, form), media_type=form)
+    return Response(plan_answer(request, answer, form), media_type=form)
 
 
 @router.get("/similar", response_model=Similar, responses=refusals(404))

@@ -9,6 +9,7 @@ from memory_service.errors import FieldError, InvalidInput, unknown_name
 Size = Literal["small", "medium", "large"]
 Mode = Literal["open", "family", "blind"]
 Objective = Literal["fast", "balanced", "quality"]
+Weights = Literal["hub", "local", "none"]
 
 Subtask = Literal[
     "sentiment", "acceptability", "entailment", "similarity", "reading", "entities", "ranking",

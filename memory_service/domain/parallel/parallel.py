@@ -209,7 +209,7 @@ def _demands(
         table.columns.params_m[rows],
         problem.n_train,
         gpu=True,
-        pretrained=table.columns.pretrained[rows],
+        pretrained=table.columns.pretrained[rows] * problem.fetches_weights,
         files=problem.reads_files,
     )
     _, first_fold, fold, inference = work_seconds(

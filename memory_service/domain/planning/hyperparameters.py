@@ -62,6 +62,8 @@ def training_defaults(task: str, family: str, *, pretrained: bool, trees: bool =
         return TrainingDefaults(
             "boosting", TREE_LEARNING_RATE, 1, "none", 1.0, 1, 1, patience_rounds(TREE_LEARNING_RATE)
         )
+    if family == "fasttext":
+        return TrainingDefaults("adamw", 5e-3, 32, "sqrt", 1e-2, 32, 8, 3)
     if modality == "text":
         if task == "seq2seq":
             return TrainingDefaults("adamw", 1e-4, 32, "sqrt", 4e-4, 32, 4, 3)
@@ -82,6 +84,13 @@ def training_defaults(task: str, family: str, *, pretrained: bool, trees: bool =
     if attention:
         return TrainingDefaults("adamw", 1e-4, 256, "sqrt", 3e-4, 128, 8, 3)
     return TrainingDefaults("adamw", 5e-4, 256, "sqrt", 2e-3, 128, 16, 3)
+
+
+def learns_from_scratch(task: str, family: str) -> bool:
+    """Whether a network whose weights cannot be had is worth training from random ones: convolutions on
+    images, sounds and masks. Transformers of text and vision need more data than a competition has."""
+    modality = modality_of(task)
+    return modality in ("image", "audio") and not family.lower().startswith(_ATTENTION_FAMILIES)
 
 
 def is_dense(task: str) -> bool:

@@ -33,7 +33,7 @@ from memory_service.domain.planning.hyperparameters import (
 )
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.conditioning import given_runs
-from memory_service.domain.quality.quality_index import Learning, quality_index, too_large
+from memory_service.domain.quality.quality_index import Learning, quality_index, too_large, without_weights
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -264,6 +264,9 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     points = _expected_points(problem, table)
     if problem.data_kind.table == "image":
         points = points - too_large(c.params_m, n_train)
+        if problem.question.weights == "none":
+            published = np.array([option.model.library != "torch" for option in table.options])
+            points = points - published * without_weights(n_train)
     learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
     index = quality_index(column(points), column(c.size_ratio), epochs, folds, learning, n_train)
     preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
@@ -346,7 +349,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         table.columns.params_m,
         problem.n_train,
         gpu=problem.on_gpu,
-        pretrained=table.columns.pretrained,
+        pretrained=table.columns.pretrained * problem.fetches_weights,
         files=problem.reads_files,
     )
     needed = minutes_of_all(

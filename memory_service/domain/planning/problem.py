@@ -93,6 +93,11 @@ class PlanningProblem:
         return any(card.kind != "cpu" for card in self.cards)
 
     @property
+    def fetches_weights(self) -> bool:
+        """Whether pretrained weights are downloaded before training."""
+        return self.question.weights in (None, "hub")
+
+    @property
     def reads_files(self) -> bool:
         return reads_files(self.task)
 

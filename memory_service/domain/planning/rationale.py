@@ -326,6 +326,8 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
         what = f"model {problem.model}" if problem.model else f"any model for {problem.task}"
         pinned = problem.question.image_size or problem.question.seq_len
         at = f" at size {pinned}" if pinned else ""
+        if problem.question.weights == "none" and problem.model is None:
+            return f"No model of the catalogue learns {problem.task}{at} without pretrained weights."
         return f"The catalogue holds no profile of {what}{at}."
     needed = all_sets.least_minutes()
     if needed == inf:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from memory_service.domain.common.vocabulary import Mode, Objective, Size
+from memory_service.domain.common.vocabulary import Mode, Objective, Size, Weights
 
 MOST_MINUTES = 10_000.0
 """Longest budget that is planned for."""
@@ -35,6 +35,7 @@ class Question:
     metric     what predictions are judged by, in the asker's words
     n_groups, group_by     how many groups the rows come from, and what they are ("patient")
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
+    weights    where pretrained weights are; None: on the hub, to be fetched
     run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
                run's
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
@@ -69,6 +70,7 @@ class Question:
     as_of: int | None = None
     language: str | None = None
     subtask: str | None = None
+    weights: Weights | None = None
     run: int | None = None
     after: str | None = None
     done: tuple[Done, ...] = ()

@@ -133,7 +133,7 @@ def _seconds_of(candidates: CandidateSet, rows: Integers, epochs: Integers, fold
         columns.params_m[rows],
         problem.n_train,
         gpu=problem.on_gpu,
-        pretrained=columns.pretrained[rows],
+        pretrained=columns.pretrained[rows] * problem.fetches_weights,
         files=problem.reads_files,
     )
     run = run_seconds(

@@ -197,6 +197,14 @@ def outcome_of(
     return reader.outcome(ordered)
 
 
+def _ordinal(value: Any) -> int | None:
+    """A whole number, also as text, as older clients sent it; None for anything else."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 class _Reader:
     """Reads events in the order of seq. A memory reading belongs to the batch of the epoch it is part of: the
     next one that states its batch, else the batch before."""
@@ -234,8 +242,8 @@ class _Reader:
 
     def _epoch(self, event: Event) -> None:
         fields = event.fields
-        number = fields.get("epoch")
-        fold = fields.get("fold") or 0
+        number = _ordinal(fields.get("epoch"))
+        fold = _ordinal(fields.get("fold")) or 0
         epoch = len(self.epochs) if number is None else number
         seconds, valid = number_of(fields.get("seconds")), number_of(fields.get("valid_seconds"))
         if seconds is not None and valid is not None:

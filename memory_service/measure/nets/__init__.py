@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import nn
 
-from memory_service.measure.nets.clicks import SelfAttentiveHistory, TwoTower
+from memory_service.measure.nets.clicks import BagOfWords, SelfAttentiveHistory, TwoTower
 from memory_service.measure.nets.images import SmallCnn
 from memory_service.measure.nets.points import Dgcnn, PointNet, PointTransformer
 from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer
@@ -15,7 +15,7 @@ from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM
 
 Form = Literal["table", "image", "series", "items"]
 """table (batch, features) | image (batch, channels, side, side) | series (batch, channels, steps) |
-items (batch, history) of numbers"""
+items (batch, length) of numbers"""
 
 NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "mlp": ("table", Mlp),
@@ -32,6 +32,7 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "dgcnn": ("series", Dgcnn),
     "point-transformer": ("series", PointTransformer),
     "two-tower": ("items", TwoTower),
+    "bag-of-words": ("items", BagOfWords),
     "sasrec": ("items", SelfAttentiveHistory),
 }
 """Config name -> form of the input, constructor(features | channels | history, outputs, **figures)."""

@@ -1,4 +1,4 @@
-"""Networks for clicks: (batch, history) item numbers in, logits over candidates out."""
+"""Networks for lists of numbers (batch, length): items that were clicked, or words of a text."""
 
 from __future__ import annotations
 
@@ -30,6 +30,18 @@ class TwoTower(nn.Module):
         user = self.user_net(torch.cat([self.users(x[:, 0]), self.items(x).mean(dim=1)], dim=1))
         candidates = self.item_net(self.items.weight[: self.sampled])
         logits: Tensor = user @ candidates.transpose(0, 1)
+        return logits
+
+
+class BagOfWords(nn.Module):
+    """The mean of vectors of hashed words and pairs of words, then a linear layer (fastText class)."""
+
+    def __init__(self, _length: int, outputs: int, buckets: int = 2**16, width: int = 32) -> None:
+        super().__init__()
+        self.vectors, self.last = nn.Embedding(buckets, width), nn.Linear(width, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.last(self.vectors(torch.cat([x, x], dim=1)).mean(dim=1))  # words and pairs
         return logits
 
 

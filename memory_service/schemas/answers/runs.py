@@ -252,15 +252,26 @@ class RunEvidence(_RunResult):
     )
 
 
+class RunEnd(RunFinish):
+    """As the run said it, or as the service assumes after silence."""
+
+    assumed: bool | None = Field(
+        None, description="True where the service closed a run that was silent; its own word goes before."
+    )
+
+
 class RunPage(RunRow):
     """One run, whole."""
 
     given: RunStart = Field(description="What it said when it began.")
-    finish: RunFinish | None = Field(description="What it said when it ended.")
+    finish: RunEnd | None = Field(description="What it said when it ended.")
     prediction: RunPrediction
     notes: list[str]
     comparison: list[RunFigure]
     observations: list[Observation]
+    learned: list[str] = Field(
+        description="Of a run that has ended: what it changed of predictions, or why it changed nothing."
+    )
     outcome: RunOutcome
     verdict: RunVerdict
     watch: Watch

@@ -29,6 +29,7 @@ from memory_service.domain.planning.cost_table import (
     with_memory,
     worst_of,
 )
+from memory_service.domain.planning.hyperparameters import learns_from_scratch
 from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
@@ -132,17 +133,18 @@ class PricedCatalogue:
 
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
-        key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features)
+        asked, weightless = case.question, case.question.weights == "none"
+        key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, weightless)
         with self._lock:
             known = self._options.get(key)
         if known is None:
-            sizes = Sizes(case.question.image_size, case.question.seq_len, case.n_features)
-            options = tuple(self.options(case.task, sizes, case.model))
+            sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
+            options = tuple(self.options(case.task, sizes, case.model, weightless))
             names = tuple((o.model.name, o.input_size, o.defaults.optimizer) for o in options)
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
-        batch, vram = case.question.batch_size, case.question.vram_gib
+        batch, vram = asked.batch_size, asked.vram_gib
         return worst_of([self._priced(known, card, precision, batch, vram) for card in cards])
 
     def forget_all_but(self, cards: Iterable[TargetDevice]) -> None:
@@ -210,8 +212,10 @@ class PricedCatalogue:
             self._no_trees = table
         return table
 
-    def options(self, task: str, sizes: Sizes, model: str | None = None) -> list[Option]:
-        """Models x input sizes that can be planned for a task.
+    def options(
+        self, task: str, sizes: Sizes, model: str | None = None, weightless: bool = False
+    ) -> list[Option]:
+        """Models x input sizes that can be planned for a task; weightless: without pretrained weights.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model keeps its own input size unless one is pinned too: its size was not up for choice, and more
@@ -220,6 +224,9 @@ class PricedCatalogue:
         serving = (row for row in models_for_task(task, self.models.values()) if row.device != "cpu")
         rows = [self.row(model)] if model else list(serving)
         rows = [row for row in rows if self.profiled_sizes(row)]
+        if weightless:
+            kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
+            rows = _untrained(kept)
         out = []
         for row in self._shortlist(rows, sizes, model):
             wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
@@ -246,7 +253,8 @@ class PricedCatalogue:
                 frontier.append(row)
                 least = row.params_m
         names = dict.fromkeys(row.name for row in (*best, *frontier))
-        return [self.models[name] for name in names][:SHORTLIST]
+        by_name = {row.name: row for row in rows}
+        return [by_name[name] for name in names][:SHORTLIST]
 
     def _option(self, task: str, row: CatalogueModel, size: int) -> Option:
         plain = {kind: self._profile(self.profiles, row, size, kind) for kind in ("amp", "fp32")}
@@ -332,6 +340,17 @@ def _figures(card: TargetDevice) -> Hashable:
 def architecture_of(name: str, library: str) -> str:
     """The name without timm's tag of the weights: what decides the cost."""
     return name.split(".", 1)[0] if library == "timm" else name
+
+
+def _untrained(models: Iterable[CatalogueModel]) -> list[CatalogueModel]:
+    """Each architecture once, of random weights: what it was pretrained on is no merit then."""
+    best: dict[str, CatalogueModel] = {}
+    for model in models:
+        name = architecture_of(model.name, model.library)
+        known = best.get(name)
+        if known is None or model.quality_score < known.quality_score:
+            best[name] = replace(model, pretrained=False)
+    return list(best.values())
 
 
 def is_trees(model: CatalogueModel) -> bool:

@@ -74,10 +74,10 @@ def understood(database: Database, knowledge: Knowledge, requested: Mapping[str,
     return page
 
 
-def ask_script(database: Database, requested: Mapping[str, str]) -> str:
+def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, _question(requested)))
+    return plan_script(recommend(database, _question(requested)), server)
 
 
 def _question(requested: Mapping[str, str]) -> Question:

@@ -1,7 +1,7 @@
-"""The training script of a plan: one Python file, put together from `scripts/`.
+"""The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library, their imports gathered at the top less those that nothing uses.
+joined by task and library. `runtime` and `torch_loop` are modules that all scripts share, without Jinja.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -28,10 +27,12 @@ from memory_service.services.planning.script_kinds import (
     HUB_NAMES,
     KINDS,
     NETS,
+    OWN_NETS,
     SCRIPTED,
     WIDTHS,
     Kind,
 )
+from memory_service.services.planning.script_text import joined, standalone
 
 
 class NoScript(MemoryServiceError):
@@ -64,6 +65,7 @@ _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 """Functions of scores that no rising change of the answers moves."""
 
 _STOP_SHARE = 0.70  # R15
+_ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
 
 
 _HOW = {
@@ -77,12 +79,32 @@ _HOW = {
 """Word of the parts -> (technique, what the script does)."""
 
 
-def plan_script(plan: Mapping[str, Any]) -> str:
-    """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model."""
+def plan_script(plan: Mapping[str, Any], server: str = "") -> str:
+    """The script of an answer of /recommend, in one file that needs no other. NoScript where nothing fits or
+    there is none for its model.
+
+    server   address of the service that it came from and reports to, where that is known
+    """
+    head, parts, modules = _pieces(plan, server)
+    return standalone(head, parts, modules.values(), _ENDING.format("main(sys.modules[__name__])"))
+
+
+def plan_files(plan: Mapping[str, Any]) -> dict[str, str]:
+    """The same as a folder's files, by name: train.py has what the plan decides, and imports what all scripts
+    share, which is the same text for every plan."""
+    head, parts, modules = _pieces(plan)
+    files = {"train.py": joined(head, [*parts, _ENDING.format("main(sys.modules[__name__])")], modules)}
+    return files | {f"{name}.py": text for name, text in modules.items()}
+
+
+def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], dict[str, str]]:
+    """(docstring, parts of train.py, modules that it imports by name)."""
     kind = _kind_of(plan)
-    words = _words(plan, kind)
-    parts = [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    return _joined(_rendered("head", words), _rendered("constants", words), parts)
+    words = _words(plan, kind) | {"server": server}
+    parts = [_rendered("settings", words)]
+    parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
+    modules = ("runtime", "torch_loop") if kind.words["network"] else ("runtime",)
+    return _rendered("head", words), parts, {name: _rendered(name, {}) for name in modules}
 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
@@ -94,9 +116,10 @@ def blend_script(plan: Mapping[str, Any]) -> str:
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
     answer = "labels" if words["labels"] else "values"
-    parts = ("data", "files", answer, "metric", "writing", "blending")
+    parts = ("blend_settings", answer, "metric", "blending")
     texts = [text for part in parts for text in _texts(part, words)]
-    return _joined(_rendered("blend_head", words), _rendered("blend_constants", words), texts)
+    ending = _ENDING.format("blend_runs()")
+    return standalone(_rendered("blend_head", words), texts, [_rendered("runtime", {})], ending)
 
 
 def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
@@ -112,10 +135,9 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words["fetched"] = _fetched(plan)
+    words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= _techniques(plan, kind)
-    words["hub_name"] = (
-        HUB_NAMES.get(model["name"], model["name"]) if kind.words["collate"] == "padded" else ""
-    )
+    words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     return words
 
 
@@ -125,7 +147,7 @@ def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
     elif words["score"]:
         yield _metric(words["score"], words["k"])
         if words["tuned"]:
-            yield _rendered("cuts" if words["form"] == "cut" else "grades", words)
+            yield _rendered("thresholds" if words["form"] == "cut" else "grades", words)
 
 
 def has_script(plan: Mapping[str, Any]) -> bool:
@@ -161,7 +183,7 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
     kind = KINDS.get((plan["task"], model["library"]))
-    own_nets = NETS if kind is not None and kind.words["table"] else WIDTHS
+    own_nets = OWN_NETS.get(plan["task"], ())
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
@@ -176,7 +198,7 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
         "mixup": "mixup" in wanted and words["files"] and not words["masks"],
         "ema": "ema-swa" in wanted and words["network"],
         "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
-        "layerwise": "layerwise-lr" in wanted and words["collate"] == "padded",
+        "layerwise": "layerwise-lr" in wanted and words["tokens"],
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
         "mirrors": pictures,
     }
@@ -188,8 +210,6 @@ def _fetched(plan: Mapping[str, Any]) -> bool:
 
 
 def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
-    if _fetched(plan):
-        yield "weights"
     for part in kind.parts:
         yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
 
@@ -198,8 +218,8 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    own = [*(WIDTHS if task == "image-segmentation" else NETS)] if "torch" in of_task else []
-    offered = ", ".join([*own, f"models of {', '.join(name for name in of_task if name != 'torch')}"])
+    libraries = ", ".join(name for name in of_task if name != "torch")
+    offered = ", ".join([*OWN_NETS.get(task, ()), f"models of {libraries}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
         f"{offered}: pin one by `model`"
@@ -311,50 +331,3 @@ def _metric(name: str, k: int) -> str:
     imports = [line for line in lines if line.startswith(("import ", "from "))]
     body = "\n".join(lines[wanted.lineno - 1 : wanted.end_lineno]).replace(f"def {name}(", "def score_of(", 1)
     return "\n".join(imports) + "\n\n" + body + "\n"
-
-
-def _joined(head: str, constants: str, parts: list[str]) -> str:
-    """Docstring, gathered imports, constants, then the parts two blank lines apart."""
-    imports: list[ast.Import | ast.ImportFrom] = []
-    bodies: list[str] = []
-    for part in (constants, *parts):
-        lines, tree = part.splitlines(), ast.parse(part)
-        for node in reversed(tree.body):
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                imports.append(node)
-                del lines[node.lineno - 1 : node.end_lineno]
-        bodies.append("\n".join(lines).strip("\n"))
-    text = re.sub(r"\n+(?=def |class |@|if __name__)", "\n\n\n", "\n\n\n".join(bodies) + "\n")
-    text = re.sub(r"(?m)^(@.*)\n+(?=def |class )", r"\1\n", text)
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    return head.strip("\n") + "\n\n" + "\n".join(_import_lines(imports, used)) + "\n\n" + text
-
-
-def _import_lines(imports: list[ast.Import | ast.ImportFrom], used: set[str]) -> Iterator[str]:
-    """Sorted as isort does: the standard library, a blank line, the rest."""
-    plain: set[str] = set()
-    names: dict[str, set[str]] = {}
-    for node in imports:
-        for alias in node.names:
-            if (alias.asname or alias.name.partition(".")[0]) not in used:
-                continue
-            reported = alias.name + (f" as {alias.asname}" if alias.asname else "")
-            if isinstance(node, ast.Import):
-                plain.add(reported)
-            else:
-                names.setdefault(str(node.module), set()).add(reported)
-    for standard in (True, False):
-        lines = [f"import {name}" for name in plain]
-        lines += [_from_line(module, sorted(found)) for module, found in names.items()]
-        wanted = [line for line in lines if (_root(line) in sys.stdlib_module_names) is standard]
-        yield from sorted(wanted, key=lambda line: (line.startswith("from"), line.split()[1]))
-        if standard:
-            yield ""
-
-
-def _from_line(module: str, names: list[str]) -> str:
-    return f"from {module} import {', '.join(names)}"
-
-
-def _root(line: str) -> str:
-    return line.split()[1].partition(".")[0]

@@ -106,6 +106,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
             )
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     _check_memory(question, cards, warnings)
+    if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:
+        warnings.append("Without pretrained weights (weights=none) models learn from random ones, and less")
     metric = _metric(knowledge, question, text, record, task)
     if metric is not None and metric.note:
         warnings.append(metric.note)
@@ -171,6 +173,9 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         subtask=question.subtask or (said.subtask if said else None),
     )
 
+
+_NO_WEIGHTS = ("tabular", "time-series", "recommendation")
+"""Modalities whose models are trained from random weights anyway."""
 
 _OF_METRIC = {"as asked": "asked", "the description": "text"}
 

@@ -19,8 +19,6 @@ class Kind:
     words: Mapping[str, Any]
 
 
-_LEARNING = ("metric", "running", "resuming", "folds", "validating", "training", "all_folds")
-_ENDING = ("writing", "predicting", "averaging", "main")
 _PLAIN: dict[str, Any] = dict.fromkeys(
     (
         "labels",
@@ -30,80 +28,46 @@ _PLAIN: dict[str, Any] = dict.fromkeys(
         "network",
         "layout_matters",
         "members",
-        "collate",
+        "tokens",
         "library",
         "blend",
     ),
     False,
 )
-_NETWORK = _PLAIN | {
-    "network": True,
-    "checkpoints": "fold_K.pt",
-    "model": "build_model(len(data.outputs), PRETRAINED)",
-    "model_again": 'build_model(len(kept["outputs"]), pretrained=False)',
-}
-_OF_LABELS = {
-    "labels": True,
-    "targets_are": "class numbers; of several labels a 0/1 matrix",
-    "outputs_are": "names of the classes",
-}
-_OF_VALUES = {"targets_are": "a column a target", "outputs_are": "names of the targets"}
+_NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
     "files": True,
     "layout_matters": True,
     "size": "IMAGE_SIZE",
-    "inputs_are": "paths of the images",
     "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
     "train/<id>.jpg, test/<id>.jpg",
     "needs": "torch >= 2.4, timm, Pillow",
-    "learned": "Images(model, data.inputs, train_rows, train=True, flip=flips(data.outputs))",
-    "validated": "Images(model, data.inputs, valid_rows)",
-    "tested": "Images(model, data.test_inputs, rows, partly=True)",
 }
 _MASKS = _IMAGES | {
     "masks": True,
-    "targets_are": "paths of their masks",
-    "outputs_are": "the one kind of mask",
     "layout": "what else there is),\nsample_submission.csv or test.csv (ids), images train/<id>.jpg, "
     "test/<id>.jpg, masks train_masks/<id>.png",
-    "model": "build_model(PRETRAINED)",
-    "learned": "Masks(data.inputs, train_rows, data.targets, train=True)",
-    "validated": "Masks(data.inputs, valid_rows, data.targets)",
 }
 _SOUNDS = _IMAGES | {
     "size": "SEQ_LEN",
-    "inputs_are": "paths of the sounds",
     "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
     "train/<id>.wav, test/<id>.wav",
     "needs": "torch >= 2.4, timm",
-    "learned": "Sounds(data.inputs, train_rows, train=True)",
-    "validated": "Sounds(data.inputs, valid_rows)",
-    "tested": "Sounds(data.test_inputs, rows)",
 }
 _TEXTS = _NETWORK | {
     "size": "SEQ_LEN",
-    "collate": "padded",
-    "inputs_are": "texts",
+    "tokens": True,
     "layout": "a column of text, the target or targets), test.csv",
     "needs": "torch >= 2.4, transformers",
-    "learned": "Texts(data.inputs, train_rows)",
-    "validated": "Texts(data.inputs, valid_rows)",
-    "tested": "Texts(data.test_inputs, rows)",
 }
+_WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
 _TABLES = _NETWORK | {
     "table": True,
     "size": "N_FEATURES",
-    "collate": "as_it_is",
-    "inputs_are": "a DataFrame",
     "layout": "inputs and the target or targets), test.csv",
     "needs": "torch >= 2.4",
-    "model": 'build_model(kept["columns"], len(data.outputs))',
-    "model_again": 'build_model(kept["columns"], len(kept["outputs"]))',
-    "learned": 'Table(kept["columns"], data.inputs, train_rows)',
-    "validated": 'Table(kept["columns"], data.inputs, valid_rows)',
-    "tested": 'Table(kept["columns"], data.test_inputs, rows)',
 }
-_TREES = _PLAIN | {"inputs_are": "a DataFrame", "layout": "inputs and the target or targets), test.csv"}
+_TREES = _PLAIN | {"layout": "inputs and the target or targets), test.csv"}
 NETS = {  # the model's name -> its part
     "mlp": "net_mlp",
     "tabular-resnet": "net_resnet",
@@ -112,31 +76,34 @@ NETS = {  # the model's name -> its part
     "realmlp": "net_realmlp",
 }
 WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
-_TREE_LIBRARIES = {
-    "lightgbm": ("fold_K.txt", "lightgbm_callback"),
-    "xgboost": ("fold_K.json", "xgboost_callback"),
-    "catboost": ("fold_K.cbm", "CatBoostCallback"),
+OWN_NETS = {
+    "image-segmentation": tuple(WIDTHS),
+    "text-classification": ("fasttext",),
+    "text-regression": ("fasttext",),
+    "tabular-classification": tuple(NETS),
+    "tabular-regression": tuple(NETS),
 }
+"""Task -> networks of library torch whose definition the script holds."""
+
+_TREE_CHECKPOINTS = {"lightgbm": "fold_K.txt", "xgboost": "fold_K.json", "catboost": "fold_K.cbm"}
 
 
 def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> Kind:
-    answer = "labels" if labels else "values"
-    files = ("box", "data", f"read_{reading}", "files", answer, model, *_LEARNING, *_ENDING)
-    return Kind(files, {**words, **(_OF_LABELS if labels else _OF_VALUES)})
+    targets = "labels" if labels else "values"
+    batches = ("text_batches",) if reading == "texts" else ()
+    parts = (f"read_{reading}", model, *batches, f"network_{targets}", "network_step", "metric", targets)
+    return Kind(parts, {**words, "labels": labels})
 
 
 def _mask_kind(model: str, needs: str) -> Kind:
-    files = ("box", "data", "read_masks", "files", *_LEARNING[:4], model, "masks", *_LEARNING[5:])
-    return Kind((*files, "writing", "main"), {**_MASKS, "needs": needs})
+    return Kind(("read_masks", model, "metric", "masks"), {**_MASKS, "needs": needs})
 
 
 def _tree_kind(library: str, labels: bool) -> Kind:
-    answer = "labels" if labels else "values"
-    files = ("box", "data", "read_tables", "files", answer, *_LEARNING[:4], "tree_features")
-    ending = (f"tree_{library}", "tree_folds", "all_folds", "writing", "averaging", "main")
-    checkpoints, callback = _TREE_LIBRARIES[library]
-    words = {"library": library, "checkpoints": checkpoints, "callback": callback, "needs": library}
-    return Kind((*files, *ending), {**_TREES, **words, **(_OF_LABELS if labels else _OF_VALUES)})
+    targets = "labels" if labels else "values"
+    parts = ("read_tables", "tree_features", f"tree_{library}", "tree_folds", "metric", targets)
+    words = {"library": library, "checkpoints": _TREE_CHECKPOINTS[library], "needs": library}
+    return Kind(parts, {**_TREES, **words, "labels": labels})
 
 
 KINDS: dict[tuple[str, str], Kind] = {
@@ -149,12 +116,14 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
+    ("text-classification", "torch"): _network_kind("texts", "words", _WORDS, True),
+    ("text-regression", "torch"): _network_kind("texts", "words", _WORDS, False),
 }
 """(task, library) -> its sort of script."""
 
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
-    KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_LIBRARIES}
+    KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_CHECKPOINTS}
 
 _CROPPED = {"light-augmentation": "random crops of half the area or more, mirrored half the time"}
 AUGMENTED: Mapping[str, Mapping[str, str]] = {

@@ -28,6 +28,9 @@ from memory_service.store.tables.runs import Run
 
 _AT_ONCE = 50
 
+LATE_RATIO, LATE_SECONDS = 1.5, 5.0
+"""Epochs that took so much longer than the run itself were reported afterwards."""
+
 SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
 
@@ -156,9 +159,16 @@ def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[st
         "samples_per_second": run.batch_size / step if step and run.batch_size else None,
         "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
         "epoch_seconds": outcome.epoch_seconds,
-        "excluded": "no_card" if _unseen(run) else exclusion_of(outcome),
+        "excluded": "no_card" if _unseen(run) else "late" if _late(run, outcome) else exclusion_of(outcome),
         "total_minutes": minutes if minutes is not None and minutes >= 0.0 else None,
     }
+
+
+def _late(run: Run, outcome: Outcome) -> bool:
+    """Whether it was reported when it had run: its epochs took longer than it was known to run."""
+    assert run.finished_at is not None  # noqa: S101 - it has ended
+    ran = (run.finished_at - run.started_at).total_seconds()
+    return sum(epoch.seconds or 0.0 for epoch in outcome.epochs) > LATE_RATIO * ran + LATE_SECONDS
 
 
 def _unseen(run: Run) -> bool:

@@ -20,12 +20,13 @@ from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.outcome_evidence import remember_missing
+from memory_service.services.runs.silence import close_silent
 from memory_service.services.runs.summaries import write_summary
 from memory_service.store.queries import outcomes, runs
 
 _log = logging.getLogger(__name__)
 
-DAY_SECONDS = 86_400.0
+HOUR_SECONDS = 3_600.0
 RUNS_AT_ONCE = 50
 EVENTS_AT_ONCE = 2_000
 """Deleted in one transaction: some milliseconds, in which no run can report anything."""
@@ -103,8 +104,9 @@ def _at(body: dict[str, Any]) -> dt.datetime:
 
 
 class Retention:
-    """Thins in a thread of its own: once the database can be asked, then every day. It also remembers runs
-    that a killed server did not, and counts what those of an older program wasted."""
+    """Thins in a thread of its own: once the database can be asked, then every hour. It also closes runs that
+    were killed, remembers runs that a killed server did not, and counts what those of an older program
+    wasted."""
 
     def __init__(self, database: Database, keep_days: float) -> None:
         self._database = database
@@ -129,6 +131,9 @@ class Retention:
         while not self._stopping.is_set():
             try:
                 remember_missing(self._database)
+                closed = close_silent(self._database, stop=self._stopping)
+                if closed:
+                    _log.info("%d runs without a sign of life are closed", closed)
                 count_waste(self._database, self._stopping)
                 done = thin(self._database, self._keep_days, stop=self._stopping)
                 if done["runs"]:
@@ -137,4 +142,4 @@ class Retention:
                 _log.warning("raw samples were not thinned: %s", error.detail)
             except Exception:  # noqa: BLE001 - it is in the log; the thread has no caller
                 _log.exception("raw samples were not thinned")
-            self._stopping.wait(DAY_SECONDS)
+            self._stopping.wait(HOUR_SECONDS)

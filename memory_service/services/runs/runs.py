@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
-from memory_service.errors import Conflict, FieldError, NotFound
+from memory_service.domain.runs.learned_figures import learned_figures
+from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
 from memory_service.schemas.runs import RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.accuracy.scored_runs import compared
@@ -130,9 +132,25 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         "notes": _notes(run),
         "comparison": compared(row, run.prediction, found),
         "observations": found,
+        "learned": _learned(database, run, found),
         **watch,
         **evidence,
     }
+
+
+def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the run changed, or why nothing; nothing of one that still runs."""
+    if run.finish is None:
+        return []
+    now = None
+    if found:
+        knowledge = knowledge_of(database)
+        facts = {"gpu": run.device or run.gpu, "model": run.model, "batch_size": run.batch_size}
+        facts |= {name: getattr(run, name) for name in ("precision", "layout", "optimizer", "mode")}
+        size = {run.input_kind: run.input_size} if run.input_size else {}
+        with suppress(MemoryServiceError):  # its model or card was taken out since
+            now = frozen_prediction(database, knowledge, run_case(knowledge, run.given | facts | size))
+    return learned_figures(run.prediction or {}, now, found, run.excluded, run.batch_size)
 
 
 _APART = ("digest", "given", "finish", "prediction", "summary", "watch")
@@ -172,6 +190,8 @@ def _notes(run: Run) -> list[str]:
 def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:
     """The end as it is known with what is said now."""
     known: dict[str, Any] = run.finish or {}
+    if known.get("assumed"):  # by the service, after silence
+        known = {}
     wrong = [name for name, value in reported.items() if name in known and known[name] != value]
     if wrong:
         before = ", ".join(f"{name} is {known[name]!r}" for name in wrong)

@@ -47,6 +47,11 @@ def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> Non
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
 
 
+def running_since(session: ReadSession, before: dt.datetime) -> Sequence[Run]:
+    """Runs that began before a moment and have not ended."""
+    return session.scalars(select(Run).where(Run.finished_at.is_(None), Run.created_at < before)).all()
+
+
 def without_waste(session: ReadSession, after: str, limit: int) -> Sequence[Run]:
     """Ended runs without counted waste, by id behind `after`."""
     query = select(Run).where(Run.wasted_minutes.is_(None), Run.finished_at.is_not(None), Run.id > after)

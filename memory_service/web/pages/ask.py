@@ -79,7 +79,8 @@ def _asked(request: Request, query: Mapping[str, str], **view: Any) -> Response:
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
     """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
-    text = ask_script(database_of(request), query_of(request))
+    server = str(request.base_url).rstrip("/")
+    text = ask_script(database_of(request), query_of(request), server)
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 
 

@@ -192,3 +192,9 @@ def test_the_order_of_arrival_changes_nothing(events: list[Event], status: Any, 
     for one in found:
         assert one.step_seconds is None or one.step_seconds > 0.0
         assert one.at_least_seconds is None or one.at_least_seconds > 0.0
+
+
+def test_epochs_numbered_as_text_and_as_numbers_are_the_same_epochs():
+    events = [epoch(n, 8.0, fold=str(n % 2), epoch=n if n % 2 else str(n)) for n in range(4)]
+    found = outcome(*events, epoch(9, 8.0, fold=0, epoch="2"))
+    assert [(one.fold, one.epoch) for one in found.epochs] == [(0, 0), (0, 2), (1, 1), (1, 3)]

@@ -17,7 +17,7 @@ import pytest
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.plan_script import NoScript, plan_script
+from memory_service.services.planning.plan_script import NoScript, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_kinds import SCRIPTED
 from memory_service.services.review.review import review_script
@@ -28,6 +28,7 @@ TREES = ("lightgbm", "xgboost", "catboost")
 NETWORKS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
 ASKED: tuple[dict[str, Any], ...] = (
     *({"task": task} for task in SCRIPTED),
+    {"task": "text", "weights": "none"},
     *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
 )
 
@@ -56,6 +57,21 @@ def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_re
     laid_out(tmp_path)
 
 
+def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_path: Path):
+    shared: dict[str, str] = {}
+    for number, plan in enumerate(plans):
+        files = plan_files(plan)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        assert len(files["train.py"].splitlines()) <= 350
+        assert review_script(None, {"script": files["train.py"], "cpu_count": 8})["findings"] == []
+        laid_out(folder)
+        del files["train.py"]
+        assert all(shared.setdefault(name, text) == text for name, text in files.items())
+
+
 def laid_out(folder: Path) -> None:
     """The scripts there are as ruff would have them."""
     ruff = (sys.executable, "-m", "ruff")
@@ -64,7 +80,7 @@ def laid_out(folder: Path) -> None:
         ("check", "--isolated", "--select", "E,F,I,B,UP,SIM,C4,RET,PIE"),
         ("format", "--check", "--isolated"),
     ):
-        done = subprocess.run([*ruff, *command, *told], capture_output=True, text=True)
+        done = subprocess.run([*ruff, *command, *told], capture_output=True, text=True, cwd=folder)
         assert done.returncode == 0, done.stdout[-2000:]
 
 
@@ -93,12 +109,12 @@ def test_the_constants_are_the_plans_settings(plans):
 def test_what_a_plan_reserves_is_never_less_than_fifteen_percent_and_training_ends_by_then(plans):
     plan = image_plan(plans)
     text = plan_script(plan)
-    assert "RESERVE_MINUTES = 0.15 * MINUTES" in text
+    assert "RESERVE_SHARE = 0.15 " in text
     plan["expected"]["inference_minutes"]["high"] = 0.3 * plan["minutes"]
     plan["timetable"][-2]["start_minute"] = 0.9 * plan["minutes"]
     text = plan_script(plan)
-    assert "RESERVE_MINUTES = 0.3 * MINUTES" in text
-    assert "TRAIN_MINUTES = 0.7 * MINUTES" in text
+    assert "RESERVE_SHARE = 0.3 " in text
+    assert "TRAIN_SHARE = 0.7 " in text
 
 
 def test_a_name_from_outside_cannot_become_code(plans):
@@ -110,7 +126,7 @@ def test_a_name_from_outside_cannot_become_code(plans):
     calls = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
     assert calls == []
     assert isinstance(tree.body[0], ast.Expr)
-    assert isinstance(tree.body[1], ast.Import)
+    assert isinstance(tree.body[1], ast.ImportFrom)
 
 
 def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
@@ -121,7 +137,7 @@ def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
     ("said", "word"), [("mean column-wise ROC AUC", "AUC"), ("quadratic weighted kappa", "Kappa")]
 )
 def test_the_score_is_the_plans_metric_where_the_script_can_compute_it(plans, said: str, word: str):
-    assert f", {word}={{score:.4f}}" in plan_script(judged(image_plan(plans), said))
+    assert f'METRIC_LABEL = "{word}"' in plan_script(judged(image_plan(plans), said))
 
 
 @pytest.mark.parametrize("said", ["BLEU", "weighted ROC AUC", "0.5 ROC AUC + 0.5 F1", "my own score"])
@@ -129,9 +145,7 @@ def test_no_other_score_goes_under_the_name_of_a_metric_that_a_script_cannot_com
     text = plan_script(judged(image_plan(plans), said))
     assert "# Judged by " in text
     assert 'METRIC, HIGHER_IS_BETTER = "validation loss", False' in text
-    assert "={score" not in text
-    assert '"metric": score' not in text
-    assert "best_metric" not in text
+    assert loaded(text).metric_of(0.5) == {}
 
 
 def test_a_review_holds_the_loss_of_every_metrics_script_against_the_plans_metric(plans, tmp_path: Path):
@@ -167,6 +181,7 @@ def loaded(text: str) -> ModuleType:
     sys.modules["generated_train"] = module
     exec(compile(text, "train.py", "exec"), module.__dict__)
     vars(module)["START"] = time.monotonic()  # this process began long before
+    vars(module)["begin"](module)
     return module
 
 
@@ -176,12 +191,12 @@ def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, caps
     script: Any = loaded(plan_script(image_plan(plans)))
     gib = 2**30
     card = SimpleNamespace(total_memory=24 * gib)
-    monkeypatch.setattr(script, "DEVICE", "cuda")
+    monkeypatch.setattr(script, "device", "cuda")
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA A10")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 18.1 * gib)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 16.4 * gib)
-    script.print_resources()
+    script.print_devices()
     print("=== Fold 2/3 ===")
     print(f"First batch: {script.gpu_peak()}")
     script.print_epoch(3, 8, 0.542, 0.611, 0.801, 12.5, 0)
@@ -193,7 +208,7 @@ def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, caps
         "cpu_count": 1,
         "batch_size": script.BATCH_SIZE,
         "gpu_name": "NVIDIA A10",
-        "num_workers": script.now.workers,
+        "num_workers": script.state.num_workers,
         "prefetch_factor": script.PREFETCH_FACTOR,
         "persistent_workers": True,
     }
@@ -224,27 +239,27 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
 
     plan = image_plan(plans) | {"batch_size": 48, "grad_accumulation": 2, "folds": 3, "epochs": 8}
     script: Any = loaded(plan_script(plan))
-    now = script.now
-    now.workers = 4
-    now.recover(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), None)
-    assert (now.batch, now.accumulation) == (24, 4)
-    now.recover(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error."), None)
-    assert now.workers == 0
+    state = script.state
+    state.num_workers = 4
+    script.recover(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), None)
+    assert (state.batch_size, state.accumulation) == (24, 4)
+    script.recover(RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error."), None)
+    assert state.num_workers == 0
     with pytest.raises(RuntimeError, match="shapes"):
-        now.recover(RuntimeError("shapes do not match"), None)
+        script.recover(RuntimeError("shapes do not match"), None)
     for action, settings in (
         ("reduce_folds", {"folds": 2}),
         ("reduce_epochs", {"epochs": 5}),
         ("raise_batch", {"batch_size": 96}),
         ("lower_batch", {"batch_size": 12}),
     ):
-        now.obey(Verdict(action=action, set=settings, known=True))
-    assert (now.epochs, now.batch, now.accumulation) == (8, 12, 8)
+        state.follow(Verdict(action=action, set=settings, known=True))
+    assert (state.epochs, state.batch_size, state.accumulation) == (8, 12, 8)
     stops = [Verdict(action="stop_and_predict", rule=rule, known=True) for rule in ("R16", "R16", "R16")]
     stops += [Verdict(action="stop_and_predict", rule="R14", known=True) for _ in range(2)]
     for verdict in (*stops[:3], Verdict(known=True), *stops[3:], stops[4]):
-        now.obey(verdict)
-    assert now.seconds_left() > 0
-    now.obey(Verdict(action="stop_and_predict", rule="R14", known=True))
-    assert now.seconds_left() == 0
+        state.follow(verdict)
+    assert state.seconds_left() > 0
+    state.follow(Verdict(action="stop_and_predict", rule="R14", known=True))
+    assert state.seconds_left() == 0
     assert capsys.readouterr().out.count("VERDICT: ") == 6

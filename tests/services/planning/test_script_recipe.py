@@ -63,5 +63,5 @@ def test_rows_are_split_by_the_column_that_the_group_names(plan):
     assert list(script.groups_of(table)) == ["7", "7", "8"]
     assert script.groups_of(table.rename(columns={"Patient_ID": "site"})) is None
     assert script.groups_of(table.assign(Patient_ID=1)) is None
-    script.SPLIT = "stratified"
+    script.plan.SPLIT = "stratified"
     assert script.groups_of(table) is None

@@ -80,18 +80,18 @@ def test_the_mean_average_precision_of_the_likeliest_is_that_of_its_definition(s
 @pytest.mark.parametrize("function", ["f1", "mcc", "f1_macro", "f1_micro"])
 def test_no_other_cut_would_score_better_on_the_rows_that_chose_it(function: str, seed: int):
     words = {"two_sided": function == "f1_macro", "one_cut": function == "f1_micro"}
-    names = of_script(function, form="cuts", **words)
-    score_of, classes_of, best_cuts = (names[n] for n in ("score_of", "classes_of", "best_cuts"))
+    names = of_script(function, form="thresholds", **words)
+    score_of, classes_of, best_thresholds = (names[n] for n in ("score_of", "classes_of", "best_thresholds"))
     truth, chances = labels(seed)
     two = truth[:, 0].astype(int)
     pair = np.column_stack([1 - chances[:, 0], chances[:, 0]])
     if function != "f1_micro":  # of one column it is accuracy
         data = SimpleNamespace(targets=two, outputs=["a", "b"])
-        best = score_of(two, classes_of(pair, best_cuts(data, two, pair)))
+        best = score_of(two, classes_of(pair, best_thresholds(data, two, pair)))
         tried = [score_of(two, classes_of(pair, [cut])) for cut in np.linspace(0.005, 0.995, 34)]
         assert best >= max(tried) - 1e-9
     data = SimpleNamespace(targets=truth, outputs=["a", "b", "c"])
-    best = score_of(truth, classes_of(chances, best_cuts(data, truth, chances)))
+    best = score_of(truth, classes_of(chances, best_thresholds(data, truth, chances)))
     some = np.linspace(0.2, 0.8, 4)
     alike = function == "f1_micro"
     grid = zip(some, some, some, strict=True) if alike else itertools.product(some, repeat=3)
@@ -114,7 +114,7 @@ def test_cuts_of_grades_score_better_than_rounding_and_stay_between_the_grades(o
     else:
         truth, known, predictions = grades[:, None].astype(np.float32), ["points"], shrunken[:, None]
     data = SimpleNamespace(targets=truth, outputs=known)
-    usual, best = names["usual_cuts"](data), names["best_cuts"](data, truth, predictions)
+    usual, best = names["default_thresholds"](data), names["best_thresholds"](data, truth, predictions)
     score = {
         name: names["score_of"](truth, names["classes_of"](predictions, cuts))
         for name, cuts in (("usual", usual), ("best", best))

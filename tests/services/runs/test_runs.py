@@ -18,6 +18,7 @@ from memory_service.services.pages.runs import runs_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import progress as so_far
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.silence import close_silent
 from memory_service.services.tables.table_rows import list_rows
 from tests.conftest import KINDS, Servers
 from tests.registered import calibrate, register
@@ -332,3 +333,56 @@ class TestEnding:
         begun, end = (dt.datetime.fromisoformat(ended[name]) for name in ("started_at", "finished_at"))
         assert took["crashed"] == (end - begun).total_seconds() / 60 > 0
         assert took["running"] == pytest.approx(7, abs=0.5)
+
+
+class TestWhatItChanged:
+    def test_the_page_says_by_how_much_a_run_moved_the_next_prediction(self, shared: Database) -> None:
+        changed = told(shared, case(gpu="a40"), epochs(0.05))
+        [step] = [line for line in changed["learned"] if line.startswith("A step")]
+        before = changed["prediction"]["step_seconds"]["value"]
+        now = predict(shared, QUESTION | {"gpu": "a40"})["step_seconds"]["value"]
+        assert f"{1000 * now:.3g} ms now, {1000 * before:.3g} ms when it began" in step
+        assert "measured 50 ms" in step
+        far = told(shared, case(gpu="h100"), epochs(0.5))
+        assert any("far from the" in line and "two other runs" in line for line in far["learned"])
+
+    def test_it_says_why_it_changed_nothing(self, shared: Database) -> None:
+        waited = told(shared, case(gpu="l40s"), epochs(0.05, loader_wait_percent=40.0))
+        assert any("waiting for the loader" in line for line in waited["learned"])
+        short = told(shared, case(gpu="l40s"), [])
+        assert short["learned"] == [
+            "It changed no prediction: it ended before a step or a peak of memory was measured."
+        ]
+        running, _ = begin_run(shared, case(gpu="l40s"))
+        assert run_page(shared, running["run_id"])["learned"] == []
+
+    def test_epochs_that_took_longer_than_the_run_were_reported_afterwards_and_are_not_scored(
+        self, shared: Database
+    ) -> None:
+        page = told(shared, case(gpu="l4"), epochs(0.05), at=at(1))
+        assert page["excluded"] == "late"
+        assert {each["excluded"] for each in page["comparison"] if each["quantity"] == "total_minutes"} == {
+            "late"
+        }
+        assert any("reported after it had run" in line for line in page["learned"])
+
+
+class TestSilence:
+    def test_a_run_that_was_killed_is_closed_an_hour_behind_its_last_sign_and_its_budget(
+        self, shared: Database
+    ) -> None:
+        begun = [begin_run(shared, case(minutes=minutes))[0]["run_id"] for minutes in (None, 30.0, 500.0)]
+        take_events(shared, begun[0], {"events": epochs(0.05)})
+        now = dt.datetime.now(dt.UTC)
+        assert close_silent(shared, now=now + dt.timedelta(minutes=50)) == 0
+        close_silent(shared, now=now + dt.timedelta(minutes=70))
+        pages = [run_page(shared, run) for run in begun]
+        assert [page["status"] for page in pages] == ["crashed", "crashed", "running"]
+        assert pages[0]["finish"]["assumed"]
+        assert pages[0]["finished_at"].startswith(at(180).rstrip("Z"))
+        assert pages[0]["observations"]
+        late = finish_run(shared, begun[0], END)
+        assert late["status"] == late["finish"]["status"] == "completed"
+        assert "assumed" not in late["finish"]
+        close_silent(shared, now=now + dt.timedelta(days=1))
+        assert run_page(shared, begun[2])["status"] == "crashed"

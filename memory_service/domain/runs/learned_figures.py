@@ -1,0 +1,68 @@
+"""What a run that ended changed of predictions, or why it changed nothing, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+CHANGED = 0.01
+"""Relative change of a figure that is worth a sentence."""
+
+FAR = 0.35
+"""An observation that far off counts once others agree with it (`domain.learning.outlier_filter`)."""
+
+_WHY_NOT = {
+    "contended": "another process used the card in over a tenth of the time",
+    "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
+    "loader_bound": "over a tenth of the time went into waiting for the loader",
+    "no_card": "no card was seen where it ran",
+    "late": "it was reported after it had run, so its times are not the service's",
+}
+_FIGURES = (
+    ("step_seconds", "A step", 1000.0, "ms"),
+    ("peak_allocated_gib", "Peak memory", 1.0, "GiB"),
+)
+
+
+def learned_figures(
+    prediction: Mapping[str, Any],
+    now: Mapping[str, Any] | None,
+    observations: Sequence[Mapping[str, Any]],
+    excluded: str | None,
+    batch_size: int | None,
+) -> list[str]:
+    """Of a run that has ended; never empty.
+
+    prediction   when it began; now: the same prediction today, None where it cannot be made any more
+    excluded     why its speed says nothing of the device
+    """
+    if prediction.get("case") is None:
+        why = prediction.get("why_not") or "there is no cost of its model by which other runs could profit"
+        return [f"It changed no prediction: {str(why).rstrip('.')}."]
+    if not observations:
+        return ["It changed no prediction: it ended before a step or a peak of memory was measured."]
+    found = []
+    if any(one["out_of_memory"] for one in observations):
+        most = min(one["batch_size"] for one in observations if one["out_of_memory"])
+        found.append(f"Plans for this card keep such a model below batch {most}, at which memory ran out.")
+    if excluded is not None:
+        found.append(f"Its speed counts for nothing: {_WHY_NOT.get(excluded, excluded)}.")
+    mine = next((one for one in observations if one["batch_size"] == batch_size), None)
+    for name, what, unit, symbol in _FIGURES:
+        actual = (mine or {}).get(name)
+        before, after = prediction.get(name), (now or {}).get(name)
+        if not (actual and before and after) or (excluded is not None and name == "step_seconds"):
+            continue
+        shown = [f"{unit * value:.3g} {symbol}" for value in (before["value"], after["value"], actual)]
+        if abs(after["value"] / before["value"] - 1.0) >= CHANGED:
+            found.append(
+                f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}."
+            )
+        elif abs(actual / before["value"] - 1.0) <= FAR:
+            found.append(f"{what} was near its prediction ({shown[0]}, measured {shown[2]}): it stays.")
+        else:
+            found.append(
+                f"{what} was measured at {shown[2]}, far from the {shown[0]} that all else says: it counts "
+                "once two other runs agree with it."
+            )
+    return found or ["It changed no prediction: no step was measured at the batch that it began with."]

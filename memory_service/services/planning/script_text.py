@@ -1,0 +1,152 @@
+"""Text of generated scripts: parts joined, imports gathered, and of shared modules what is used."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["joined", "standalone"]
+
+_LINE = 110
+_MODULES = ("runtime", "torch_loop")  # joined, or beside
+_Import = ast.Import | ast.ImportFrom
+_SHARED = "# From here on: what all scripts share. The budget, folds, resuming, reports and the submission."
+
+
+def joined(head: str, parts: Iterable[str], modules: Mapping[str, str]) -> str:
+    """One file of these parts that imports what it uses of `modules` (name -> text), which lie beside it."""
+    imports, body = _gathered(parts)
+    used = _names_used(ast.parse(body))
+    own = _defined(ast.parse(body))
+    beside = [
+        _from_line(name, sorted(found))
+        for name, text in sorted(modules.items())
+        if (found := (_defined(ast.parse(text)) & used) - own)
+    ]
+    lines = [*_import_lines(imports, used), *([""] if beside else []), *beside]
+    return _laid_out(head, lines, body)
+
+
+def standalone(head: str, parts: Iterable[str], modules: Iterable[str], ending: str) -> str:
+    """One file that needs no other: the parts, what they use of the modules, and `ending`."""
+    imports, body = _gathered(parts)
+    more, last = _gathered([ending])
+    tree = ast.parse(f"{body}\n{last}")
+    shared, theirs = _used_of(modules, _names_used(tree), _defined(tree))
+    body = "\n\n\n".join([body, _SHARED, shared, last])
+    future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
+    used = _names_used(ast.parse(body)) | {"annotations"}
+    return _laid_out(head, _import_lines([future, *imports, *more, *theirs], used), body)
+
+
+def _laid_out(head: str, imports: Iterable[str], body: str) -> str:
+    text = re.sub(r"\n+(?=def |class |@|if __name__)", "\n\n\n", body.strip("\n") + "\n")
+    text = re.sub(r"(?m)^(@.*)\n+(?=def |class )", r"\1\n", text)
+    return head.strip("\n") + "\n\n" + "\n".join(imports) + "\n\n" + text
+
+
+def _gathered(parts: Iterable[str]) -> tuple[list[_Import], str]:
+    """(imports of the parts, the parts without them)."""
+    imports: list[_Import] = []
+    bodies: list[str] = []
+    for part in parts:
+        lines, tree = part.splitlines(), ast.parse(part)
+        for node in reversed(tree.body):
+            if isinstance(node, _Import):
+                imports.append(node)
+                del lines[node.lineno - 1 : node.end_lineno]
+        bodies.append("\n".join(lines).strip("\n"))
+    return imports, "\n\n\n".join(bodies)
+
+
+def _used_of(modules: Iterable[str], wanted: set[str], own: set[str]) -> tuple[str, list[_Import]]:
+    """(the statements that define what is wanted, and what those use, and so on; all imports of the modules).
+
+    own     names that are defined already
+    """
+    imports: list[_Import] = []
+    statements: list[tuple[ast.stmt, str]] = []
+    for text in modules:
+        lines, last, first = text.splitlines(), 0, True
+        for node in ast.parse(text).body:
+            start = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            if isinstance(node, _Import):
+                imports.append(node)
+            elif not isinstance(node, ast.Expr):  # its docstring
+                blank = lines[last : start - 1].count("") if not first else 2
+                code = lines[start - 1 : node.end_lineno]
+                statements.append((node, "\n".join([*[""] * min(blank, 2), *code])))
+                first = False
+            last = node.end_lineno or last
+    kept: set[int] = set()
+    while more := {
+        n for n, (node, _) in enumerate(statements) if n not in kept and _is_wanted(node, wanted - own)
+    }:
+        kept |= more
+        for n in more:
+            wanted = wanted | _names_used(statements[n][0])
+    return "\n".join(text for n, (_, text) in enumerate(statements) if n in kept).strip("\n"), imports
+
+
+def _is_wanted(node: ast.stmt, wanted: set[str]) -> bool:
+    """One that names nothing, such as a registration, always is."""
+    names = _defined(ast.Module([node], []))
+    return not names or bool(names & wanted)
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Names that a module gives itself at its top level, less those that it imports."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Try):
+            names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+            found |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    return found
+
+
+def _names_used(tree: ast.AST) -> set[str]:
+    """Names that are read, as such or as an attribute of `plan`."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "plan"
+    }
+
+
+def _import_lines(imports: list[_Import], used: set[str]) -> Iterator[str]:
+    """Sorted as isort does: `__future__`, the standard library, the rest, with blank lines between."""
+    plain: set[str] = set()
+    names: dict[str, set[str]] = {}
+    for node in imports:
+        for alias in node.names:
+            if (alias.asname or alias.name.partition(".")[0]) not in used:
+                continue
+            reported = alias.name + (f" as {alias.asname}" if alias.asname else "")
+            if isinstance(node, ast.Import):
+                plain.add(reported)
+            else:
+                names.setdefault(str(node.module), set()).add(reported)
+    lines = [f"import {name}" for name in plain]
+    lines += [_from_line(module, sorted(found)) for module, found in names.items() if module not in _MODULES]
+    blocks = []
+    for block in (0, 1, 2):
+        wanted = [line for line in lines if _block(line) == block]
+        blocks.append(sorted(wanted, key=lambda line: (line.startswith("from"), line.split()[1])))
+    yield from "\n\n".join("\n".join(lines) for lines in blocks if lines).split("\n")
+
+
+def _block(line: str) -> int:
+    root = line.split()[1].partition(".")[0]
+    return 0 if root == "__future__" else 1 if root in sys.stdlib_module_names else 2
+
+
+def _from_line(module: str, names: list[str]) -> str:
+    """As ruff writes it: in one line, or a name a line."""
+    order = sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    line = f"from {module} import {', '.join(order)}"
+    return line if len(line) <= _LINE else f"from {module} import (\n    " + ",\n    ".join(order) + ",\n)"
