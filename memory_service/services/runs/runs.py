@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -138,7 +138,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     }
 
 
-def _learned(database: Database, run: Run, found: list[dict[str, Any]]) -> list[str]:
+def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the run changed, or why nothing; nothing of one that still runs."""
     if run.finish is None:
         return []
