@@ -7,7 +7,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again fuzz check audit sbom quality vectors bench constraints docs screenshots clean
+.PHONY: help serve test again fuzz check audit sbom quality vectors bench constraints hashes docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
@@ -17,15 +17,24 @@ help:
 	@echo "make check   lint, format, types, layers"
 	@echo "make audit   is a pinned dependency known to be vulnerable?"
 	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
+	@echo "make hashes  renew constraints-hashes.txt; HASHES=1 make test installs by it"
 	@echo "make bench   measure this checkout, write docs/memory.md and docs/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
 	@echo "make screenshots  draw the pages anew into docs/screenshots (needs Chromium)"
+
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ifdef HASHES
+INSTALL = $(PIP) install --quiet --require-hashes --requirement constraints-hashes.txt && \
+  $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+else
+INSTALL = $(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
+endif
 
 # Anew whenever the declared or the pinned versions change; an interrupted installation leaves no stamp.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; set PYTHON=..."; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(INSTALL)
 	@touch $(STAMP)
 
 serve: $(STAMP)
@@ -74,6 +83,14 @@ screenshots: $(STAMP)
 constraints:
 	@{ echo "# Every version the tests ran with; written by \`make constraints\`. No hashes, no hosts."; \
 	   $(BIN)/python -m pip freeze --all --exclude-editable 2>/dev/null | grep '==' | grep -vE '^(pip|wheel)==' | sort -f; } > constraints.txt
+
+# Of every file that an index offers for these versions; uv asks it for the digests and downloads no package.
+hashes: $(STAMP)
+	$(PIP) install --quiet --upgrade --target build/uv uv
+	@{ echo "# constraints.txt with the SHA-256 of every file; written by \`make hashes\`. No hosts."; \
+	   build/uv/bin/uv pip compile --quiet --python $(BIN)/python --extra dev --constraint constraints.txt \
+	     --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links pyproject.toml; } \
+	   > build/hashes.txt && mv build/hashes.txt constraints-hashes.txt
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from checks.audit import RECORD, ROOT, ask_pip_audit, audit, pinned
 from checks.sbom import SBOM, runtime
@@ -57,6 +58,19 @@ def test_the_pinned_versions_are_above_every_recorded_fault():
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     assert len(versions) > 100
     assert audit(versions, record, lambda _: None).vulnerable == []
+
+
+def test_the_hashes_are_of_the_pinned_versions_and_name_no_host():
+    versions = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
+    text = (ROOT / "constraints-hashes.txt").read_text(encoding="utf-8")
+    assert "://" not in text
+    hashed: dict[str, str] = dict(re.findall(r"^(\S+?)==(.+(?:\n    .+)+)", text, re.MULTILINE))
+    found = {canonicalize_name(name): re.split(r"[ ;\\]", line)[0] for name, line in hashed.items()}
+    assert {name: found.get(name) for name in versions} == versions, "run make hashes"
+    for name, line in hashed.items():
+        digests = re.findall(r"--hash=sha256:[0-9a-f]{64}", line)
+        assert digests, name
+        assert line.count("--hash=") == len(digests), name
 
 
 def test_the_bill_of_materials_names_every_pinned_runtime_dependency_with_version_and_licence():

@@ -22,7 +22,7 @@ _WHOLE = {
     "filters sampled relative_attention_num_buckets relative_attention_max_distance sliding_window "
     "local_attention",
     (1, 131_072): "intermediate_size hidden_dim d_ff ffn_dim n_inner encoder_ffn_dim decoder_ffn_dim",
-    (1, 2_000_000): "vocab_size items users max_position_embeddings n_positions",
+    (1, 2_000_000): "vocab_size items users buckets max_position_embeddings n_positions",
     (-1, 2_000_000): "max_relative_positions position_buckets pad_token_id bos_token_id eos_token_id "
     "decoder_start_token_id type_vocab_size num_labels gates",
 }
@@ -99,6 +99,7 @@ _NETS = {
     "pointnet": "",
     "dgcnn": "neighbours",
     "point-transformer": "width blocks group",
+    "bag-of-words": "buckets width",
     "two-tower": "items users width sampled",
     "sasrec": "items width sampled",
 }

@@ -18,6 +18,8 @@ __all__ = ["opened"]
 SETTINGS = {
     "tta": "TTA",
     "mixup": "MIXUP",
+    "cutmix": "CUTMIX",
+    "target-encoding": "TARGET_MEANS",
     "ema-swa": "EMA",
     "class-weights": "CLASS_WEIGHTS",
     "layerwise-lr": "LAYER_DECAY",
@@ -25,14 +27,16 @@ SETTINGS = {
 }
 
 DONE = {
-    "image-classification": ("tta", "mixup", "ema-swa", "class-weights"),
-    "image-multi-label": ("tta", "mixup", "ema-swa", "class-weights"),
+    "image-classification": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
+    "image-multi-label": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
     "image-segmentation": ("tta", "ema-swa"),
     "text-classification": ("ema-swa", "class-weights", "layerwise-lr"),
     "audio-classification": ("mixup", "ema-swa", "class-weights"),
     "tabular-classification-network": ("ema-swa", "class-weights"),
-    "tabular-classification-lightgbm": ("frequency-encoding",),
-    "tabular-regression-catboost": ("frequency-encoding",),
+    "tabular-classification-lightgbm": ("frequency-encoding", "target-encoding", "class-weights"),
+    "tabular-classification-xgboost": ("frequency-encoding", "target-encoding", "class-weights"),
+    "tabular-classification-catboost": ("frequency-encoding", "target-encoding", "class-weights"),
+    "tabular-regression-catboost": ("frequency-encoding", "target-encoding"),
 }
 
 
@@ -46,7 +50,9 @@ def recipe(workshop: Workshop, name: str, *techniques: str, **validation: Any) -
 
 @pytest.mark.parametrize("name", DONE)
 def test_what_the_recipe_wants_is_done_and_learns(workshop: Workshop, name: str) -> None:
-    trial = workshop.trial(name, recipe=recipe(workshop, name, *SETTINGS))
+    wanted = recipe(workshop, name, *SETTINGS)
+    wanted["loss"] = [{"name": "focal", "share": 1.0, "n": 1, "from": []}]
+    trial = workshop.trial(name, recipe=wanted)
     text = (trial.folder / "train.py").read_text()
     told = {technique for technique, setting in SETTINGS.items() if f"\n{setting} = " in text}
     assert told == set(DONE[name])
@@ -98,6 +104,38 @@ def test_how_often_a_category_occurs_is_a_column_of_the_rows_learned_from(
     assert features["often3"].iloc[:4].tolist() == [0.75, 0.75, 0.75, 0.25]
     data.test_inputs["kind"] = "larch"
     assert set(script.features_of(data.test_inputs, learned)["often3"]) == {0.0}
+
+
+def test_a_rows_own_target_is_not_in_its_mean(opened: Open, workshop: Workshop) -> None:
+    told = recipe(workshop, "tabular-regression-lightgbm", "target-encoding")
+    script = opened("tabular-regression-lightgbm", column(4, ["oak", "elm"]), recipe=told)
+    data = script.read_data()
+    categories = script.fit_categories(data.inputs)
+    targets = np.zeros((len(data.inputs), 1))
+    targets[0] = 1000.0
+    means = script.fit_target_means(data.inputs, targets, categories)
+    known = script.target_means_of(data.inputs, means)
+    assert known.iloc[0, 0] > known.iloc[1, 0]
+    own = script.train_target_means(data.inputs, targets, categories)
+    assert own.iloc[0, 0] == 0.0
+    assert own.iloc[2:, 0].max() > 0.0
+    data.test_inputs["kind"] = "larch"
+    unknown = script.target_means_of(data.test_inputs, means).iloc[:, 0]
+    assert unknown.to_numpy() == pytest.approx(targets.mean())
+
+
+def test_a_patch_of_another_image_takes_its_share_of_the_label(opened: Open, workshop: Workshop) -> None:
+    import torch
+
+    script = opened(
+        "image-classification", lambda _: None, recipe=recipe(workshop, "image-classification", "cutmix")
+    )
+    for _ in range(20):
+        images, own = script.mixed(
+            torch.stack([torch.zeros(3, 32, 32), torch.ones(3, 32, 32)]), torch.tensor([1, 0])
+        )
+        assert float(images[1].mean()) == pytest.approx(own, abs=1e-6)
+        assert float(images[0].mean()) == pytest.approx(1 - own, abs=1e-6)
 
 
 def test_digits_and_letters_are_not_mirrored(opened: Open) -> None:

@@ -135,6 +135,9 @@ def test_l9_another_log_from_its_beginning_is_not_passed_over(client: TestClient
     rotated = client.post(f"{path}?offset=0", content=b"Epoch 40/40 loss=0.1\n" * 100)
     assert rotated.status_code == 409
     assert "rotated" in rotated.json()["detail"]
+    for offset, beginning in ((0, b"Another log\n"), (12, b"its second line\n")):
+        short = client.post(f"{path}?offset={offset}", content=beginning)
+        assert short.status_code == 409, "also one that has only begun"
     assert client.post(path, content=b"Epoch 40/40 loss=0.1\n").json()["accepted"] == 1
     assert client.post(f"{path}?offset=0", content=log).json()["accepted"] == 0
 

@@ -59,6 +59,7 @@ def checks_of(name: str, params_m: float, fill_percent: Estimate | None, policy:
         "target_percent": list(policy.target_percent),
         "model_class": model_class_of(name, params_m),
         "not_before_steps": NOT_BEFORE_STEPS,
+        "reserve_percent": round(100.0 * policy.reserve_share, 1),
         "reading": "peak memory as the driver reports it, percent of the card",
     }
 

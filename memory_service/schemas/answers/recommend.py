@@ -128,6 +128,7 @@ class Checks(Answer):
     target_percent: list[int] = Field(description="From, to; of the card's memory.")
     model_class: Literal["small", "large"]
     not_before_steps: int
+    reserve_percent: float = Field(description="Of the minutes, kept for predicting and writing (R14).")
     reading: str = Field(description="Which memory is meant.")
 
 

@@ -71,6 +71,8 @@ _ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
 _HOW = {
     "tta": ("tta", "test images are predicted twice, once mirrored: TTA"),
     "mixup": ("mixup", "two samples are mixed in shares of MIXUP"),
+    "cutmix": ("cutmix", "a patch of one image is pasted into another: CUTMIX"),
+    "target_encoding": ("target-encoding", "a category's mean target, of rows in other folds: TARGET_MEANS"),
     "ema": ("ema-swa", "a running mean of the weights is judged and kept: EMA"),
     "class_weights": ("class-weights", "classes weigh alike in the loss: CLASS_WEIGHTS"),
     "layerwise": ("layerwise-lr", "each layer's rate is LAYER_DECAY of the one above"),
@@ -196,12 +198,21 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     return {
         "tta": "tta" in wanted and pictures,
         "mixup": "mixup" in wanted and words["files"] and not words["masks"],
+        "cutmix": "cutmix" in wanted and pictures and not words["masks"],
         "ema": "ema-swa" in wanted and words["network"],
-        "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
+        "class_weights": "class-weights" in wanted and words["labels"],
+        "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
+        "target_encoding": "target-encoding" in wanted and bool(words["library"]),
         "layerwise": "layerwise-lr" in wanted and words["tokens"],
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
         "mirrors": pictures,
     }
+
+
+def _first_loss(plan: Mapping[str, Any]) -> str:
+    """The loss that most of the recipe's solutions used."""
+    used = (plan["recipe"] or {}).get("loss", ())
+    return str(max(used, key=lambda each: each["share"])["name"]) if used else ""
 
 
 def _fetched(plan: Mapping[str, Any]) -> bool:
@@ -268,7 +279,8 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
     stages = plan.get("timetable") or ()
     ends = [stage["start_minute"] for stage in stages if stage["stage"].startswith("inference")]
     inference = plan.get("expected", {}).get("inference_minutes", {}).get("high", 0.0)
-    reserve = min(0.5, max(RESERVE_SHARE, inference / minutes))
+    least = plan["checks"].get("reserve_percent", 100.0 * RESERVE_SHARE) / 100.0
+    reserve = min(max(0.5, least), max(least, inference / minutes))
     stop = max(_STOP_SHARE, max(ends, default=0.0) / minutes)
     return {"reserve_share": round(reserve, 3), "stop_share": round(min(stop, 1 - reserve), 3)}
 

@@ -45,7 +45,7 @@ _LINE_END = re.compile(rb"\n|100%")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How far a log was read. head: how many of its first bytes are known, and their digest."""
+    """How far a log was read. head: its first bytes, in hexadecimal digits."""
 
     offset: int = 0
     next_seq: int = SERVER_SEQ
@@ -90,7 +90,7 @@ def _take(
     for _ in range(TRIES):
         place = _place(database, key)
         piece, digest = _unread(raw, place, offset)
-        place = _with_head(place, raw, place.offset if offset is None else offset)
+        place = _with_head(place, raw, piece, offset)
         reading, size = _read(piece, place.context, final=final) if piece or final else (None, 0)
         if size < len(piece):
             digest = f"{digest}:{place.offset - len(raw) + len(piece)}"
@@ -131,17 +131,18 @@ def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str |
     return raw[place.offset - offset :], digest
 
 
-def _with_head(place: _Place, raw: bytes, offset: int) -> _Place:
-    """The place with the log's first bytes noted; Conflict where a piece that begins at 0 is of another log,
-    which would be passed over up to where the first one was taken."""
-    if offset != 0 or not raw:
-        return place
-    length, _, known = place.head.partition(":")
-    if known and len(raw) >= int(length) and _digest(raw[: int(length)]) != known:
+def _with_head(place: _Place, raw: bytes, piece: bytes, offset: int | None) -> _Place:
+    """The place with the log's first bytes noted; Conflict where a piece is of another log, which would be
+    passed over up to where the first one was taken."""
+    known = b"" if ":" in place.head else bytes.fromhex(place.head)  # with a colon: of an older program
+    again = b"" if offset is None else known[offset : offset + len(raw)]
+    if again != raw[: len(again)]:
         message = f"begins otherwise than the log that was taken up to byte {place.offset}: was it rotated? "
         message += "Send what follows without offset"
         raise Conflict(f"This log {message}", [FieldError("offset", message, offset)])
-    return place if known else replace(place, head=f"{len(raw[:HEAD_BYTES])}:{_digest(raw[:HEAD_BYTES])}")
+    if len(known) != place.offset:
+        return place
+    return replace(place, head=(known + piece)[:HEAD_BYTES].hex())
 
 
 def _digest(raw: bytes) -> str:

@@ -110,6 +110,8 @@ def test_what_a_plan_reserves_is_never_less_than_fifteen_percent_and_training_en
     plan = image_plan(plans)
     text = plan_script(plan)
     assert "RESERVE_SHARE = 0.15 " in text
+    plan["checks"]["reserve_percent"] = 25.0  # as a row of the strategies says
+    assert "RESERVE_SHARE = 0.25 " in plan_script(plan)
     plan["expected"]["inference_minutes"]["high"] = 0.3 * plan["minutes"]
     plan["timetable"][-2]["start_minute"] = 0.9 * plan["minutes"]
     text = plan_script(plan)
