@@ -7,7 +7,7 @@
 
 Competitions' sentences are recombined from the shipped descriptions, their vectors are random unit vectors:
 searching costs what it would cost with real ones, and no hour is spent on encoding. Some runs are told as
-real ones are, each its own way (`benchmarks.pretended_runs`) or all alike (`benchmarks.alike_runs`); the many
+real ones are, each its own way (`services.demo`) or all alike (`benchmarks.alike_runs`); the many
 are copies of what those left (`benchmarks.copied_runs`).
 """
 
@@ -23,9 +23,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.alike_runs import tell_alike
 from benchmarks.copied_runs import copy_runs
-from benchmarks.pretended_runs import pretend_devices, pretend_runs
+from benchmarks.pretended_devices import CARDS, pretend_devices
 from memory_service.schemas.rows import validate
 from memory_service.services.database.transactions import Database
+from memory_service.services.demo.made_up_runs import make_up_runs
 from memory_service.store.queries import passages, rows
 
 __all__ = ["COMPETITIONS", "RUNS", "fill", "fill_big", "fill_competitions", "fill_runs", "fill_small"]
@@ -61,7 +62,7 @@ def fill_small(database: Database, *, seed: int = _SEED, now: dt.datetime | None
     now = now or dt.datetime.now(dt.UTC)
     with threadpool_limits(1):
         pretend_devices(database, seed, now)
-        pretend_runs(database, 40, seed, now, every_seconds=15.0, running=2)
+        make_up_runs(database, 40, seed, now, every_seconds=15.0, running=2, cards=CARDS)
 
 
 def fill_big(
@@ -78,7 +79,7 @@ def fill_big(
     with threadpool_limits(1):
         pretend_devices(database, seed, now)
         told = min(ORIGINALS, runs // 4)
-        originals = pretend_runs(database, told, seed, now, every_seconds=240.0, running=2)
+        originals = make_up_runs(database, told, seed, now, every_seconds=240.0, running=2, cards=CARDS)
     copy_runs(
         database,
         originals[:-2],

@@ -1,35 +1,39 @@
-"""What would runs and devices have told? Made up but possible, for screenshots and for pages under load.
+"""Runs that are made up but possible: for `memory-service demo`, screenshots, and pages under load.
 
-Every run goes through the services as a real one does: predicted when it begins, told in pieces, advised,
+Every run goes through the services as a real one does: predicted when it begins, reported in pieces, advised,
 concluded. How it went (`Course`) is made up; nothing here may be published as a measurement.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import math
 import random
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sqlalchemy import select, update
+
 from memory_service.services.database.transactions import Database
-from memory_service.services.devices.calibrations import accept
+from memory_service.services.runs import telemetry
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run
-from memory_service.store.queries import runs
-from tests.telling import take_events
-
-__all__ = ["COURSES", "Course", "pretend_devices", "pretend_runs"]
+from memory_service.store.queries import rows, runs
+from memory_service.store.tables.runs import RunAdvice
 
 Event = dict[str, Any]
 
-DEVICES = (("lab-a100", "a100", "NVIDIA A100-SXM4-40GB", 39.4), ("class-t4", "t4", "Tesla T4", 14.6))
 MOST_AT_ONCE = 80
-"""Events of a request where few are told."""
+"""Events of a request where few are story."""
 
-CARDS = ("lab-a100", "class-t4", "rtx3090", "l4", "h100")
+CARDS = ("a100", "t4", "rtx3090", "l4", "h100")
+
+SPEEDS = {"h100": 4.0, "a100": 2.5, "lab-a100": 2.5, "rtx3090": 1.5, "l4": 0.8, "t4": 0.5, "class-t4": 0.5}
+"""Rough, beside an A10: how long a run is planned, and its batch."""
 
 _IMAGES = (
     ("resnet50", {"image_size": 224}, 128), ("efficientnet_b0", {"image_size": 224}, 128),
@@ -89,44 +93,16 @@ COURSES = (
 )
 
 
-def pretend_devices(database: Database, seed: int, now: dt.datetime) -> None:
-    """Two registered devices, calibrated twice, three weeks apart; their rates are the data sheets' with a
-    spread."""
-    from tests.synthetic import Truth, calibration, sheets
-
-    draw = random.Random(f"devices {seed}")
-    for name, gpu, says, memory in DEVICES:
-        for nth, days in enumerate((24.0, 3.0)):
-            made = calibration(sheets()[gpu], Truth(seed, 0.1, overall=0.94**nth), noise=0.015)
-            sections = {key: vars_of(one, draw) for key, one in made.sections.items()}
-            accept(database, {
-                "id": _uuid(draw), "device": name, "status": "done", "budget_seconds": 60.0,
-                "fingerprint": {
-                    "kind": "cuda", "name": says, "uuid": f"GPU-{name}", "memory_gib": memory,
-                    "architecture": sheets()[gpu].architecture, "driver": "570.86", "torch": "2.8.0",
-                    "cuda": "12.8", "cudnn": "9.1", "cores": 12, "host_cpu": "AMD EPYC 7543",
-                },
-                "sections": sections, "seconds": 58.0 + nth, "progress": 1.0,
-                "started_at": (now - dt.timedelta(days=days)).isoformat(), "word": "cuda:0",
-                "host": f"{name}.lan", "version": "0.1.0",
-            })  # fmt: skip
-
-
-def vars_of(one: Any, draw: random.Random) -> dict[str, Any]:
-    """A measurement as it is posted, with a spread."""
-    spread = draw.uniform(0.004, 0.03)
-    low, high = one.value * (1.0 - spread), one.value * (1.0 + spread)
-    return {"value": one.value, "unit": one.unit, "p20": low, "p80": high, "n": draw.randint(7, 30)}
-
-
-def pretend_runs(
-    database: Database, count: int, seed: int, now: dt.datetime, *, every_seconds: float, running: int = 0
-) -> list[str]:
-    """Tell of `count` runs of the last four weeks and of `running` that go on; their ids, the latest last.
+def make_up_runs(
+    database: Database, count: int, seed: int, now: dt.datetime, *, every_seconds: float, running: int = 0,
+    cards: Sequence[str] = CARDS,
+) -> list[str]:  # fmt: skip
+    """`count` runs of the last four weeks and of `running` that go on; their ids, the latest last.
 
     every_seconds   between two samples of a run: 15 gives full curves, 240 a run of few events
+    cards           GPU models or registered devices that they ran on
     """
-    draw = random.Random(f"runs {seed}")
+    draw = random.Random(f"runs {seed}")  # noqa: S311 - nothing secret
     ids = []
     for number in range(count + running):
         live = number >= count
@@ -136,21 +112,19 @@ def pretend_runs(
             days=27.0 * max(0.0, 1.0 - number / max(count, 1)) ** 1.6, minutes=90 + draw.uniform(0, 60)
         )
         started = now - (dt.timedelta(minutes=draw.uniform(6, 14)) if live else ago)
-        ids.append(_one(database, draw, number, course, started, every_seconds, now if live else None))
+        card = cards[draw.randrange(len(cards))]
+        ids.append(_one(database, draw, number, card, course, started, every_seconds, now if live else None))
     return ids
 
 
 def _one(
-    database: Database, draw: random.Random, number: int, course: Course, started: dt.datetime,
+    database: Database, draw: random.Random, number: int, card: str, course: Course, started: dt.datetime,
     every_seconds: float, now: dt.datetime | None,
 ) -> str:  # fmt: skip
     slug, direction, choices = CASES[number % len(CASES)]
     model, size, batch = choices[draw.randrange(len(choices))]
-    card = CARDS[draw.randrange(len(CARDS))]
-    big = card in ("lab-a100", "h100", "rtx3090")
+    big = SPEEDS.get(card, 1.0) > 1.0
     with database.read() as unit:
-        from memory_service.store.queries import rows
-
         facts = rows.values_of(rows.find(unit.session, "competitions", slug))  # type: ignore[arg-type]
     n_train = min(facts["n_train"] or 10_000, 26_000)
     body = {
@@ -166,32 +140,31 @@ def _one(
     predicted = (begun["prediction"] or {}).get("epoch_seconds") or {}
     seconds = float(predicted.get("value") or likely) * course.slow * draw.lognormvariate(0.0, 0.07)
     peak = ((begun["prediction"] or {}).get("peak_memory_gib") or {}).get("value") or 6.0
-    told = _Told(body, course, seconds, peak * draw.uniform(0.93, 1.02), direction, draw, every_seconds)
-    for piece in told.pieces(None if now is None else (now - started).total_seconds()):
-        take_events(database, begun["run_id"], {"events": piece})
+    story = _Story(body, course, seconds, peak * draw.uniform(0.93, 1.02), direction, draw, every_seconds)
+    for piece in story.pieces(None if now is None else (now - started).total_seconds()):
+        _take_events(database, begun["run_id"], {"events": piece})
     if number % 7 == 3:
-        take_log(database, begun["run_id"], told.log().encode(), at=told.moment(told.at))
+        take_log(database, begun["run_id"], story.log().encode(), at=story.moment(story.at))
     if now is None:
         end: dict[str, Any] = {
             "status": course.status,
             "submission": course.submission,
-            "at": told.moment(told.at),
+            "at": story.moment(story.at),
         }
-        end |= {} if told.best is None else {"best_metric": told.best[0], "best_epoch": told.best[1]}
+        end |= {} if story.best is None else {"best_metric": story.best[0], "best_epoch": story.best[1]}
         finish_run(database, begun["run_id"], end)
-    _as_if_then(database, begun["run_id"], started, told.at)
+    _as_if_then(database, begun["run_id"], started, story.at)
     return str(begun["run_id"])
 
 
 def _epoch_seconds(body: Mapping[str, Any]) -> float:
     """A guess before anything is predicted: enough to plan about 20 minutes."""
     cost = {"resnet50": 3, "efficientnet_b0": 2, "tf_efficientnet_b4": 16, "convnext_base": 40}
-    speed = {"h100": 4.0, "lab-a100": 2.5, "rtx3090": 1.5, "l4": 0.8, "class-t4": 0.5}
-    seconds = body["n_train"] * cost.get(body["model"], 6) / 3_000.0 / speed[body["gpu"]]
+    seconds = body["n_train"] * cost.get(body["model"], 6) / 3_000.0 / SPEEDS.get(body["gpu"], 1.0)
     return max(6.0, float(seconds))
 
 
-class _Told:
+class _Story:
     """The events of one run in its own time; `at`: seconds since its start."""
 
     def __init__(
@@ -301,10 +274,6 @@ def _within(event: Event, start: dt.datetime, until: float | None) -> bool:
 
 def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: float) -> None:
     """The service's clock as it would have been: it heard of the run when it happened."""
-    from sqlalchemy import select, update
-
-    from memory_service.store.tables.runs import RunAdvice
-
     with database.write_untracked() as unit:
         end = started + dt.timedelta(seconds=seconds)
         runs.change(unit.session, run_id, {"created_at": started, "updated_at": end})
@@ -317,6 +286,11 @@ def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: 
                 update(RunAdvice).where(*mine).values(given_at=given),
                 execution_options={"synchronize_session": False},
             )
+
+
+def _take_events(database: Database, run_id: str, body: dict[str, Any]) -> None:
+    with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
+        thread.submit(asyncio.run, telemetry.take_events(database, run_id, body)).result()
 
 
 def _uuid(draw: random.Random) -> str:
