@@ -65,7 +65,9 @@ def test_the_hashes_are_of_the_pinned_versions_and_name_no_host():
     text = (ROOT / "constraints-hashes.txt").read_text(encoding="utf-8")
     assert "://" not in text
     hashed: dict[str, str] = dict(re.findall(r"^(\S+?)==(.+(?:\n    .+)+)", text, re.MULTILINE))
-    found = {canonicalize_name(name): re.split(r"[ ;\\]", line)[0] for name, line in hashed.items()}
+    found: dict[str, str] = {
+        canonicalize_name(name): re.split(r"[ ;\\]", line)[0] for name, line in hashed.items()
+    }
     assert {name: found.get(name) for name in versions} == versions, "run make hashes"
     for name, line in hashed.items():
         digests = re.findall(r"--hash=sha256:[0-9a-f]{64}", line)
