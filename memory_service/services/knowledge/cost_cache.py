@@ -8,7 +8,7 @@ import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
@@ -48,6 +48,8 @@ MOST_STACKED_BYTES = 16 * 2**20
 
 MOST_INTERPOLATED = 2_048
 
+Key = tuple[Any, ...]
+Priced = TypeVar("Priced")
 Known = tuple[tuple[Option, ...], Columns, tuple[tuple[str, int, str], ...]]
 """Options of a question, their constants, and what names them."""
 
@@ -97,9 +99,9 @@ class PricedCatalogue:
         )
         self.caches = Caches()
         self._lock = threading.Lock()
-        self._tables: LRUCache[tuple[Any, ...], CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
-        self._options: LRUCache[tuple[Any, ...], Known] = LRUCache(MOST_OPTION_LISTS)
-        self._stacks: LRUCache[Hashable, PricedProfiles] = LRUCache(MOST_STACKED_BYTES, attrgetter("nbytes"))
+        self._tables: LRUCache[Key, CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
+        self._options: LRUCache[Key, Known] = LRUCache(MOST_OPTION_LISTS)
+        self._stacks: LRUCache[Key, PricedProfiles] = LRUCache(MOST_STACKED_BYTES, attrgetter("nbytes"))
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
@@ -125,10 +127,8 @@ class PricedCatalogue:
                 key, known = self._options.popitem()
                 if key[0] not in tasks and not {name for name, *_ in known[2]} & names:
                     new._options[key] = known
-            while self._tables:
-                priced, table = self._tables.popitem()
-                if not {name for name, *_ in priced[0]} & names:
-                    new._tables[priced] = table
+            _move_others(self._tables, new._tables, names)
+            _move_others(self._stacks, new._stacks, names)
         return new
 
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
@@ -327,6 +327,14 @@ class PricedCatalogue:
             with self._lock, contextlib.suppress(ValueError):
                 self._stacks[key] = stacked
         return stacked
+
+
+def _move_others(old: LRUCache[Key, Priced], new: LRUCache[Key, Priced], names: set[str]) -> None:
+    """What was priced without these models; the first member of a key is (name, ...) of each option."""
+    while old:
+        key, priced = old.popitem()
+        if not {name for name, *_ in key[0]} & names:
+            new[key] = priced
 
 
 def _figures(card: TargetDevice) -> Hashable:

@@ -92,19 +92,21 @@ class PlanCache:
     def renewed(self, question: str, plan: Callable[[], bytes]) -> bytes:
         """The answer that `plan` makes, and stores. Where the knowledge changes faster than it is made: the
         answer before, while one thread makes the new one."""
-        made: Future[bytes] | None = None
         with self._lock:
             before = self._before(question)
-            if before is not None:
-                made = self._planning.get(question)
-                if made is None or made.done():
-                    made = self._planning[question] = self._planner.submit(plan)
+            made = None if before is None else self._begun(question, plan)
         if before is None or made is None:
             return plan()
         try:
             return made.result(PATIENCE_SECONDS)
         except TimeoutError:
             return before
+
+    def _begun(self, question: str, plan: Callable[[], bytes]) -> Future[bytes]:
+        made = self._planning.get(question)
+        if made is None or made.done():
+            made = self._planning[question] = self._planner.submit(plan)
+        return made
 
     def _before(self, question: str) -> bytes | None:
         """The latest answer of a question that was planned anew all the while."""
