@@ -149,7 +149,7 @@ def _processor_seconds(pid: int) -> float:
     """Of the server's processes, since they began."""
     server = psutil.Process(pid)
     times = [one.cpu_times() for one in (server, *server.children())]
-    return sum(each.user + each.system for each in times)
+    return float(sum(each.user + each.system for each in times))
 
 
 def _proportional_mib(process: psutil.Process) -> float:
