@@ -8,9 +8,9 @@ ratio to a yardstick measured in the same run, so a slow or busy machine shifts 
 
 All of it on SQLite and on PostgreSQL with pgvector. Beside them, each with a part of the page of its own and
 each to be run alone: how close are predictions on this processor once it is calibrated (cpu_epochs), what
-does watching cost a training (client_cost), how many events are taken in (events, beside MLflow's tracking
-server), what changes over ten thousand runs (many_runs), and do pages stay quick over a hundred thousand
-(pages)?
+does watching cost a training (client_cost), what does each kind of request cost (request_cost), how many
+events are taken in (events, beside MLflow's tracking server), what changes over ten thousand runs
+(many_runs), and do pages stay quick over a hundred thousand (pages)?
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main() -> None:
     Console().print(drawn(measured))
     _, marker, parts = PAGE.read_text(encoding="utf-8").partition("<!-- ")
     PAGE.write_text(page(measured) + f"\n{marker}{parts}", encoding="utf-8")
-    for part in ("events", "many_runs", "pages"):
+    for part in ("request_cost", "events", "many_runs", "pages"):
         run_part(part)
 
 

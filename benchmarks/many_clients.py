@@ -63,6 +63,8 @@ class Outcome:
     told: Mapping[str, int]
     kept: Mapping[str, tuple[int, int]]
     memory: list[tuple[float, float]] = field(default_factory=list)
+    server_seconds: float = 0.0
+    """Of processor time."""
 
     @property
     def errors(self) -> Counter[tuple[str, str]]:
@@ -97,11 +99,12 @@ def measure(url: str, name: str, clients: int, minutes: float, folder: Path, wor
         began = time.perf_counter()
         answers = _living(port, keys, minutes * 60, folder)
         seconds = time.perf_counter() - began
+        spent = _processor_seconds(process.pid)
         over.set()
         looking.join()
     asked = [(str(kind), float(ms), str(result)) for each in answers for kind, ms, result in each["asked"]]
     told = {run: count for each in answers for run, count in each["told"].items()}
-    return Outcome(name, clients, seconds, asked, told, _kept(url), memory)
+    return Outcome(name, clients, seconds, asked, told, _kept(url), memory, spent)
 
 
 def _keys(url: str, count: int) -> list[str]:
@@ -140,6 +143,13 @@ def _look(pid: int, memory: list[tuple[float, float]], over: threading.Event) ->
         memory.append((time.perf_counter() - began, shared))
         if over.wait(LOOK_SECONDS):
             return
+
+
+def _processor_seconds(pid: int) -> float:
+    """Of the server's processes, since they began."""
+    server = psutil.Process(pid)
+    times = [one.cpu_times() for one in (server, *server.children())]
+    return float(sum(each.user + each.system for each in times))
 
 
 def _proportional_mib(process: psutil.Process) -> float:
@@ -217,6 +227,7 @@ def _told(outcome: Outcome) -> str:
     return f"""\
 {outcome.database}, {outcome.clients} clients for {outcome.seconds / 60:.1f} minutes:
 {len(outcome.asked):,} requests ({len(outcome.asked) / outcome.seconds:.0f} a second), errors: {named}.
+The server took {outcome.server_seconds / len(outcome.asked) * 1e3:.1f} ms of processor time a request.
 Of {told:,} acknowledged events in {len(outcome.told):,} runs {outcome.lost} are lost and {outcome.doubled}
 are stored twice. Memory {memory[0][1]:.0f} MiB at the start, {memory[-1][1]:.0f} MiB at the end, at most
 {max(m for _, m in memory):.0f} MiB; {slope_per_minute(memory):+.1f} MiB a minute after the warm-up.

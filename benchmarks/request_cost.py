@@ -1,10 +1,11 @@
 """What does a request cost? Processor time by kind of request, and of an event.
 
-    python -m benchmarks.request_cost [--postgresql | --both] [--keep]
+    python -m benchmarks.request_cost [--sqlite]
 
 A server as `memory-service serve` starts it, one connection, each kind asked alone; processor milliseconds of
 the server's processes (PostgreSQL's own beside them), divided by the requests. The mixture is that of
-`benchmarks.client_life`. `--keep` writes the sections of docs/performance.md and docs/scale.md.
+`benchmarks.client_life`. It writes its section of docs/performance.md, from which the table of docs/scale.md
+follows; with `--sqlite` it prints that database's figures alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from benchmarks.client_life import GPUS, MODELS, PLACES, TASKS, TEXTS
 from benchmarks.events import BEGIN, events
 from benchmarks.page import Section
 from benchmarks.servers import postgresql, server_environment, serving
+from memory_service.services.database.transactions import Database
+from memory_service.services.operations.database import upgrade
 
 __all__ = ["Cost", "Kind", "kinds", "main", "measure", "section"]
 
@@ -232,28 +235,21 @@ jitter, SQL statements and texts encoded, have bounds in `tests/test_request_cou
 
 
 def main() -> None:
-    """Measure SQLite, PostgreSQL or both."""
+    """Measure both databases and keep the section; or SQLite alone."""
     reader = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    reader.add_argument("--postgresql", action="store_true")
-    reader.add_argument("--both", action="store_true")
-    reader.add_argument("--keep", action="store_true", help="write docs/performance.md")
+    reader.add_argument("--sqlite", action="store_true", help="SQLite alone; nothing is written")
     given = reader.parse_args()
-    measured = {}
     with tempfile.TemporaryDirectory() as folder:
-        if given.both or not given.postgresql:
-            measured["SQLite"] = measure("SQLite", f"sqlite:///{folder}/cost.sqlite3")
-        if given.both or given.postgresql:
-            with postgresql(Path(folder)) as url:
-                from memory_service.services.database.transactions import Database
-                from memory_service.services.operations.database import upgrade
-
-                with Database(url) as database:
-                    upgrade(database)
-                measured["PostgreSQL"] = measure("PostgreSQL", url)
-    if given.keep:
-        SECTION.keep(section(measured))
+        measured = {"SQLite": measure("SQLite", f"sqlite:///{folder}/cost.sqlite3")}
+        if given.sqlite:
+            return
+        with postgresql(Path(folder)) as url:
+            with Database(url) as database:
+                upgrade(database)
+            measured["PostgreSQL"] = measure("PostgreSQL", url)
+    SECTION.keep(section(measured))
 
 
 if __name__ == "__main__":

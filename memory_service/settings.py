@@ -84,7 +84,7 @@ class Settings(BaseSettings):
         12_000,
         description=(
             "Requests a minute for each key, in bursts of up to as many; above it 429 says when to try "
-            "again. 0 means no limit. Counted in each process; requests over loopback "
+            "again. 0 means no limit. Counted in each server; requests over loopback "
             "without a key are not counted."
         ),
     )

@@ -61,9 +61,13 @@ class Hierarchy:
     def __init__(self, matched: Iterable[MatchedObservation], lone: Container[str] = ()) -> None:
         self._runs: dict[Hashable, set[Hashable]] = {}
         self._devices: dict[Hashable, set[str]] = {}
+        known: dict[tuple[int, bool], tuple[PredictionKey, dict[str, tuple[Any, ...]]]] = {}
         for index, one in enumerate(matched):
             run = one.observation.run_id or index
-            for level, key in level_keys(one.key, is_own(one.observation)).items():
+            place = (id(one.key), is_own(one.observation))
+            if place not in known:
+                known[place] = one.key, level_keys(one.key, place[1])
+            for level, key in known[place][1].items():
                 if level in OWN_LEVELS or where(one) not in lone:
                     self._runs.setdefault(key, set()).add(run)
                     self._devices.setdefault(key, set()).add(one.key.device)

@@ -106,8 +106,11 @@ class MemoryPosterior:
     """Everything observed of one reading of the peak, solved once."""
 
     def __init__(self, matched: Sequence[MatchedObservation], reading: Reading) -> None:
+        keys = {id(s.key): for_memory(s.key) for s in {id(s.key): s for s in matched}.values()}
         observed = [
-            replace(s, key=for_memory(s.key)) for s in matched if _peak(s.observation, reading) is not None
+            MatchedObservation(s.observation, keys[id(s.key)], s.baseline)
+            for s in matched
+            if _peak(s.observation, reading) is not None
         ]
         known: dict[Hashable, Loadings] = {}
         rows = [_row(s, known) for s in observed]

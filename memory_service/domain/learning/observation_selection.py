@@ -98,9 +98,10 @@ class ObservationSelection:
         model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
         others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
         matched = [
-            MatchedObservation(o, observation_key(o), baseline)
+            MatchedObservation(o, key, baseline)
             for batch in self._in_order(own, model, others) for baseline in [self._baseline_of(batch[0])]
             if baseline is not None
+            for key in [observation_key(batch[0])]  # one object for all: it is looked up by identity
             for o in batch
         ]  # fmt: skip
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model

@@ -220,14 +220,16 @@ class _Read:
     catalogue: Mapping[str, Sequence[Any]]
 
 
+def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
+    """Of all but what runs taught."""
+    prints = fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus")
+    return {**prints, "devices": devices_fingerprint(transaction.session)}
+
+
 def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
     """The snapshot at a revision; unchanged parts of `cached` are reused."""
     on_one_thread()
-    prints: dict[str, Hashable] = {
-        **fingerprints(transaction.session, *LIGHT_TABLES, *CATALOGUE, "gpus"),
-    }
-    prints["devices"] = devices_fingerprint(transaction.session)
-    prints["tallies"] = outcomes.fingerprint(transaction.session)
+    prints = {**_stored_prints(transaction), "tallies": outcomes.fingerprint(transaction.session)}
     same = {name for name, value in prints.items() if cached is not None and cached.prints[name] == value}
     rows = {
         name: cached.rows[name]
@@ -303,8 +305,8 @@ def _tell_left_out(now: LeftOut, before: LeftOut) -> None:
 
 
 class _Latest:
-    """The latest snapshot of a database. One thread makes it anew; meanwhile others answer from the one
-    before, if that was the latest less than MOST_BEHIND_SECONDS ago."""
+    """The latest snapshot of a database. One thread makes it anew. Where nothing but runs ended, others
+    answer from the one before meanwhile, if that was the latest less than MOST_BEHIND_SECONDS ago."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -326,9 +328,10 @@ class _Latest:
             self._current = monotonic()
             return known
         may_wait = before is None or monotonic() - self._current >= MOST_BEHIND_SECONDS
-        taken = self._lock.acquire(blocking=may_wait)
-        if not taken and before is not None:
-            return before.knowledge
+        if not self._lock.acquire(blocking=may_wait):
+            if before is not None and self._only_runs_ended(database, before):
+                return before.knowledge
+            self._lock.acquire()
         try:
             known = self.at(revision)
             if known is None:
@@ -339,6 +342,12 @@ class _Latest:
         finally:
             self._lock.release()
         return known
+
+    @staticmethod
+    def _only_runs_ended(database: Database, before: _Read) -> bool:
+        """Whoever registered a device or corrected a row finds it in the next answer."""
+        with database.read() as transaction:
+            return _stored_prints(transaction).items() <= before.prints.items()
 
 
 def knowledge_of(database: Database) -> Knowledge:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from memory_service.domain.planning.cost_table import build_table
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge import cost_cache
+from memory_service.services.knowledge import cost_cache, snapshot
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables import table_rows as catalogue
+from memory_service.store.session import bump_revision
 from tests.conftest import Servers
 from tests.registered import A100, CPU, calibrate, register
 
@@ -52,6 +54,24 @@ def test_a_corrected_card_changes_plans_and_keeps_the_profiles(seeded_database: 
     assert after.profiles is before.profiles
     smaller = recommend(seeded_database, asked)
     assert smaller["expected"]["peak_memory_gib"]["high"] <= 6.0 < plan["expected"]["peak_memory_gib"]["high"]
+
+
+def test_while_one_thread_learns_of_runs_others_are_answered_from_before(embedded: Database) -> None:
+    before = knowledge_of(embedded)
+    making = embedded.caches.of(snapshot._Latest)._lock
+    with making:  # as whoever makes the next snapshot
+        with embedded.write() as unit:
+            bump_revision(unit.session, unit.now)
+        assert knowledge_of(embedded) is before
+        with embedded.write() as unit:
+            catalogue.update_row(unit, "gpus", "l4", {"usable_gib": 6.0}, who="test", why="shared card")
+        found: list[float] = []
+        asking = Thread(target=lambda: found.append(knowledge_of(embedded).gpus["l4"].usable_gib))
+        asking.start()
+        asking.join(0.2)
+        assert not found, "a corrected row waits for the next snapshot"
+    asking.join(60)
+    assert found == [6.0]
 
 
 @pytest.mark.parametrize("read_before", [True, False])
