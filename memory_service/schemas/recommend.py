@@ -26,7 +26,7 @@ class RecommendRequest(Request):
     size: f.SizeClass | None = Field(None, description=f.ABOUT_SIZE, examples=["medium"])
     n_train: f.Samples | None = Field(None, description="Training samples, exactly; overrules `size`.")
     gpu: f.Names | None = Field(
-        None, description=f"{f.ABOUT_GPU} Several with commas: the plan fits all.", examples=["a100"]
+        None, description=f"{f.ABOUT_GPUS} Several with commas: the plan fits all.", examples=["a100"]
     )
     plan_for: f.Names | None = Field(
         None, description="The card of production, when it is not the one visible."

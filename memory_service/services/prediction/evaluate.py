@@ -33,6 +33,7 @@ from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
+from memory_service.services.prediction.evaluate_jobs import JobProfiles, decoder_profiles, predict_job
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.table_rows import keep_profiles
 from memory_service.services.tables.usable_rows import usable
@@ -70,7 +71,7 @@ class Evaluated:
         return {
             "row": self.index,
             **{name: value for name, value in self.raw.items() if name not in ("source", "notes")},
-            "measured": _measured(self.row) if self.row else {},
+            "measured": measured_figures(self.row) if self.row else {},
             "predicted": {name: value.as_dict() for name, value in self.predicted.items()} or None,
             "assumed": list(self.assumed),
             "why_not": self.why_not,
@@ -86,6 +87,7 @@ class RowCase:
     gpu: TargetDevice
     precision: str
     optimizer: str
+    decoder: JobProfiles | None = None
 
     @property
     def config(self) -> StepConfig:
@@ -152,12 +154,14 @@ def open_profile_store(
 def case_of(row: MeasuredRow, profile_store: ProfileStore, gpus: Mapping[str, TargetDevice]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
     gpu = card_of(row, gpus)
-    profile = profile_of(profile_store, profile_key(row))
+    model = profile_store.listed(row.model) if row.job else None
+    decoder = decoder_profiles(row, row.job, model) if row.job and model else None
+    profile = decoder.longest if decoder else profile_of(profile_store, profile_key(row))
     precision = row.precision
     if precision == "fp32-or-tf32":
         precision = "tf32" if "tf32" in gpu.tflops else "fp32"
     optimizer = row.optimizer or DEFAULT_OPTIMIZERS.get(profile.input_kind, "adamw")
-    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer)
+    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer, decoder)
 
 
 def learn_from_rows(
@@ -276,6 +280,11 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     batch = row.batch or max(1, int(predicted["max_batch_size"].low))
     if row.batch is None:
         assumed.append(f"batch {batch}")
+    if row.job is not None:
+        profiles = case.decoder or JobProfiles(profile, profile, float(profile.input_size))
+        predicted |= predict_job(row, row.job, profiles, gpu, case.config, batch)
+        figures = _figures(row, profile, batch) if profile.forward else {}
+        return replace(known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family)
     predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
     memory = peak_memory(profile, batch, gpu, case.config)
     reported = "max allocated" in row.notes.lower()
@@ -314,10 +323,13 @@ def _figures(row: MeasuredRow, profile: Profile, batch: int) -> dict[str, float]
     }
 
 
-def _measured(row: MeasuredRow) -> dict[str, float | int | None]:
+def measured_figures(row: MeasuredRow) -> dict[str, float | int | None]:
+    """What a row measured, by the names of what is predicted."""
     figures: dict[str, float | int | None] = {
         "max_batch_size": row.largest,
         "samples_per_s": row.samples_per_s,
         "peak_gib": row.peak_gib,
     }
+    if row.job is not None:
+        figures |= {name: getattr(row.job, name) for name in ("tokens_per_s", "seconds_per_step", "speedup")}
     return {name: value for name, value in figures.items() if value is not None}
