@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from memory_service.domain.common.optimizers import optimizer_name
-from memory_service.domain.hardware.gpu_names import MOST_CARDS
 from memory_service.domain.common.vocabulary import (
     MODES,
     OBJECTIVES,
@@ -25,6 +24,7 @@ from memory_service.domain.common.vocabulary import (
     parse_size,
     parse_task,
 )
+from memory_service.domain.hardware.gpu_names import MOST_CARDS
 from memory_service.domain.planning.request import MOST_MINUTES
 from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
 from memory_service.schemas.validation_errors import vocabulary

@@ -1,8 +1,8 @@
 """Several cards in one box: what exchanging gradients costs a step, and what each card holds for it.
 
-Every card trains its own batch (DistributedDataParallel); gradients are summed in a ring, 2 (n - 1) / n of their
-bytes past each link, while the backward pass still runs. Bandwidths are those of the data sheets, one direction,
-times what NCCL reaches of them; checked on public scaling tables (docs/accuracy.md).
+Every card trains its own batch (DistributedDataParallel); gradients are summed in a ring, 2 (n - 1) / n of
+their bytes past each link, while the backward pass still runs. Bandwidths are those of the data sheets, one
+direction, times what NCCL reaches of them; checked on public scaling tables (docs/accuracy.md).
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ PCIE_GB_S = {"pascal": 15.75, "volta": 15.75, "turing": 15.75, "ampere": 31.5, "
 """Sixteen lanes of generation 3, 4 and 5."""
 
 REACHED = {"nvlink": 0.75, "pcie": 0.6}
-"""Of the sheet's bandwidth by an all-reduce of many megabytes (NVIDIA/nccl-tests: 230 of 300 GB/s on eight A100)."""
+"""Of the sheet's bandwidth by an all-reduce of many megabytes (NVIDIA/nccl-tests: 230 of 300 GB/s on eight
+A100)."""
 
 THROUGH_HOST = 0.35
-"""GeForce cards from the RTX 40 on, and laptops' chips before, cannot write to each other: through the host."""
+"""GeForce cards from the RTX 40 on, and laptops' chips before, cannot write to each other: through the
+host."""
 
 SLOWEST = {"nvlink": 0.02, "pcie": 0.03}
 """A step waits for the slowest card: share of its time that n cards add, times 1 - 1/n x 2."""
@@ -57,7 +59,9 @@ def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
     joined: Link = "nvlink" if link == "nvlink" or (link is None and gpu.slug in _NVLINK_CARDS) else "pcie"
     if joined == "nvlink":
         return Cards(n, joined, NVLINK_GB_S.get(gpu.architecture, 50.0) * REACHED["nvlink"])
-    geforce = gpu.slug.startswith("rtx") and gpu.architecture in ("ada", "blackwell") and "ada" not in gpu.slug
+    geforce = (
+        gpu.slug.startswith("rtx") and gpu.architecture in ("ada", "blackwell") and "ada" not in gpu.slug
+    )
     share = THROUGH_HOST if geforce else REACHED["pcie"]
     return Cards(n, joined, PCIE_GB_S.get(gpu.architecture, 15.75) * share)
 

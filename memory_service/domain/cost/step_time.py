@@ -56,8 +56,8 @@ class StepModel:
     Per group: arithmetic = flops_fixed + B x flops_slope seconds, bytes likewise; constant_seconds are
     launches and the optimizer. log_low/log_high: distance of the 10th and 90th percentile from the median, as
     logarithms of time. kind: index into OP_CLASSES of each group; factor: of the whole step.
-    exchange_seconds, slowed: with several cards (`cost.several_cards`), the time of summing gradients and what
-    waiting for the slowest costs.
+    exchange_seconds, slowed: with several cards (`cost.several_cards`), the time of summing gradients and
+    what waiting for the slowest costs.
     """
 
     kind: NDArray[np.intp]

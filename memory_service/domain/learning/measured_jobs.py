@@ -1,4 +1,5 @@
-"""What a row of a public table says of a training job: how a decoder was tuned, on how many cards, what was metered.
+"""What a row of a public table says of a training job: how a decoder was tuned, on how many cards, what was
+metered.
 
 Columns: `method, lora_rank, n_gpus, n_nodes, interconnect, sharding, batch_per_gpu, grad_accumulation,
 seq_len_or_image_size, gradient_checkpointing, attention, memory_kind, samples_per_s, tokens_per_s,
@@ -18,8 +19,8 @@ from memory_service.errors import FieldError, InvalidInput
 Row = Mapping[str, str]
 Meter = Literal["allocated", "reserved", "driver"]
 
-ALPACA_TOKENS = 110
-"""About what a text of Alpaca takes; tables state the longest (1 304) alone."""
+ALPACA_TOKENS = {"alpaca max 1304": 110, "alpaca2k max 512": 150}
+"""About what a text takes on average; tables state the longest alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Job:
 
     tokens        of a text on average, where texts are shorter than the longest
     link          "nvlink" | "pcie" | "slow" (lanes of a mining board)
+    optimizer_sharded   state of the optimizer alone is spread (ZeRO 1)
     sharded       weights, gradients and optimizer are spread over the cards
     adapters_single   LoRA in fp32 beside half-precision weights
     one_batch     seconds_per_step is that of one batch, not of an update
@@ -41,13 +43,17 @@ class Job:
     nodes: int = 1
     link: str | None = None
     sharded: bool = False
+    optimizer_sharded: bool = False
     accumulation: int = 1
     tokens: int | None = None
     half_weights: bool = False
     adapters_single: bool = False
+    dropout: bool = False
+    shifted_loss: bool = False
+    selective: bool = False
     eager: bool = False
     flash: bool = False
-    keeps_inputs: bool = False
+    litgpt: bool = False
     double: bool = True
     one_batch: bool = False
     model_parallel: bool = False
@@ -68,7 +74,12 @@ def job_of(row: Row) -> Job:
     method, double = _method(row.get("method", ""))
     precision, sharding = row.get("precision", "").lower(), row.get("sharding", "").lower()
     half = method != "full" or "true" in precision or ("amp" not in precision and "pure" in sharding)
+    source = row.get("source", "").lower()
     half = half or (method == "full" and precision in ("bf16", "fp8", "bfloat16") and not sharding)
+    if precision.startswith("int8"):
+        raise InvalidInput(
+            "Training in int8 is not predicted", [FieldError("precision", "fp32, fp16, bf16", precision)]
+        )
     attention, link = row.get("attention", "").lower(), row.get("interconnect", "").lower()
     cut = [n for n in re.findall(r"\b(?:tp|pp|cp|ep|vp)\s*=?\s*(\d+)", sharding) if int(n) > 1]
     return Job(
@@ -79,14 +90,18 @@ def job_of(row: Row) -> Job:
         nodes=_whole(row, "n_nodes") or 1,
         link="slow" if "slow" in link else "nvlink" if "nv" in link and "no nvlink" not in link
         and "not said" not in link else "pcie" if "pcie" in link else None,
-        sharded="fsdp" in sharding or "zero" in sharding,
+        sharded="fsdp" in sharding and "fsdp=false" not in sharding and "fsdp0" not in sharding,
+        optimizer_sharded="zero1" in sharding,
         accumulation=_whole(row, "grad_accumulation") or 1,
         tokens=_mean_tokens(row, notes),
         half_weights=half,
         adapters_single="adapter fp32" in precision,
+        dropout="litgpt" in source,
+        shifted_loss=any(name in source for name in ("fsdp_qlora", "unsloth", "swift")),
+        selective="selective" in row.get("gradient_checkpointing", ""),
         eager=attention == "eager",
         flash="flash" in attention or "xformers" in attention,
-        keeps_inputs="litgpt" in version,
+        litgpt="litgpt" in version,
         double=double,
         one_batch="micro-batch iteration" in notes,
         model_parallel=bool(cut) or "offload" in sharding,
@@ -119,14 +134,14 @@ def _attention_only(notes: str, version: str) -> bool:
     targets = re.search(r"targets? ([a-z_,.0-9 ]+)", notes)
     if targets:
         return "proj" in targets[1] and not re.search(r"up_proj|down_proj|gate_proj|mlp", targets[1])
-    return "litgpt" in version or "lora on q,v" in notes
+    return "8641822" in version or "lora on q,v" in notes
 
 
 def _mean_tokens(row: Row, notes: str) -> int | None:
     found = re.search(r"mean tokens per sample (\d+)|(\d+) tokens mean", notes)
     if found:
         return int(found[1] or found[2])
-    return ALPACA_TOKENS if "alpaca" in row.get("seq_len_or_image_size", "").lower() else None
+    return ALPACA_TOKENS.get(row.get("seq_len_or_image_size", "").strip().lower())
 
 
 def _meter(kind: str) -> Meter:
@@ -145,5 +160,7 @@ def _real(row: Row, name: str) -> float | None:
     try:
         value = float(text) if text else 0.0
     except ValueError:
-        raise InvalidInput(f"{name} must be a number, got {text!r}", [FieldError(name, "a number", text)]) from None
+        raise InvalidInput(
+            f"{name} must be a number, got {text!r}", [FieldError(name, "a number", text)]
+        ) from None
     return value if 0 < value < float("inf") else None

@@ -89,9 +89,12 @@ def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
         fused_attention=_torch_version(notes) >= FUSED_SINCE,
         per_card="per gpu" in notes.lower(),
         compiled=re.search(r"torch\.?compile|dynamo|compiled", f"{row.get('source', '')} {notes}".lower())
-        is not None,
+        is not None
+        or row.get("compile") == "yes",
         checkpointing="grad ckpt" in precision
-        or ("checkpoint" in notes.lower() if not job else row.get("gradient_checkpointing") in ("yes", "full")),
+        or (
+            "checkpoint" in notes.lower() if not job else row.get("gradient_checkpointing") in ("yes", "full")
+        ),
         vram_gib=_number("vram_gib", row.get("vram_gib", "")),
         ladder=ladder,
         largest=biggest,
@@ -135,7 +138,7 @@ _ALIASES = {
 
 
 def _longest(text: str) -> str:
-    """"alpaca2k max 512" -> "512": the longest text."""
+    """ "alpaca2k max 512" -> "512": the longest text."""
     found = re.search(r"max ?(\d+)$", text.strip())
     return found[1] if found else text
 
@@ -180,6 +183,11 @@ def _optimizer(notes: str) -> str | None:
     text = notes.lower()
     if "no optimizer" in text:
         return "none"
+    bits = re.search(r"adamw? ?-?(8|4) ?_?bit|adamw_8bit|adamwfp(8)", text)
+    if bits:
+        return "adamw-4bit" if bits[1] == "4" else "adamw-8bit"
+    if "adamw fused" in text:
+        return "adamw-fused"
     found = re.search(r"\b(adamw|adam|lamb|rmsprop|adafactor|sgd)\b", text)
     return found[0] if found else None
 

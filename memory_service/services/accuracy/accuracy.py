@@ -79,9 +79,12 @@ def summarise(results: Sequence[Evaluated]) -> Summary:
 
 
 JOB_FIGURES = {
-    "peak_gib": "peak memory of a card", "samples_per_s": "samples a second", "tokens_per_s": "tokens a second",
-    "seconds_per_step": "seconds a step", "speedup": "speed of several cards over that of one",
-}  # fmt: skip
+    "peak_gib": "peak memory of a card",
+    "samples_per_s": "samples a second",
+    "tokens_per_s": "tokens a second",
+    "seconds_per_step": "seconds a step",
+    "speedup": "speed of several cards over that of one",
+}
 
 
 def _jobs(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]], ...]:

@@ -235,6 +235,7 @@ def card_of(row: MeasuredRow, gpus: Mapping[str, TargetDevice]) -> TargetDevice:
     InvalidInput for several cards and for a name that none has.
     """
     name, _, remark = row.gpu.partition("(")
+    name = _CARDS.get(name, name)
     if remark and remark[0].isdigit() and not remark.startswith("1x") and not row.per_card:
         raise InvalidInput(
             f"Several cards ({row.gpu}) are not predicted", [FieldError("gpu", "one card", row.gpu)]
@@ -244,6 +245,11 @@ def card_of(row: MeasuredRow, gpus: Mapping[str, TargetDevice]) -> TargetDevice:
         return gpu
     reserve = gpu.memory_gib - gpu.usable_gib
     return replace(gpu, memory_gib=row.vram_gib, usable_gib=row.vram_gib * 0.99 - reserve)
+
+
+_CARDS = {"unknown": "a100-80gb", "h100-96gb-500w": "h100", "a800-80gb": "a100-80gb", "titan": "titanxp"}
+"""Cards of tables that no data sheet names -> one that behaves like them; `unknown`: memory means the same
+there."""
 
 
 def profile_key(row: MeasuredRow) -> ProfileKey:
@@ -277,14 +283,16 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     if row.input_size is None:
         assumed.append(f"input size {profile.input_size}")
     predicted = {"max_batch_size": _largest(case)}
-    batch = row.batch or max(1, int(predicted["max_batch_size"].low))
+    batch = row.batch or (1 if case.decoder else max(1, int(predicted["max_batch_size"].low)))
     if row.batch is None:
         assumed.append(f"batch {batch}")
     if row.job is not None:
         profiles = case.decoder or JobProfiles(profile, profile, float(profile.input_size))
         predicted |= predict_job(row, row.job, profiles, gpu, case.config, batch)
         figures = _figures(row, profile, batch) if profile.forward else {}
-        return replace(known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family)
+        return replace(
+            known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family
+        )
     predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
     memory = peak_memory(profile, batch, gpu, case.config)
     reported = "max allocated" in row.notes.lower()

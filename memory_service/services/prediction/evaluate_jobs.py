@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log2
+from typing import Literal
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of, decoder_profile
+from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
 from memory_service.domain.cost.step_config import StepConfig
@@ -25,7 +27,15 @@ SLOW_LANES_GB_S = 3.0
 NODE_GB_S = 20.0
 """Between boxes, a card: InfiniBand or RoCE of 200 Gbit/s."""
 
-USUAL_TOKENS = 512
+PADDING = 0.25
+"""Share by which each doubling of a batch lengthens the longest of its texts."""
+
+_TUNING = (
+    "half_weights", "eager", "double", "litgpt", "dropout", "adapters_single", "shifted_loss", "selective",
+)  # fmt: skip
+"""Fields of a job that are fields of `Tuning`."""
+
+USUAL_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +54,26 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
         return None
     if job.model_parallel:
         raise InvalidInput(
-            "Networks cut over several cards are not predicted", [FieldError("sharding", "data parallel", row.model)]
+            "Networks cut over several cards are not predicted",
+            [FieldError("sharding", "data parallel", row.model)],
         )
     longest = row.input_size or USUAL_TOKENS
     padded = longest
     if job.tokens is not None:  # a batch is as long as the longest of its texts
-        padded = max(1, min(longest, round(job.tokens * (1.0 + 0.25 * log2(row.batch or 1)))))
-    kind = "fp32" if row.precision in ("fp32", "tf32") else "amp"
+        padded = max(1, min(longest, round(job.tokens * (1.0 + PADDING * log2(row.batch or 1)))))
+    kind: Literal["fp32", "amp"] = "fp32" if row.precision in ("fp32", "tf32") else "amp"
 
     def at(length: int, shards: int) -> Profile:
         tuning = Tuning(
-            job.method or "full", job.rank or USUAL_RANK, job.targets, checkpointing=row.checkpointing, head="lm",
-            half_weights=job.half_weights, eager=job.eager, double=job.double, keeps_inputs=job.keeps_inputs,
+            job.method or "full",
+            job.rank or USUAL_RANK,
+            job.targets,
+            checkpointing=row.checkpointing,
+            head="lm",
+            compiled=row.compiled,
             shards=shards,
-        )  # fmt: skip
+            **{name: getattr(job, name) for name in _TUNING},
+        )
         return decoder_profile(model.name, shape, length, tuning, precision=kind, family=model.family)
 
     shards = job.n_gpus if job.sharded else 1
@@ -75,18 +91,18 @@ def predict_job(
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
     held = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
     memory = peak_memory(held, batch, gpu, config)
-    peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[job.meter]
+    peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
+        job.meter
+    ]
     if job.meter == "allocated" and profiles.longest.extra.get("largest_conv_bytes"):
         peak = memory.reserved_gib  # PyTorch counts cuDNN's workspace as allocated
     alone = prepare(profiles.usual, gpu, config)
     together = _together(alone, profiles.usual, job, cards)
-    one = together.step_seconds(batch)
-    micro = Estimate(one.value, one.low, one.high, one.grade, one.n, one.basis)
-    update = alone.optimizer_seconds * alone.factor
-    step = micro.scaled(1.0 if job.one_batch else job.accumulation)
-    if not job.one_batch and job.accumulation > 1:
-        less = (step.value - (job.accumulation - 1) * update) / step.value
-        step = step.scaled(less)
+    step = together.step_seconds(batch)
+    if not job.one_batch and job.accumulation > 1:  # optimizer and exchange of gradients once an update
+        micro = together if job.sharded else alone
+        others = micro.seconds(batch) - alone.optimizer_seconds * alone.factor
+        step = step.scaled(1.0 + (job.accumulation - 1) * others / step.value)
     samples = batch * job.n_gpus * (1 if job.one_batch else job.accumulation)
     out = {
         "peak_gib": peak,
@@ -96,7 +112,11 @@ def predict_job(
     }
     if job.n_gpus > 1:
         out["speedup"] = together.step_seconds(batch).reciprocal(alone.seconds(batch) * job.n_gpus)
-    return out if profiles.usual.input_kind == "seq_len" else {k: v for k, v in out.items() if k != "tokens_per_s"}
+    return (
+        out
+        if profiles.usual.input_kind == "seq_len"
+        else {k: v for k, v in out.items() if k != "tokens_per_s"}
+    )
 
 
 def _together(alone: StepModel, profile: Profile, job: Job, cards: Cards) -> StepModel:
@@ -108,4 +128,3 @@ def _together(alone: StepModel, profile: Profile, job: Job, cards: Cards) -> Ste
     passes = 2.0 if job.method != "full" else 3.0
     moved = (weights if job.half_weights else weights / 2) * passes * (cards.n - 1) / cards.n
     return replace(step, exchange_seconds=moved / (cards.gb_s * 1e9))
-

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of, decoder_profile
+from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoder_profile import decoder_profile
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
@@ -49,7 +50,9 @@ class _Traced:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._profiles: LRUCache[tuple[str, int | None, str, bool], Profile | InvalidInput] = LRUCache(MOST_TRACED)
+        self._profiles: LRUCache[tuple[str, int | None, str, bool], Profile | InvalidInput] = LRUCache(
+            MOST_TRACED
+        )
 
     def get(
         self,
@@ -143,7 +146,8 @@ def _found(
     if row is not None and size is not None and law is not None and _by_law(row, question):
         tuning = Tuning(
             question.method or "full", question.lora_rank or USUAL_RANK,
-            checkpointing=bool(question.gradient_checkpointing), head="sequence" if question.n_classes else "lm",
+            checkpointing=bool(question.gradient_checkpointing),
+            head="sequence" if question.n_classes else "lm",
         )  # fmt: skip
         return decoder_profile(
             name, law, size, tuning, precision=kind, n_outputs=question.n_classes or 2, family=row.family
