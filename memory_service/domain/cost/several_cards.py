@@ -8,7 +8,7 @@ direction, times what NCCL reaches of them; checked on public scaling tables (do
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_time import StepModel
@@ -68,9 +68,17 @@ def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
 
 def exchange_seconds(profile: Profile, cards: Cards) -> float:
     """Seconds of summing the gradients over the cards, nothing hidden."""
-    if cards.n <= 1:
-        return 0.0
-    return 2.0 * (cards.n - 1) / cards.n * profile.params * 4.0 / (cards.gb_s * 1e9)
+    return float(exchange_seconds_of(profile.params, cards))
+
+
+def exchange_seconds_of(params: Any, cards: Cards) -> Any:
+    """The same of so many trained parameters, a number or an array."""
+    return 2.0 * (cards.n - 1) / cards.n * params * 4.0 / (cards.gb_s * 1e9)
+
+
+def slowed_by(cards: Cards) -> float:
+    """What waiting for the slowest card makes of a step's time."""
+    return 1.0 + 2.0 * SLOWEST[cards.link] * (1.0 - 1.0 / cards.n)
 
 
 def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
@@ -81,7 +89,7 @@ def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
     return replace(
         step,
         exchange_seconds=exchange_seconds(profile, cards),
-        slowed=1.0 + 2.0 * SLOWEST[cards.link] * (1.0 - 1.0 / cards.n),
+        slowed=slowed_by(cards),
         basis=f"{step.basis}; {cards.n} cards over {cards.link}, {cards.gb_s:.0f} GB/s",
     )
 

@@ -6,12 +6,13 @@ import contextlib
 import re
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.decoder import decoder_of
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -30,6 +31,7 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import BaselineSteps
 from memory_service.services.database.caches import Caches
+from memory_service.services.knowledge.decoder_options import DecoderOptions, Sizes
 from memory_service.services.knowledge.profiling import profile_apart
 
 ProfileKey = tuple[str, int, str]
@@ -53,18 +55,6 @@ _FIXED_GRID = re.compile(
     r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins|nest"
     r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|ast"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Input sizes that are not up for choice, by kind of input; None where the planner may choose."""
-
-    image_size: int | None = None
-    seq_len: int | None = None
-    n_features: int | None = None
-
-    def of(self, input_kind: str) -> int | None:
-        return {"image_size": self.image_size, "seq_len": self.seq_len}.get(input_kind, self.n_features)
 
 
 class PricedCatalogue:
@@ -91,18 +81,23 @@ class PricedCatalogue:
         self._options: LRUCache[Hashable, Known] = LRUCache(MOST_OPTION_LISTS)
         self._steps: LRUCache[Hashable, BaselineSteps] = LRUCache(MOST_STEPS)
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
+        self._decoders = DecoderOptions()
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
 
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
-        key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features)
+        how = (case.question.method, case.question.lora_rank)
+        key = (case.task, case.model, case.question.image_size, case.question.seq_len, case.n_features, how)
         with self._lock:
             known = self._options.get(key)
         if known is None:
             sizes = Sizes(case.question.image_size, case.question.seq_len, case.n_features)
-            options = tuple(self.options(case.task, sizes, case.model))
-            names = tuple((o.model.name, o.input_size, o.defaults.optimizer) for o in options)
+            options = tuple(self.options(case.task, sizes, case.model, *how))
+            names = (
+                case.task == "seq2seq",
+                *((o.model.name, o.input_size, o.defaults.optimizer, o.method, o.lora_rank) for o in options),
+            )
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
@@ -143,6 +138,8 @@ class PricedCatalogue:
         model = self.row(name)
         if self.profiled_sizes(model) or not model.can_be_profiled or is_trees(model):
             return
+        if decoder_of(model.config) is not None:
+            return
         size = input_size or model.default_input_size
         for precision in ("amp", "fp32"):
             self._add(
@@ -174,7 +171,14 @@ class PricedCatalogue:
             self._no_trees = table
         return table
 
-    def options(self, task: str, sizes: Sizes, model: str | None = None) -> list[Option]:
+    def options(
+        self,
+        task: str,
+        sizes: Sizes,
+        model: str | None = None,
+        method: str | None = None,
+        lora_rank: int | None = None,
+    ) -> list[Option]:
         """Models x input sizes that can be planned for a task.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
@@ -183,8 +187,10 @@ class PricedCatalogue:
         """
         serving = (row for row in models_for_task(task, self.models.values()) if row.device != "cpu")
         rows = [self.row(model)] if model else list(serving)
-        rows = [row for row in rows if self.profiled_sizes(row)]
-        out = []
+        decoders = [row for row in rows if method or "methods" in row.config]
+        out = self._decoders.options(decoders, task, sizes, method, lora_rank, pinned=model is not None)
+        tuned = {option.model.name for option in out}
+        rows = [row for row in rows if self.profiled_sizes(row) and row.name not in tuned and not method]
         for row in self._shortlist(rows, sizes, model):
             wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
             if wanted is not None:

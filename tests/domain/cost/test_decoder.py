@@ -45,8 +45,8 @@ class _Adapted(nn.Module):
         super().__init__()
         half = {"device": "meta", "dtype": torch.float16}
         self.base = base
-        self.down = nn.Linear(base.in_features, rank, bias=False, **half)  # type: ignore[arg-type]
-        self.up = nn.Linear(rank, base.out_features, bias=False, **half)  # type: ignore[arg-type]
+        self.down = nn.Linear(base.in_features, rank, bias=False, **half)
+        self.up = nn.Linear(rank, base.out_features, bias=False, **half)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.base(x) + self.up(self.down(x)) * 2.0
