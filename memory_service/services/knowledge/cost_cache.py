@@ -12,6 +12,7 @@ from operator import attrgetter
 from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
 from memory_service.domain.cost.decoder import decoder_of
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
@@ -159,9 +160,12 @@ class PricedCatalogue:
         if case.task not in self._trees:
             serving = models_for_task(case.task, self.models.values())
             self._trees[case.task] = [model for model in serving if is_trees(model)]
+        serving = self._trees[case.task]
+        if case.model is not None and is_estimator(self.row(case.model)):
+            serving = [self.row(case.model)]  # planned only when asked for: no script trains them
         rows = [
             make_option(case.task, model, max(1, case.n_features), {})
-            for model in self._trees[case.task]
+            for model in serving
             if case.model in (None, model.name)
         ]
         if not rows and self._no_trees is not None:
@@ -293,6 +297,12 @@ def architecture_of(name: str, library: str) -> str:
 def is_trees(model: CatalogueModel) -> bool:
     """Whether the model is boosted trees, priced by the cost law of the processor."""
     return model.family == "gbdt" or model.library in ("lightgbm", "xgboost", "catboost")
+
+
+def is_estimator(model: CatalogueModel) -> bool:
+    """Whether the processor fits it once by a cost law of its own: linear models, kernels, neighbours ..."""
+    kind = cost_kind(model.name, model.library, model.family)
+    return not model.can_be_profiled and kind is not None and not is_boosting(kind)
 
 
 def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.boosted_trees import CPU_MODELS, fit_cost
+from memory_service.domain.cost.boosted_trees import cost_kind, fit_cost
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
@@ -285,8 +285,8 @@ def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
 
 def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:
     """Boosted trees and the like: seconds and host memory of one fit, by their own law."""
-    kind = row.name if row.name in CPU_MODELS else row.family
-    if kind not in CPU_MODELS:
+    kind = cost_kind(row.name, row.library, row.family)
+    if kind is None:
         raise InvalidInput(
             f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
             [FieldError("model", "has no profile and no cost law", row.name)],
