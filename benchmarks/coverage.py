@@ -48,17 +48,18 @@ NOT_TRAINED = re.compile(
 
 _VAGUE = frozenset(
     """
-    a about aggregator all an and aortic backbones bar base before blend boosted bootstrap boxes cell
-    channel character classification classifier classifiers context correction ctc cuml decoder decoders
-    depth detector detectors different distilled dropout each early eight embedder embedding embeddings
-    encoder enlargement ensemble entry equals error feature features feed filter first five for forward four
-    from head heads helpers image images in incl into keras kinds label large layer leaves level line many
-    map maps member members meta meta_model model models month multi network networks neural nn of on one or
-    other others outputs own pair parameters per point ported predictions preference priors probabilities
-    punctuation pytorch quantile ranker raw reader recogniser regression regressor regressors remaining
-    residuals retrieval reward rounds sample second seeds segmentation segmenter seven several single six
-    small some stack stacker stackers step steps student teacher teachers ten tensorflow text tf third three
-    tick times to token two under variant variants whole wide width with without x
+    a about aggregator all attention binary convolution convolutional deep dilation hypercolumns loss hot
+    pairwise parts scale sets supervision wise an and aortic backbones bar base before blend boosted
+    bootstrap boxes cell channel character classification classifier classifiers context correction ctc cuml
+    decoder decoders depth detector detectors different distilled dropout each early eight embedder embedding
+    embeddings encoder enlargement ensemble entry equals error feature features feed filter first five for
+    forward four from head heads helpers image images in incl into keras kinds label large layer leaves level
+    line many map maps member members meta meta_model model models month multi network networks neural nn of
+    on one or other others outputs own pair parameters per point ported predictions preference priors
+    probabilities punctuation pytorch quantile ranker raw reader recogniser regression regressor regressors
+    remaining residuals retrieval reward rounds sample second seeds segmentation segmenter seven several
+    single six small some stack stacker stackers step steps student teacher teachers ten tensorflow text tf
+    third three tick times to token two under variant variants whole wide width with without x
     """.split()  # noqa: SIM905
 )
 """Words that name no architecture."""
@@ -130,7 +131,7 @@ class Planner:
 def mentions(entry: str) -> Iterator[str]:
     """The models that an entry of `models` names: "U-Net MaxViT" one, "Swin + BERT decoder" two."""
     for part in re.split(r"\s\+\s|,\s|\sand\s|\sor\s", entry):
-        text = re.sub(r"\(.*?\)|\bx\d+\b|\b\d+x?\s", " ", part).strip()
+        text = re.sub(r"\(.*?\)|\bx\d+\b|^\s*\d+x?\s", " ", part).strip()
         words = [
             word
             for word in re.split(r"[\s\-]+", text.lower())

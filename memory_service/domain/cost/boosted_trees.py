@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import expm1, log2
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.tree_rounds import best_threads, start_seconds
 from memory_service.errors import unknown_name
 
 SECONDS_PER_ROW_FEATURE_LEVEL = 2.0e-9
@@ -154,10 +155,16 @@ def fit_cost(
     else:
         one_core, per_row, extra = _ESTIMATORS[law.law](rows, columns)
     cores = max(cpu_count, 1)
+    started = 0.0
+    if law.law == "boosting" and built is None:  # on small tables, starting the threads is most of the time
+        used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
+        trees = rounds * outputs
+        cores = best_threads(kind, law.factor * one_core / trees, used, cores)
+        started = trees * start_seconds(kind, used, cores)
     speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / cores)
     spread *= 1.0 + 0.1 * log2(cores)
     basis = f"{law.note}; measured on 2 cores, {cores} by Amdahl's law"
-    seconds = law.factor * one_core / speedup
+    seconds = law.factor * one_core / speedup + started
     if built is not None:
         spread = MEASURED_SPREAD * law.spread / CPU_MODELS["lightgbm"].spread
         basis = f"{law.note} x {built.basis}"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.learning.measured_rows import MeasuredRow
 from memory_service.domain.learning.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
-from memory_service.services.prediction.evaluate import Evaluated, measured_figures
+from memory_service.services.prediction.evaluate import Evaluated, measured_figures, measured_trees
 
 SECTION = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
@@ -70,11 +70,13 @@ def summarise(results: Sequence[Evaluated]) -> Summary:
     return Summary(
         rows=len(results),
         predicted=sum(bool(r.predicted) for r in results),
-        refused=tuple((str(r.raw.get("model")), r.why_not) for r in results if r.why_not),
+        refused=tuple(
+            (str(r.raw.get("model") or r.raw.get("library")), r.why_not) for r in results if r.why_not
+        ),
         throughput=_grouped([r for r in usable if _row(r).samples_per_s], _throughput),
         fit=_grouped([r for r in usable if _row(r).ladder and _row(r).largest], _fit),
         peak=_grouped([r for r in usable if _row(r).peak_gib and _tells_peak(r)], _peak),
-        jobs=_jobs([r for r in scored if _row(r).job is not None]),
+        jobs=_jobs([r for r in scored if _row(r).job is not None]) + _trees(results),
     )
 
 
@@ -101,6 +103,22 @@ def _jobs(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]],
         if large:
             out.append((title, tuple(_paired(group, pairs) for group, pairs in sorted(large.items()))))
     return tuple(out)
+
+
+def _trees(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]], ...]:
+    """Errors of seconds a boosted tree, by library and kind of device."""
+    groups: dict[str, list[tuple[float, Estimate]]] = {}
+    for result in results:
+        if result.row is None and result.predicted and result.raw.get("score") != "0":
+            measured = measured_trees(result.raw).get("seconds_per_tree")
+            where = "processor" if str(result.raw.get("device")).startswith("cpu") else "card"
+            if measured:
+                groups.setdefault(f"{result.raw.get('library')}, {where}", []).append(
+                    (measured, result.predicted["seconds_per_tree"])
+                )
+    large = {group: pairs for group, pairs in groups.items() if len(pairs) >= FEWEST_ROWS}
+    paired = tuple(_paired(group, pairs) for group, pairs in sorted(large.items()))
+    return (("seconds a tree", paired),) if paired else ()
 
 
 def _out_of_memory(result: Evaluated) -> bool:
@@ -266,7 +284,7 @@ def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
                 ])  # fmt: skip
         if summary.jobs:
             lines += ["### Training jobs", ""]
-            lines += table(("figure", "method, cards", "rows", "median", "p90", "bias", "inside"), [
+            lines += table(("figure", "group", "rows", "median", "p90", "bias", "inside"), [
                 (title, e.method, str(e.n), _percent(e.median), _percent(e.p90), _percent(e.bias, sign=True),
                  _percent(e.covered or 0.0))
                 for title, entries in summary.jobs for e in entries

@@ -34,6 +34,7 @@ from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.evaluate_jobs import JobProfiles, decoder_profiles, predict_job
+from memory_service.services.prediction.evaluate_trees import is_trees_row, predict_trees
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.table_rows import keep_profiles
 from memory_service.services.tables.usable_rows import usable
@@ -71,7 +72,7 @@ class Evaluated:
         return {
             "row": self.index,
             **{name: value for name, value in self.raw.items() if name not in ("source", "notes")},
-            "measured": measured_figures(self.row) if self.row else {},
+            "measured": measured_figures(self.row) if self.row else measured_trees(self.raw),
             "predicted": {name: value.as_dict() for name, value in self.predicted.items()} or None,
             "assumed": list(self.assumed),
             "why_not": self.why_not,
@@ -107,7 +108,7 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
         raise InvalidInput(
             f"{path} cannot be read as CSV: {error}", [FieldError("file", "a readable CSV file", str(path))]
         ) from error
-    if "model" not in columns:
+    if "model" not in columns and "library" not in columns:
         raise InvalidInput(
             f"{path} has no column 'model'; it has: {', '.join(map(str, columns)) or 'nothing'}",
             [FieldError("file", "a header with a column 'model'", str(path))],
@@ -223,6 +224,8 @@ def _evaluated(
 ) -> Evaluated:
     row: MeasuredRow | None = None
     try:
+        if is_trees_row(raw):
+            return Evaluated(index, raw, predicted=predict_trees(raw, gpus))
         row = parse_row(raw)
         return _predicted(Evaluated(index, raw, row), case_of(row, profile_store, gpus))
     except MemoryServiceError as error:
@@ -329,6 +332,12 @@ def _figures(row: MeasuredRow, profile: Profile, batch: int) -> dict[str, float]
         "traced_gib_per_sample": profile.peak[-1].per_sample_bytes / GIB,
         "batch": float(batch),
     }
+
+
+def measured_trees(raw: Raw) -> dict[str, float]:
+    """What a row of a table of trees measured."""
+    found = {name: raw.get(name) for name in ("seconds_per_tree", "seconds")}
+    return {name: float(text) for name, text in found.items() if text}
 
 
 def measured_figures(row: MeasuredRow) -> dict[str, float | int | None]:
