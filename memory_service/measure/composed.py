@@ -18,8 +18,10 @@ from torch import Tensor, nn
 
 from memory_service.domain.cost.families import family_of
 from memory_service.errors import unknown_name
+from memory_service.measure.detection import dense_detection_loss
 from memory_service.measure.nets import NETS
-from memory_service.measure.traceable_model import BuiltModel, image_inputs, on_meta
+from memory_service.measure.segmentation import mask_loss
+from memory_service.measure.traceable_model import BuiltModel, classification_loss, image_inputs, on_meta
 from memory_service.measure.vision import default_image_size, size_arguments, timm_name
 
 MEL_BANDS = 128
@@ -83,21 +85,25 @@ def build_net(
     default = int(config.get("default_input_size", 64))
     size = input_size or default
     outputs = n_outputs or int(config.get("n_outputs", 2))
-    channels = int(config.get("channels", 3 if form == "image" else 8))
+    channels = int(config.get("channels", {"image": 3, "detector": 3, "volume": 1}.get(form, 8)))
     figures = dict(config.get("figures", {}))
-    first = channels if form in ("series", "image") else size
+    first = size if form in ("table", "items") else channels
 
     def inputs(batch: int, device: str) -> dict[str, Tensor]:
         if form == "series":
             return {"x": torch.zeros(batch, channels, size, device=device)}
-        if form == "image":
+        if form in ("image", "detector"):
             return image_inputs(size, channels)(batch, device)
+        if form == "volume":
+            return {"x": torch.zeros(batch, channels, size, size, size, device=device)}
         kind = torch.long if form == "items" else torch.float32
         return {"x": torch.zeros((batch, size), dtype=kind, device=device)}
 
     module = on_meta(lambda: constructor(first, outputs, **figures))
-    kind = {"table": "n_features", "image": "image_size"}.get(form, "seq_len")
-    return BuiltModel(name, "torch", family or net, module, kind, size, default, outputs, inputs)
+    pictures = dict.fromkeys(("image", "detector", "volume"), "image_size")
+    kind = {"table": "n_features", **pictures}.get(form, "seq_len")
+    loss = {"detector": dense_detection_loss, "volume": mask_loss}.get(form, classification_loss)
+    return BuiltModel(name, "torch", family or net, module, kind, size, default, outputs, inputs, loss)
 
 
 def build_video(name: str, input_size: int | None, n_outputs: int | None) -> BuiltModel:

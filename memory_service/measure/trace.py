@@ -7,6 +7,7 @@ known for all batches at once; its upper envelope is the peak. Work is summed pe
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -147,7 +148,9 @@ def _prepare(module: nn.Module, fused_attention: bool, checkpointing: bool) -> N
     switch: Any = getattr(module, "set_grad_checkpointing", None)
     hub_switch: Any = getattr(module, "gradient_checkpointing_enable", None)
     if hub_switch is not None and checkpointing:
-        hub_switch(gradient_checkpointing_kwargs={"use_reentrant": False})
+        with warnings.catch_warnings():  # renamed in transformers 5.12, where the old name still works
+            warnings.simplefilter("ignore", FutureWarning)
+            hub_switch(gradient_checkpointing_kwargs={"use_reentrant": False})
     elif switch is not None:
         switch(checkpointing)
     elif checkpointing:

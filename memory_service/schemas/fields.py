@@ -25,6 +25,7 @@ from memory_service.domain.common.vocabulary import (
     parse_size,
     parse_task,
 )
+from memory_service.domain.hardware.gpu_names import MOST_CARDS
 from memory_service.domain.planning.request import MOST_MINUTES
 from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
 from memory_service.schemas.validation_errors import vocabulary
@@ -147,6 +148,8 @@ Rows = Annotated[int, Field(ge=1, le=10**9), INTEGRAL]
 Rounds = Annotated[int, Field(ge=1, le=10**6), INTEGRAL]
 Samples = Annotated[int, Field(ge=1, le=10**10), INTEGRAL]
 BatchSize = Annotated[int, Field(ge=1, le=10**6), INTEGRAL]
+LoraRank = Annotated[int, Field(ge=1, le=1024), INTEGRAL]
+NGpus = Annotated[int, Field(ge=1, le=MOST_CARDS), INTEGRAL]
 CpuCount = Annotated[int, Field(ge=1, le=4096), INTEGRAL]
 Year = Annotated[int, Field(ge=1990, le=2200), INTEGRAL]
 Folds = Annotated[int, Field(ge=1, le=50), INTEGRAL]
@@ -208,6 +211,7 @@ ABOUT_TASK = (
 ABOUT_GPU = (
     "A card by any name people or drivers use: `a100` (= 40 GB), `a100-80gb`, `rtx3090`, `t4`, `cpu` …"
 )
+ABOUT_GPUS = f"{ABOUT_GPU} `2xt4`: two of them in one box."
 
 
 def quoted(names: tuple[str, ...]) -> str:

@@ -109,8 +109,10 @@ FIGURES_OF_NET = {net: frozenset(names.split()) for nets, names in _NETS.items()
 _OF_CONFIG: dict[str, tuple[type, ...]] = {
     "build": (str,), "channels": (int,), "cost": (str,), "deep_supervision": (bool,),
     "default_input_size": (int,), "figures": (dict,), "head": (str,), "in_chans": (int,),
-    "max_input_size": (int,), "model_type": (str,), "n_outputs": (int,), "net": (str,), "norm": (str,),
-    "pretraining": (str,), "regression": (bool,), "target_len": (int,), "widths": (list,),
+    "max_input_size": (int,), "methods": (list,),
+    "model_type": (str,), "n_outputs": (int,), "net": (str,), "norm": (str,),
+    "pinned_only": (bool,), "pretraining": (str,), "regression": (bool,), "target_len": (int,),
+    "widths": (list,),
 }  # fmt: skip
 _MOST = {"channels": 4_096, "in_chans": 4_096, "widths": 32_768}
 _LARGEST = 2_000_000

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from memory_service.domain.cost.decoder import Method
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.validation_errors import checked
@@ -26,13 +27,13 @@ StepMode = Annotated[Literal["train", "infer"], BeforeValidator(_mode)]
 
 
 class PredictRequest(Request):
-    """A model on a card; n_classes, cpu_count and rounds only for models of the processor."""
+    """A model on a card; cpu_count and rounds only for models of the processor."""
 
     model: f.Text200 = Field(
         description="A catalogue, timm or transformers name, `unet/<encoder>`, `lightgbm` …",
         examples=["resnet50"],
     )
-    gpu: f.Text200 = Field(description=f.ABOUT_GPU, examples=["a100"])
+    gpu: f.Text200 = Field(description=f.ABOUT_GPUS, examples=["a100"])
     image_size: f.ImageSize | None = Field(None, description="Pixels a side.", examples=[224])
     seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
     n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
@@ -52,9 +53,26 @@ class PredictRequest(Request):
         description="Training rows: the answer then says how long an epoch, or a fit of boosted trees, "
         "takes.",
     )
-    n_classes: f.NClasses | None = Field(None, description="Classes; for processor-bound models only.")
+    n_classes: f.NClasses | None = Field(
+        None,
+        description="Classes, of processor-bound models; of a decoder: a head for classes in place of the "
+        "language model's.",
+    )
     cpu_count: f.CpuCount | None = Field(
         None, description="Processor cores; for processor-bound models only."
+    )
+    method: Method | None = Field(
+        None, description="Of a decoder: `full` (default), `lora` or `qlora` (4-bit NF4 weights)."
+    )
+    lora_rank: f.LoraRank | None = Field(None, description="Rank of LoRA on every linear layer; 16.")
+    gradient_checkpointing: bool | None = Field(
+        None, description="Recompute blocks in the backward pass: less memory, a third more time."
+    )
+    n_gpus: f.NGpus | None = Field(
+        None, description="Equal cards in one box that train together; `gpu=2xt4` says the same."
+    )
+    interconnect: Literal["nvlink", "pcie"] | None = Field(
+        None, description="What joins several cards; default: what such boxes have."
     )
     rounds: f.Rounds | None = Field(
         None, description="Boosting rounds, or trees of a forest; 500 when not given."

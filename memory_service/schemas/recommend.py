@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
+from memory_service.domain.cost.decoder import Method
 from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
@@ -26,7 +27,7 @@ class RecommendRequest(Request):
     size: f.SizeClass | None = Field(None, description=f.ABOUT_SIZE, examples=["medium"])
     n_train: f.Samples | None = Field(None, description="Training samples, exactly; overrules `size`.")
     gpu: f.Names | None = Field(
-        None, description=f"{f.ABOUT_GPU} Several with commas: the plan fits all.", examples=["a100"]
+        None, description=f"{f.ABOUT_GPUS} Several with commas: the plan fits all.", examples=["a100"]
     )
     plan_for: f.Names | None = Field(
         None, description="The card of production, when it is not the one visible."
@@ -48,6 +49,16 @@ class RecommendRequest(Request):
     folds: f.Folds | None = Field(None, description="Pinned number of folds.")
     epochs: f.Epochs | None = Field(None, description="Pinned number of epochs.")
     batch_size: f.BatchSize | None = Field(None, description="Pinned batch size.")
+    method: Method | None = Field(
+        None, description="Pinned, of a decoder: `full`, `lora` or `qlora` (4-bit NF4 weights)."
+    )
+    lora_rank: f.LoraRank | None = Field(None, description="Rank of LoRA on every linear layer; 16.")
+    n_gpus: f.NGpus | None = Field(
+        None, description="Equal cards in one box that train one model together; `gpu=2xt4` says the same."
+    )
+    interconnect: Literal["nvlink", "pcie"] | None = Field(
+        None, description="What joins several cards; default: what such boxes have."
+    )
     objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
     mode: f.MemoryMode | None = Field(
         None, description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."

@@ -10,11 +10,13 @@ from memory_service.errors import unknown_name
 @dataclass(frozen=True, slots=True)
 class Optimizer:
     """state_bytes: fp32 state per parameter; step_bytes: weight, gradient and state read and written per
-    parameter by one update; aliases: other names of it."""
+    parameter by one update; aliases: other names of it; scratch_bytes: a parameter's temporary in the
+    update, which kernels that fuse it do without."""
 
     state_bytes: float
     step_bytes: float
     aliases: tuple[str, ...] = ()
+    scratch_bytes: float = 4.0
 
 
 _NO_STATE, _ONE_MOMENT, _TWO_MOMENTS = Optimizer(0.0, 12.0), Optimizer(4.0, 20.0), Optimizer(8.0, 28.0)
@@ -29,11 +31,13 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "rmsprop": _ONE_MOMENT,
     "adam": _TWO_MOMENTS,
     "adamw": _TWO_MOMENTS,
+    "adamw-fused": Optimizer(8.0, 28.0, scratch_bytes=0.0),
     "nadam": _TWO_MOMENTS,
     "nadamw": _TWO_MOMENTS,
     "radam": _TWO_MOMENTS,
     "lamb": Optimizer(8.0, 40.0),
-    "adamw-8bit": Optimizer(2.0, 16.0),
+    "adamw-8bit": Optimizer(2.0, 16.0, scratch_bytes=0.0),
+    "adamw-4bit": Optimizer(1.0, 14.0, scratch_bytes=0.0),
     "adafactor": Optimizer(0.1, 20.0),
 }
 """`sgd` has momentum, as everybody trains with. RMSprop as in PyTorch: `square_avg` alone; its momentum

@@ -13,9 +13,6 @@ from memory_service.domain.cost.profile import PeakPoint, Profile
 
 GIB = 2.0**30
 
-STEP_SCRATCH_BYTES_PER_PARAM = 4.0
-"""A multi-tensor optimizer step writes one temporary of the parameters' size (torch >= 2.0 on CUDA)."""
-
 DENSE_WORKSPACE = 4.45
 GROUPED_WORKSPACE = 2.78
 """cuDNN's workspace in multiples of the bytes that the largest dense (and grouped) convolution reads and
@@ -59,7 +56,8 @@ def step_bytes(profile: Profile, optimizer: str) -> float:
     """Live bytes in the optimizer's own step without its state: weights, gradients and one temporary."""
     if not optimizer_bytes(profile.params, optimizer):
         return 0.0
-    return profile.params * (8.0 + STEP_SCRATCH_BYTES_PER_PARAM) + profile.buffers_bytes
+    scratch = OPTIMIZERS[optimizer_name(optimizer)].scratch_bytes
+    return profile.params * (8.0 + scratch) + profile.buffers_bytes
 
 
 def training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPoint]:

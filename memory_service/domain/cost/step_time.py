@@ -39,6 +39,12 @@ SDS_OF_EXTRAPOLATION = 2.5
 """A card like those measured is off as a whole by about 3 %, one further away by 0.4 of what its interval is
 widened for it. Tails are heavy, so more is followed once runs insist (`domain.learning.corrections`)."""
 
+HIDDEN = 0.5
+"""Share of a step under which the exchange of gradients hides: the backward pass but for its last bucket."""
+
+LAST_BUCKET = 0.08
+"""Of the exchange, what is left when the backward pass is over."""
+
 PARTS = (*OP_CLASSES, "launch", "optimizer")
 """What the time of a step is made of."""
 
@@ -50,6 +56,8 @@ class StepModel:
     Per group: arithmetic = flops_fixed + B x flops_slope seconds, bytes likewise; constant_seconds are
     launches and the optimizer. log_low/log_high: distance of the 10th and 90th percentile from the median, as
     logarithms of time. kind: index into OP_CLASSES of each group; factor: of the whole step.
+    exchange_seconds, slowed: with several cards (`cost.several_cards`), the time of summing gradients and
+    what waiting for the slowest costs.
     """
 
     kind: NDArray[np.intp]
@@ -66,11 +74,12 @@ class StepModel:
     factor: float = 1.0
     grade: Grade = "estimated"
     n: int = 0
+    exchange_seconds: float = 0.0
+    slowed: float = 1.0
 
     def seconds(self, batch_size: float) -> float:
         """Median seconds per step."""
-        device = float(self._work(batch_size).sum()) + self.launch_seconds
-        return (max(device, self.host_seconds) + self.optimizer_seconds) * self.factor
+        return float(self.seconds_many((batch_size,))[0])
 
     def shares(self, batch_size: float) -> tuple[float, ...]:
         """Shares of the step's time, by PARTS; where the host is slower it is all launches."""
@@ -104,7 +113,11 @@ class StepModel:
         )
         device = work.sum(axis=1) + self.launch_seconds
         seconds = np.maximum(device, self.host_seconds) + self.optimizer_seconds
-        return seconds * self.factor, (device + self.optimizer_seconds) * self.factor
+        seconds = seconds * self.factor
+        if self.exchange_seconds:
+            shown = np.maximum(LAST_BUCKET * self.exchange_seconds, self.exchange_seconds - HIDDEN * seconds)
+            seconds = seconds * self.slowed + shown
+        return seconds, (device + self.optimizer_seconds) * self.factor
 
     def step_seconds(self, batch_size: float) -> Estimate:
         """Seconds per step with the central 80 %."""

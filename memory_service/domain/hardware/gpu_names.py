@@ -9,6 +9,9 @@ from typing import Any
 from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
 from memory_service.errors import unknown_name, wrong_value
 
+MOST_CARDS = 64
+"""Of one plan or prediction."""
+
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 
 
@@ -23,6 +26,23 @@ def normal_gpu_name(name: str) -> str:
     if words and words[-1] == "gpu" and "laptop" not in words:
         words.pop()
     return "".join(words)
+
+
+_COUNT = re.compile(r"^\s*(\d{1,3})\s*x\s*(?=[a-zA-Z])", re.IGNORECASE)
+
+
+def counted(name: str) -> tuple[int, str]:
+    """How many cards a name means, and of which: "2xt4" -> (2, "t4"), "a100" -> (1, "a100").
+
+    InvalidInput for none and for more than a box holds.
+    """
+    found = _COUNT.match(name)
+    if found is None:
+        return 1, name
+    n = int(found[1])
+    if not 1 <= n <= MOST_CARDS:
+        raise wrong_value("gpu", f"between 1 and {MOST_CARDS} cards", name)
+    return n, name[found.end() :]
 
 
 def gpu_from_row(row: Mapping[str, Any]) -> Gpu:

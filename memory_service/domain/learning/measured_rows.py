@@ -15,6 +15,7 @@ from math import sqrt
 from typing import Literal
 
 from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.learning.measured_jobs import Job, is_job, job_of
 from memory_service.errors import FieldError, InvalidInput
 
 GIB_PER_MIB = 1 / 1024
@@ -31,6 +32,7 @@ class MeasuredRow:
     torch_before_2    old PyTorch: gradients kept by `zero_grad`, slow grouped convolutions in nhwc
     fused_attention   only where the table says PyTorch 2.2 or later: what published tables ran before did not
     per_card          a row of several cards whose figures are for each of them
+    job               how a decoder was tuned, and on how many cards, where the table has such columns
     compiled          measured under torch.compile
     ladder            the batches that were tried; `largest` is the one that fitted
     fake_tensor_gib   what plain fake-tensor tracing said, for the naive baseline
@@ -57,6 +59,7 @@ class MeasuredRow:
     fake_tensor_gib: float | None = None
     source: str = ""
     notes: str = ""
+    job: Job | None = None
 
 
 def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
@@ -68,24 +71,30 @@ def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
         return _driver_row(row)
     notes = row.get("notes", "")
     precision = row.get("precision", "").lower()
-    batch = _leading_int(row.get("batch", ""))
+    job = job_of(row) if is_job(row) else None
+    batch = _leading_int(row.get("batch_per_gpu", "") if job else row.get("batch", ""))
     ladder = _ladder(notes)
     biggest = batch if ladder or "largest that fits" in notes else None
     return MeasuredRow(
-        model=row["model"],
-        gpu=row.get("gpu", ""),
+        model=_ALIASES.get(row["model"], row["model"]) if job else row["model"],
+        gpu=row.get("gpu", "").rstrip("?"),
+        job=job,
         mode="infer" if row.get("mode", "train").lower().startswith("infer") else "train",
         precision=_precision(precision),
         layout=_layout(row.get("layout", ""), precision, row["model"]),
         batch=batch,
-        input_size=_size(row.get("image_size_or_seq_len", "")),
-        optimizer=_optimizer(notes),
+        input_size=_size(row.get("image_size_or_seq_len") or _longest(row.get("seq_len_or_image_size", ""))),
+        optimizer=_optimizer(f"{row.get('optimizer', '')} {notes}"),
         torch_before_2=_torch_version(notes) < UNSTATED,
         fused_attention=_torch_version(notes) >= FUSED_SINCE,
         per_card="per gpu" in notes.lower(),
         compiled=re.search(r"torch\.?compile|dynamo|compiled", f"{row.get('source', '')} {notes}".lower())
-        is not None,
-        checkpointing="grad ckpt" in precision or "checkpoint" in notes.lower(),
+        is not None
+        or row.get("compile") == "yes",
+        checkpointing="grad ckpt" in precision
+        or (
+            "checkpoint" in notes.lower() if not job else row.get("gradient_checkpointing") in ("yes", "full")
+        ),
         vram_gib=_number("vram_gib", row.get("vram_gib", "")),
         ladder=ladder,
         largest=biggest,
@@ -119,6 +128,21 @@ def _number(column: str, text: str) -> float | None:
     return value if 0 < value < float("inf") else None
 
 
+_ALIASES = {
+    "bert-large-squad": "bert-large-uncased", "bert-base-squad": "bert-base-uncased",
+    "bert-large-pretrain": "bert-large-uncased", "bart-large-pretrain": "bart-large",
+    "bart-large-xsum": "bart-large", "efficientnet-widese-b0": "efficientnet_b0",
+    "efficientnet-widese-b4": "efficientnet_b4", "mask_rcnn_r50_fpn": "maskrcnn/resnet50",
+}  # fmt: skip
+"""Names of benchmarks -> the network in them."""
+
+
+def _longest(text: str) -> str:
+    """ "alpaca2k max 512" -> "512": the longest text."""
+    found = re.search(r"max ?(\d+)$", text.strip())
+    return found[1] if found else text
+
+
 def _leading_int(text: str) -> int | None:
     found = re.match(r"\d+", text)
     return int(found[0]) if found and int(found[0]) > 0 else None
@@ -137,7 +161,8 @@ def _size(text: str) -> int | None:
 
 
 def _precision(text: str) -> str:
-    if re.search(r"\bamp\b|^fp16|^bf16", text):
+    text = text.replace("bfloat16", "bf16")
+    if re.search(r"\bamp\b|^fp16|^bf16|amp_bf16|^fp8", text):
         return "bf16" if "bf16" in text else "fp16"
     if "tf32" in text and "notf32" not in text.replace("-", "").replace(" ", ""):
         return "fp32-or-tf32" if "fp32" in text else "tf32"
@@ -158,6 +183,11 @@ def _optimizer(notes: str) -> str | None:
     text = notes.lower()
     if "no optimizer" in text:
         return "none"
+    bits = re.search(r"adamw? ?-?(8|4) ?_?bit|adamw_8bit|adamwfp(8)", text)
+    if bits:
+        return "adamw-4bit" if bits[1] == "4" else "adamw-8bit"
+    if "adamw fused" in text:
+        return "adamw-fused"
     found = re.search(r"\b(adamw|adam|lamb|rmsprop|adafactor|sgd)\b", text)
     return found[0] if found else None
 

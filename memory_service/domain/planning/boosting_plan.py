@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.boosted_trees import CpuFit, fit_cost
+from memory_service.domain.cost.boosted_trees import (
+    CpuFit,
+    beyond_limits,
+    cost_kind,
+    fit_cost,
+    is_boosting,
+)
 from memory_service.domain.planning.budget import (
     TREE_FOLD_OVERHEAD,
     RunSeconds,
@@ -76,6 +82,20 @@ class Fit:
     predict: Seconds
 
 
+FOREST_TREES = 500
+
+
+def kind_of(option: Option) -> str:
+    """The cost law of an option of the processor."""
+    model = option.model
+    return cost_kind(model.name, model.library, model.family) or "lightgbm"
+
+
+def rounds_of_estimator(kind: str) -> int:
+    """What stands for rounds where nothing is boosted: the trees of a forest, else one fit."""
+    return FOREST_TREES if kind in ("random-forest", "extra-trees") else 1
+
+
 def outputs_of(problem: PlanningProblem) -> int:
     """Trees a round: one for a regression or two classes, else one per class."""
     return 1 if problem.task.endswith("-regression") else problem.n_classes
@@ -86,9 +106,11 @@ def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) ->
     where it is slowest."""
     costs = [
         fit_cost(
-            option.model.library,
+            kind_of(option),
             rows,
-            problem.n_features,
+            problem.n_features
+            if option.model.input_kind == "n_features"
+            else option.model.default_input_size,
             outputs_of(problem),
             rounds=rounds,
             leaves=LEAVES,
@@ -132,6 +154,14 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     lost, out = np.zeros(shape), np.zeros(shape, dtype=bool)
     for index in np.ndindex(shape):
         option, schedule, count = options[index[0]], schedules[index[1]], folds[index[2]]
+        kind = kind_of(option)
+        if not is_boosting(kind):
+            fold = _estimator_fit(problem, option, kind, count)
+            asked = (problem.n_train, problem.n_features, outputs_of(problem))
+            out[index] = index[1] < len(schedules) - 1 or beyond_limits(kind, *asked)
+            for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
+                into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
+            continue
         fold = _fit(problem, option, schedule, count)
         for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
             into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
@@ -165,6 +195,10 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         return _run(problem, fit.at(at), per_round.at(at), predict.at(at), folds[pick.fold])
 
     def best_epoch_of(pick: GridIndex) -> Estimate:
+        kind = kind_of(options[pick.row])
+        if not is_boosting(kind):
+            n = float(rounds_of_estimator(kind))
+            return Estimate(n, n, n, basis="nothing is boosted: one fit")
         rate = schedules[pick.epoch].learning_rate
         return best_round_of(problem, options[pick.row], rate, folds[pick.fold])
 
@@ -215,6 +249,15 @@ def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: in
         Seconds(seconds.low, seconds.value, seconds.high).times(1.0 / rounds[1]),
         over_rounds(cost.predict_seconds_per_row, rounds),
     )
+
+
+def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, folds: int) -> Fit:
+    """A fold of what is fitted once."""
+    rows, _ = split_of(problem.n_train, folds)
+    cost = cost_of(problem, option, int(rows), rounds_of_estimator(kind))
+    fit, predict = cost.fit_seconds, cost.predict_seconds_per_row
+    seconds = Seconds(fit.low, fit.value, fit.high)
+    return Fit(seconds, seconds, Seconds(predict.low, predict.value, predict.high))
 
 
 def over_rounds(cost: Estimate, rounds: tuple[float, float, float]) -> Seconds:

@@ -44,6 +44,7 @@ class Option:
 
     profile        cost of a sample in mixed precision or fp32, by precision class; empty for boosted trees
     checkpointed   the same with gradient checkpointing
+    method, lora_rank   of a decoder
     """
 
     task: str
@@ -53,6 +54,8 @@ class Option:
     checkpointed: dict[str, Profile]
     defaults: TrainingDefaults
     learning: Learning
+    method: str | None = None
+    lora_rank: int | None = None
 
     @property
     def is_trees(self) -> bool:
@@ -74,14 +77,18 @@ def make_option(
 ) -> Option:
     """The option with the training defaults and learning curve its task and family imply."""
     trees = not profile
+    how = next((p.extra for p in profile.values() if "method" in p.extra), {})
+    method = how.get("method")
     return Option(
         task,
         model,
         input_size,
         profile,
         checkpointed or {},
-        training_defaults(task, model.family, pretrained=model.pretrained, trees=trees),
+        training_defaults(task, model.family, pretrained=model.pretrained, trees=trees, method=method),
         learning_of(task, model.pretrained, trees, model.family),
+        method,
+        how.get("lora_rank"),
     )
 
 
@@ -102,6 +109,7 @@ class Columns:
     wanted_batch: Integers
     learning: Learning
     input_kind: npt.NDArray[np.str_]
+    trained_params: Array
     family: Integers
     families: tuple[tuple[str, ...], ...]
 
@@ -131,6 +139,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
         input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
+        trained_params=numbers(max((p.params for p in o.profile.values()), default=0) for o in options),
         family=integers(families.index(names) for names in of_option),
         families=families,
     )

@@ -54,9 +54,13 @@ class TrainingDefaults:
     patience: int
 
 
-def training_defaults(task: str, family: str, *, pretrained: bool, trees: bool = False) -> TrainingDefaults:
+def training_defaults(
+    task: str, family: str, *, pretrained: bool, trees: bool = False, method: str | None = None
+) -> TrainingDefaults:
     """How a model family is tuned on a task. Learning rates are the usual starting points of
-    fine-tuning."""
+    fine-tuning; of LoRA and QLoRA those of Dettmers et al. 2023 (2e-4 at batch 16)."""
+    if method in ("lora", "qlora"):
+        return TrainingDefaults("adamw", 2e-4, 16, "sqrt", 4e-4, 16, 1, 3)
     modality = modality_of(task)
     if trees:
         return TrainingDefaults(

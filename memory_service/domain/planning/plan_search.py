@@ -8,7 +8,7 @@ and one of those can win only by a higher quality: more minutes never lower the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import log
 
 import numpy as np
@@ -17,6 +17,8 @@ import numpy.typing as npt
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.data_loader import loader_samples_per_second
+from memory_service.domain.cost.several_cards import exchange_seconds_of, slowed_by
+from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
 from memory_service.domain.planning.budget import (
     RunSeconds,
     Seconds,
@@ -100,6 +102,10 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     """
     rungs, rows = table.rungs, len(table.options)
     extra: Array | float = head_gib(problem, table) if problem.n_classes > 1000 else 0.0
+    n = problem.together.n
+    if n > 1:  # buckets of gradients beside the gradients
+        buckets = table.columns.trained_params[:, None] * (4.0 / 2**30)
+        extra = extra + np.broadcast_to(buckets, (rows, len(rungs)))
     largest, largest_saving = table.largest(extra), table.largest_checkpointed(extra)
     if problem.question.batch_size is not None:
         plain = largest >= 0
@@ -113,7 +119,10 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
         columns.input_size,
         lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
     )
-    most = _each(columns.least_batch, lambda n: most_by_updates(problem.n_train, n, policy.updates_per_epoch))
+    most = _each(
+        columns.least_batch,
+        lambda least: max(1, most_by_updates(problem.n_train, least, policy.updates_per_epoch) // n),
+    )
     default = np.maximum(rule, columns.wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
@@ -126,7 +135,7 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     column = np.where(saving, saving_column, plain_column)
     bound = np.where(column < wanted, 0, np.where(by_updates < by_knee, 1, 2))
     batch = rungs[np.maximum(column, 0)]
-    accumulation = np.where(bound == 0, accumulation_steps(batch, columns.wanted_batch, most), 1)
+    accumulation = np.where(bound == 0, accumulation_steps(batch * n, columns.wanted_batch, most * n), 1)
     fits = (column >= 0) & ~saving
     return _gather(table, np.maximum(column, 0), fits, saving, bound, accumulation, extra)
 
@@ -324,6 +333,21 @@ def _cramped(problem: PlanningProblem, table: CostTable, batches: Batches) -> Fl
     return cramped
 
 
+def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:
+    """With several cards: seconds that one card's batch takes of the box's time, gradients exchanged."""
+    cards = problem.together
+    if cards.n <= 1:
+        return batches
+    exchange = exchange_seconds_of(table.columns.trained_params, cards)
+
+    def shared(seconds: Array) -> Array:
+        shown = np.maximum(LAST_BUCKET * exchange, exchange - HIDDEN * seconds)
+        return np.asarray((seconds * slowed_by(cards) + shown) / cards.n, dtype=np.float64)
+
+    step = Seconds(shared(batches.step.low), shared(batches.step.value), shared(batches.step.high))
+    return replace(batches, step=step, forward=batches.forward.times(1.0 / cards.n))
+
+
 def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> PlanGrid:
     """Minutes and quality of every option x epochs x folds; pinned epochs and folds are the only ones
     then."""
@@ -333,9 +357,10 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     batches = choose_batches(problem, table)
     loader = loader_seconds(problem, table.columns.input_size, workers)
     batch = np.maximum(batches.batch_size, 1).astype(np.float64)
-    step = batches.step.at_least(loader.times(batch))
-    forward = batches.forward.at_least(loader)
-    loader_bound = loader.value * batch > batches.step.value
+    alone = _together(problem, table, batches)
+    step = alone.step.at_least(loader.times(batch))
+    forward = alone.forward.at_least(loader)
+    loader_bound = loader.value * batch > alone.step.value
 
     def column(values: Array) -> Array:
         return values[:, None, None]

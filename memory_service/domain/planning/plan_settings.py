@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from memory_service.domain.cost.boosted_trees import is_boosting
 from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.planning.boosting_plan import kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
@@ -20,8 +22,11 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     batch = int(grid.batches.batch_size[pick.row])
     steps = int(grid.batches.accumulation[pick.row])
     epochs, folds = int(grid.epochs[pick.epoch]), int(grid.folds[pick.fold])
+    if option.is_trees and not is_boosting(kind_of(option)):
+        epochs = rounds_of_estimator(kind_of(option))
     rates = grid.learning_rates
-    rate = rates[pick.epoch] if rates else learning_rate(option.defaults, batch * steps)
+    effective = batch * steps * candidates.problem.together.n
+    rate = rates[pick.epoch] if rates else learning_rate(option.defaults, effective)
     model: dict[str, Any] = {
         "name": option.model.name,
         "library": option.model.library,
@@ -33,11 +38,12 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         "model": model,
         "batch_size": batch,
         "grad_accumulation": steps,
-        "effective_batch_size": batch * steps,
+        "effective_batch_size": effective,
         "precision": candidates.precision,
         "channels_last": channels_last(candidates, option),
         "compile": False,
         "gradient_checkpointing": bool(grid.batches.checkpointing[pick.row]),
+        **_special(candidates, option),
         "folds": folds,
         "epochs": epochs,
         "early_stopping_patience": patience_of(option, candidates.problem.policy, rate),
@@ -46,6 +52,17 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         "warmup_epochs": warmup_epochs(epochs),
         "data_loader": dict(candidates.loader),
     }
+
+
+def _special(candidates: CandidateSet, option: Option) -> dict[str, Any]:
+    """How a decoder is tuned, and how many cards train together; nothing of either otherwise."""
+    said: dict[str, Any] = {}
+    if option.method:
+        said |= {"method": option.method, "lora_rank": option.lora_rank}
+    together = candidates.problem.together
+    if together.n > 1 and not option.is_trees:
+        said |= {"n_gpus": together.n, "interconnect": together.link}
+    return said
 
 
 def patience_of(option: Option, policy: Policy, rate: float) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
+from memory_service.domain.cost.several_cards import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.planning.cost_table import CostTable
@@ -36,6 +37,7 @@ class PlanningProblem:
 
     cards     to plan for: the plan fits all of them; visible: the cards of the question when others are
               planned for
+    together  how many of a card train one model together, and what joins them
     model     the catalogue's name of the pinned model, if one is pinned
     inferred  sentences on what was not said and therefore assumed
     similar   hits of the recall, as they are shown
@@ -63,6 +65,7 @@ class PlanningProblem:
     cpu_count: int
     cards: tuple[TargetDevice, ...]
     visible: tuple[TargetDevice, ...] = ()
+    together: Cards = ONE_CARD
     model: str | None = None
     inferred: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -235,6 +235,16 @@ def warnings(
         else _network_warnings(candidates, pick, settings)
     )
     out.extend(provenance_warnings(problem.cards))
+    if settings.get("n_gpus"):
+        out.append(
+            f"The figures are for {settings['n_gpus']} cards that train one model by DistributedDataParallel "
+            f"(torchrun --nproc_per_node={settings['n_gpus']}); the script of this plan trains on one card: "
+            "for its times ask for one."
+        )
+    if option.method:
+        out.append(
+            f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."
+        )
     if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
     if option.model.licence_note:

@@ -10,7 +10,7 @@ from memory_service.domain.common.vocabulary import Mode, Objective, Size, Weigh
 MOST_MINUTES = 10_000.0
 """Longest budget that is planned for."""
 
-PINS = ("model", "folds", "epochs", "batch_size", "precision", "image_size", "seq_len")
+PINS = ("model", "method", "folds", "epochs", "batch_size", "precision", "image_size", "seq_len")
 """Fields that fix a part of the plan: checked, never silently changed."""
 
 
@@ -36,6 +36,8 @@ class Question:
     n_groups, group_by     how many groups the rows come from, and what they are ("patient")
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
     weights    where pretrained weights are; None: on the hub, to be fetched
+    method, lora_rank      of a decoder: full | lora | qlora
+    n_gpus, interconnect   equal cards in one box that train one model together, and what joins them
     run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
                run's
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
@@ -71,6 +73,10 @@ class Question:
     language: str | None = None
     subtask: str | None = None
     weights: Weights | None = None
+    method: str | None = None
+    lora_rank: int | None = None
+    n_gpus: int | None = None
+    interconnect: str | None = None
     run: int | None = None
     after: str | None = None
     done: tuple[Done, ...] = ()

@@ -143,7 +143,8 @@ def _peaks(profile: Profile, batches: Sequence[int], device: TargetDevice, confi
     live = (fixed + slope * batch).max(axis=0, initial=step_bytes(profile, config.optimizer))
     allocated = (live + optimizer_bytes(profile.params, config.optimizer)) / GIB
     workspace = batch * (workspace_bytes(profile, 1, config.precision) / GIB)
-    bands = _as_seen(allocated, workspace, device, basis)
+    spread = float(profile.extra.get("memory_spread") or 0.0)
+    bands = _widened(_as_seen(allocated, workspace, device, basis), spread)
     if device.learned is None:
         return bands
     learned = device.learned.peaks_of(prediction_key(profile, device, config), device.usable_gib)
@@ -176,7 +177,8 @@ def peak_curves(
     state = stack.optimizer_bytes[:, None]
     allocated = (np.maximum(live, stack.step_bytes[:, None]) + state) / GIB
     workspace = stack.workspace_bytes[precision_class(precision)][:, None] / GIB * batch
-    bands = _as_seen(allocated, workspace, device, "")
+    spread = np.array([float(profile.extra.get("memory_spread") or 0.0) for profile in stack.profiles])
+    bands = _widened(_as_seen(allocated, workspace, device, ""), spread[:, None])
     if device.learned is not None:
         learned = device.learned.memories_of(subjects)
         corrections = (learned["allocated"], learned["reserved"], learned["driver"])
@@ -206,6 +208,20 @@ def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice, basis: 
     driver = reserved + (overhead.base_gib if overhead else DRIVER_CONTEXT_GIB)
     how = f"{how} + {'measured ' if overhead else ''}context"
     return live, reserve, _Band(driver, np.maximum(allocated, driver * 0.942), driver * 1.074, how)
+
+
+def _widened(bands: _Bands, spread: Floats | float) -> _Bands:
+    """Intervals at least so wide either way, as a share."""
+    if not np.any(spread):
+        return bands
+    live, reserved, driver = (
+        replace(
+            band, low=np.minimum(band.low, band.value * (1.0 - spread)),
+            high=np.maximum(band.high, band.value * (1.0 + spread)),
+        )
+        for band in bands
+    )  # fmt: skip
+    return live, reserved, driver
 
 
 _Learned = MemoryCorrection | MemoryCorrections | None

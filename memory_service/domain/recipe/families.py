@@ -38,6 +38,8 @@ _BY_FAMILY = {
     "seresnet": "senet",
     "regnetz": "regnet",
     "two-tower": "metric-learning",
+    "gcn": "gnn",
+    "csp-detector": "yolo",
 }
 """Catalogue family -> name of the vocabulary, where they differ."""
 
@@ -49,14 +51,15 @@ _BY_NAME = (
 )  # fmt: skip
 """Start of the encoder's name -> family, where the catalogue's family is wider."""
 
-_WIDER = {"realmlp": "mlp", "tabm": "mlp"}
+_WIDER = {"realmlp": "mlp", "tabm": "mlp", "gru-lstm": "lstm-on-features"}
 """Families that are a newer kind of another one: who won with it may well have used these today."""
 
 _PRETRAINED = (("_dinov2", "dinov2"), ("_siglip", "siglip"), ("_clip", "clip"))
 """Part of the name of a network that is known by how it was pretrained -> family."""
 
-_DECODERS = {"unet": "unet", "fpn": "fpn", "upernet": "fpn", "deeplabv3plus": "deeplab", "spec": "sed",
-             "fasterrcnn": "fasterrcnn", "maskrcnn": "maskrcnn", "retinanet": "retinanet"}  # fmt: skip
+_DECODERS = {"unet": "unet", "unetplusplus": "unet++", "fpn": "fpn", "upernet": "fpn",
+             "deeplabv3plus": "deeplab", "spec": "sed", "frames": "2.5d-cnn", "fasterrcnn": "fasterrcnn",
+             "maskrcnn": "maskrcnn", "retinanet": "retinanet"}  # fmt: skip
 """What stands before the encoder in a name of the catalogue."""
 
 

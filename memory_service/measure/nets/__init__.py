@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from torch import nn
 
 from memory_service.measure.nets.clicks import BagOfWords, SelfAttentiveHistory, TwoTower
+from memory_service.measure.nets.dense import CspDetector, UNet3d
 from memory_service.measure.nets.images import SmallCnn
-from memory_service.measure.nets.points import Dgcnn, PointNet, PointTransformer
-from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer
-from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabularResNet
+from memory_service.measure.nets.points import Dgcnn, GraphSage, PointNet, PointTransformer
+from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer, WaveNet
+from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabNet, TabularResNet
 
-Form = Literal["table", "image", "series", "items"]
-"""table (batch, features) | image (batch, channels, side, side) | series (batch, channels, steps) |
-items (batch, length) of numbers"""
+Form = Literal["table", "image", "detector", "volume", "series", "items"]
+"""table (batch, features) | image, detector (batch, channels, side, side) | volume (batch, channels, side,
+side, side) | series (batch, channels, steps) | items (batch, length) of numbers"""
 
 NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "mlp": ("table", Mlp),
@@ -26,6 +28,12 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "small-cnn": ("image", SmallCnn),
     "resnet1d": ("series", ResNet1d),
     "inceptiontime": ("series", InceptionTime),
+    "tabnet": ("table", TabNet),
+    "yolox": ("detector", partial(CspDetector, v8=False)),
+    "yolov8": ("detector", partial(CspDetector, v8=True)),
+    "unet3d": ("volume", UNet3d),
+    "wavenet": ("series", WaveNet),
+    "graphsage": ("series", GraphSage),
     "recurrent": ("series", Recurrent),
     "series-transformer": ("series", SeriesTransformer),
     "pointnet": ("series", PointNet),

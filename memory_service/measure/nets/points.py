@@ -6,6 +6,7 @@ import itertools
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from memory_service.measure.nets.blocks import encoder, pointwise
 
@@ -105,4 +106,32 @@ class PointTransformer(nn.Module):
         x = self.first(x)
         x = self.second(torch.cat([x, x.amax(dim=2, keepdim=True).expand_as(x)], dim=1)).amax(dim=2)
         logits: Tensor = self.last(self.body(x.reshape(batch, groups, -1)).mean(dim=1))
+        return logits
+
+
+class GraphSage(nn.Module):
+    """Means of `neighbours` nodes beside each node's own features, `blocks` times (Hamilton et al., 2017).
+
+    (batch, channels, nodes) in, logits of each graph out. Neighbours are gathered by a fixed ring: the cost
+    of a graph of that degree.
+    """
+
+    def __init__(
+        self, channels: int, outputs: int, width: int = 128, blocks: int = 4, neighbours: int = 8
+    ) -> None:
+        super().__init__()
+        widths = [channels, *[width] * blocks]
+        self.own = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.near = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(blocks))
+        self.last = nn.Linear(width, outputs)
+        self.neighbours = neighbours
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.transpose(1, 2)
+        nodes = torch.arange(x.shape[1], device=x.device)
+        ring = (nodes[:, None] + torch.arange(1, self.neighbours + 1, device=x.device)) % x.shape[1]
+        for own, near, norm in zip(self.own, self.near, self.norms, strict=True):
+            x = functional.relu(norm(own(x) + near(x[:, ring].mean(dim=2))))
+        logits: Tensor = self.last(x.mean(dim=1))
         return logits

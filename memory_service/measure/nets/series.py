@@ -155,3 +155,29 @@ class SeriesTransformer(nn.Module):
             pooled = pooled.reshape(batch, channels, -1).mean(dim=1)
         logits: Tensor = self.last(pooled)
         return logits
+
+
+class WaveNet(nn.Module):
+    """Gated dilated convolutions in stacks of `depth`, their outputs summed (van den Oord et al., 2016)."""
+
+    def __init__(
+        self, channels: int, outputs: int, filters: int = 64, depth: int = 8, blocks: int = 2
+    ) -> None:
+        super().__init__()
+        self.entry = nn.Conv1d(channels, filters, 1)
+        dilations = [2**level for _ in range(blocks) for level in range(depth)]
+        self.gated = nn.ModuleList(
+            nn.Conv1d(filters, 2 * filters, 3, padding="same", dilation=dilation) for dilation in dilations
+        )
+        self.mixed = nn.ModuleList(nn.Conv1d(filters, filters, 1) for _ in dilations)
+        self.last = nn.Linear(filters, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.entry(x)
+        total = torch.zeros_like(x)
+        for gated, mixed in zip(self.gated, self.mixed, strict=True):
+            filtered, gate = gated(x).chunk(2, dim=1)
+            y = mixed(torch.tanh(filtered) * torch.sigmoid(gate))
+            x, total = x + y, total + y
+        logits: Tensor = self.last(functional.relu(total).mean(dim=2))
+        return logits

@@ -127,3 +127,34 @@ class RealMlp(nn.Module):
         embedded = torch.einsum("bfk,fkd->bfd", waves, self.embed)
         logits: Tensor = self.body(torch.cat([x, embedded.flatten(1)], dim=1))
         return logits
+
+
+class TabNet(nn.Module):
+    """Decision steps that each choose columns by a mask and share half of their layers (Arik & Pfister,
+    2021); the mask's sparsemax counts as a softmax."""
+
+    def __init__(self, features: int, outputs: int, width: int = 64, blocks: int = 5) -> None:
+        super().__init__()
+        self.entry = nn.BatchNorm1d(features)
+        self.shared = nn.ModuleList((nn.Linear(features, 4 * width), nn.Linear(2 * width, 4 * width)))
+        self.own = nn.ModuleList(nn.Linear(2 * width, 4 * width) for _ in range(2 * blocks))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(4 * width) for _ in range(4 * blocks))
+        self.masks = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, features), nn.BatchNorm1d(features)) for _ in range(blocks)
+        )
+        self.last = nn.Linear(width, outputs)
+        self.width = width
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.entry(x)
+        attended, left = x.new_zeros(x.shape[0], self.width), torch.ones_like(x)
+        decided = torch.zeros_like(attended)
+        for block, mask in enumerate(self.masks):
+            chosen = functional.softmax(mask(attended) * left, dim=1)
+            left = left * (1.3 - chosen)
+            y = functional.glu(self.norms[4 * block](self.shared[0](x * chosen)))
+            for index, layer in enumerate((self.shared[1], *self.own[2 * block : 2 * block + 2]), 1):
+                y = (y + functional.glu(self.norms[4 * block + index](layer(y)))) * 0.7071
+            decided, attended = decided + functional.relu(y[:, : self.width]), y[:, self.width :]
+        logits: Tensor = self.last(decided)
+        return logits

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
+from memory_service.domain.cost.decoder import Method
 from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, left_out
 from memory_service.schemas.answers.recommend import InputSize
 
@@ -50,6 +51,11 @@ class NetworkPrediction(_Prediction, InputSize):
     layout: Layout
     optimizer: str = Field(description="`none` of inference.")
     mode: Literal["train", "infer"]
+    gradient_checkpointing: bool
+    method: Method | None = left_out("Of a decoder.")
+    lora_rank: int | None = left_out("Of a decoder's LoRA.")
+    n_gpus: int | None = left_out("Of several cards; batches are of each, samples a second of all.")
+    interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
     batch_size: int = Field(description="Samples a step: the one asked for, or the knee within what fits.")
     safe_batch_size: int = Field(description="The largest that fits nine times in ten.")
     n_train: int | None = left_out("Training rows, where they were said.")

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, RootModel
 
 from memory_service.domain.common.estimate import Grade
+from memory_service.domain.cost.decoder import Method
 from memory_service.domain.planning.plan import Stage
 from memory_service.schemas.answers.common import Answer, Estimate, Provenance, Settings, Size, left_out
 
@@ -61,6 +62,10 @@ class TrainingSettings(Answer):
     channels_last: bool
     compile: bool
     gradient_checkpointing: bool
+    method: Method | None = left_out("Of a decoder.")
+    lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
+    n_gpus: int | None = left_out("Cards that train together; `batch_size` is of each.")
+    interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")
     early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.learning.measured_rows import MeasuredRow
 from memory_service.domain.learning.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
-from memory_service.services.prediction.evaluate import Evaluated
+from memory_service.services.prediction.evaluate import Evaluated, measured_figures, measured_trees
 
 SECTION = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 
@@ -58,19 +59,84 @@ class Summary:
     throughput: tuple[tuple[str, tuple[Errors, ...]], ...]
     fit: tuple[tuple[str, tuple[FitErrors, ...]], ...]
     peak: tuple[tuple[str, tuple[Errors, ...]], ...]
+    jobs: tuple[tuple[str, tuple[Errors, ...]], ...] = ()
 
 
 def summarise(results: Sequence[Evaluated]) -> Summary:
     """Errors of all rows that measured something; rows marked "do not score" are left out."""
-    usable = [r for r in results if r.predicted and r.row and "do not score" not in r.row.notes.lower()]
+    scored = [r for r in results if r.predicted and r.row and "do not score" not in r.row.notes.lower()]
+    scored = [r for r in scored if r.raw.get("score") != "0"]
+    usable = [r for r in scored if _row(r).job is None]
     return Summary(
         rows=len(results),
         predicted=sum(bool(r.predicted) for r in results),
-        refused=tuple((str(r.raw.get("model")), r.why_not) for r in results if r.why_not),
+        refused=tuple(
+            (str(r.raw.get("model") or r.raw.get("library")), r.why_not) for r in results if r.why_not
+        ),
         throughput=_grouped([r for r in usable if _row(r).samples_per_s], _throughput),
         fit=_grouped([r for r in usable if _row(r).ladder and _row(r).largest], _fit),
         peak=_grouped([r for r in usable if _row(r).peak_gib and _tells_peak(r)], _peak),
+        jobs=_jobs([r for r in scored if _row(r).job is not None]) + _trees(results),
     )
+
+
+JOB_FIGURES = {
+    "peak_gib": "peak memory of a card",
+    "samples_per_s": "samples a second",
+    "tokens_per_s": "tokens a second",
+    "seconds_per_step": "seconds a step",
+    "speedup": "speed of several cards over that of one",
+}
+
+
+def _jobs(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]], ...]:
+    """Errors of training jobs by figure, and in it by method and whether there are several cards."""
+    out = []
+    for name, title in JOB_FIGURES.items():
+        groups: dict[str, list[tuple[float, Estimate]]] = {}
+        for result in results:
+            measured, predicted = measured_figures(_row(result)).get(name), result.predicted.get(name)
+            if measured and predicted is not None and not _out_of_memory(result):
+                for group in ("all", _job_group(result)):
+                    groups.setdefault(group, []).append((float(measured), predicted))
+        large = {group: pairs for group, pairs in groups.items() if len(pairs) >= FEWEST_ROWS}
+        if large:
+            out.append((title, tuple(_paired(group, pairs) for group, pairs in sorted(large.items()))))
+    return tuple(out)
+
+
+def _trees(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]], ...]:
+    """Errors of seconds a boosted tree, by library and kind of device."""
+    groups: dict[str, list[tuple[float, Estimate]]] = {}
+    for result in results:
+        if result.row is None and result.predicted and result.raw.get("score") != "0":
+            measured = measured_trees(result.raw).get("seconds_per_tree")
+            where = "processor" if str(result.raw.get("device")).startswith("cpu") else "card"
+            if measured:
+                groups.setdefault(f"{result.raw.get('library')}, {where}", []).append(
+                    (measured, result.predicted["seconds_per_tree"])
+                )
+    large = {group: pairs for group, pairs in groups.items() if len(pairs) >= FEWEST_ROWS}
+    paired = tuple(_paired(group, pairs) for group, pairs in sorted(large.items()))
+    return (("seconds a tree", paired),) if paired else ()
+
+
+def _out_of_memory(result: Evaluated) -> bool:
+    job = _row(result).job
+    return job is not None and job.out_of_memory
+
+
+def _job_group(result: Evaluated) -> str:
+    job = _row(result).job
+    if job is None:
+        return ""
+    return f"{job.method or 'full'}, {'one card' if job.n_gpus == 1 else 'several cards'}"
+
+
+def _paired(group: str, pairs: Sequence[tuple[float, Estimate]]) -> Errors:
+    measured = np.array([pair[0] for pair in pairs])
+    low, value, high = (np.array([getattr(p, part) for _, p in pairs]) for part in ("low", "value", "high"))
+    return _errors(group, value, measured, (low <= measured) & (measured <= high))
 
 
 def _row(result: Evaluated) -> MeasuredRow:
@@ -216,6 +282,13 @@ def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
                      _percent(e.bias, sign=True), "" if e.covered is None else _percent(e.covered))
                     for group, entries in groups for e in entries
                 ])  # fmt: skip
+        if summary.jobs:
+            lines += ["### Training jobs", ""]
+            lines += table(("figure", "group", "rows", "median", "p90", "bias", "inside"), [
+                (title, e.method, str(e.n), _percent(e.median), _percent(e.p90), _percent(e.bias, sign=True),
+                 _percent(e.covered or 0.0))
+                for title, entries in summary.jobs for e in entries
+            ])  # fmt: skip
         lines += _refusals(summary)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -247,6 +320,6 @@ def summary_as_dict(summary: Summary) -> dict[str, Any]:
         "not_predicted": [{"model": model, "why": why} for model, why in summary.refused],
         **{
             kind: {group: [asdict(entry) for entry in entries] for group, entries in getattr(summary, kind)}
-            for kind in ("throughput", "fit", "peak")
+            for kind in ("throughput", "fit", "peak", "jobs")
         },
     }

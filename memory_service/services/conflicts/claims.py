@@ -21,7 +21,7 @@ from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.services.knowledge.cost_cache import Sizes
+from memory_service.services.knowledge.decoder_options import Sizes
 from memory_service.services.knowledge.snapshot import Knowledge
 
 CLAIMED_IMAGE_SIZE = 224

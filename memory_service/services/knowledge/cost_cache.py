@@ -6,13 +6,15 @@ import contextlib
 import re
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
+from memory_service.domain.cost.decoder import decoder_of
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -34,6 +36,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel, model
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches
+from memory_service.services.knowledge.decoder_options import DecoderOptions, Sizes
 from memory_service.services.knowledge.profiling import profile_in_child_process
 
 ProfileKey = tuple[str, int, str]
@@ -50,7 +53,7 @@ MOST_INTERPOLATED = 2_048
 
 Key = tuple[Any, ...]
 Priced = TypeVar("Priced")
-Known = tuple[tuple[Option, ...], Columns, tuple[tuple[str, int, str], ...]]
+Known = tuple[tuple[Option, ...], Columns, tuple[tuple[Any, ...], ...]]
 """Options of a question, their constants, and what names them."""
 
 SHORTLIST = 48
@@ -61,18 +64,6 @@ _FIXED_GRID = re.compile(
     r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins|nest"
     r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|ast"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Input sizes that are not up for choice, by kind of input; None where the planner may choose."""
-
-    image_size: int | None = None
-    seq_len: int | None = None
-    n_features: int | None = None
-
-    def of(self, input_kind: str) -> int | None:
-        return {"image_size": self.image_size, "seq_len": self.seq_len}.get(input_kind, self.n_features)
 
 
 class PricedCatalogue:
@@ -103,6 +94,7 @@ class PricedCatalogue:
         self._options: LRUCache[Key, Known] = LRUCache(MOST_OPTION_LISTS)
         self._stacks: LRUCache[Key, PricedProfiles] = LRUCache(MOST_STACKED_BYTES, attrgetter("nbytes"))
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
+        self._decoders = DecoderOptions()
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
 
@@ -134,13 +126,18 @@ class PricedCatalogue:
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
         asked, weightless = case.question, case.question.weights == "none"
-        key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, weightless)
+        how = (weightless, asked.method, asked.lora_rank)
+        key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, how)
         with self._lock:
             known = self._options.get(key)
         if known is None:
             sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
-            options = tuple(self.options(case.task, sizes, case.model, weightless))
-            names = tuple((o.model.name, o.input_size, o.defaults.optimizer) for o in options)
+            options = tuple(self.options(case.task, sizes, case.model, *how))
+            generates = case.task == "seq2seq"
+            names = tuple(
+                (o.model.name, o.input_size, o.defaults.optimizer, o.method, o.lora_rank, generates)
+                for o in options
+            )
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
@@ -181,6 +178,8 @@ class PricedCatalogue:
         model = self.row(name)
         if self.profiled_sizes(model) or not model.can_be_profiled or is_trees(model):
             return
+        if decoder_of(model.config) is not None:
+            return
         size = input_size or model.default_input_size
         for precision in ("amp", "fp32"):
             self._add(
@@ -200,9 +199,12 @@ class PricedCatalogue:
         if case.task not in self._trees:
             serving = models_for_task(case.task, self.models.values())
             self._trees[case.task] = [model for model in serving if is_trees(model)]
+        serving = self._trees[case.task]
+        if case.model is not None and is_estimator(self.row(case.model)):
+            serving = [self.row(case.model)]  # planned only when asked for: no script trains them
         rows = [
             make_option(case.task, model, max(1, case.n_features), {})
-            for model in self._trees[case.task]
+            for model in serving
             if case.model in (None, model.name)
         ]
         if not rows and self._no_trees is not None:
@@ -213,21 +215,34 @@ class PricedCatalogue:
         return table
 
     def options(
-        self, task: str, sizes: Sizes, model: str | None = None, weightless: bool = False
+        self,
+        task: str,
+        sizes: Sizes,
+        model: str | None = None,
+        weightless: bool = False,
+        method: str | None = None,
+        lora_rank: int | None = None,
     ) -> list[Option]:
-        """Models x input sizes that can be planned for a task; weightless: without pretrained weights.
+        """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
+        method, lora_rank: of decoders.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model keeps its own input size unless one is pinned too: its size was not up for choice, and more
         memory then never lowers its batch. Networks for a processor alone are planned only when pinned.
         """
-        serving = (row for row in models_for_task(task, self.models.values()) if row.device != "cpu")
+        serving = (
+            row
+            for row in models_for_task(task, self.models.values())
+            if row.device != "cpu" and not row.config.get("pinned_only")
+        )
         rows = [self.row(model)] if model else list(serving)
-        rows = [row for row in rows if self.profiled_sizes(row)]
+        decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
+        out = self._decoders.options(decoders, task, sizes, method, lora_rank, pinned=model is not None)
+        tuned = {option.model.name for option in out}
+        rows = [row for row in rows if self.profiled_sizes(row) and row.name not in tuned and not method]
         if weightless:
             kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
             rows = _untrained(kept)
-        out = []
         for row in self._shortlist(rows, sizes, model):
             wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
             if wanted is not None:
@@ -364,6 +379,12 @@ def _untrained(models: Iterable[CatalogueModel]) -> list[CatalogueModel]:
 def is_trees(model: CatalogueModel) -> bool:
     """Whether the model is boosted trees, priced by the cost law of the processor."""
     return model.family == "gbdt" or model.library in ("lightgbm", "xgboost", "catboost")
+
+
+def is_estimator(model: CatalogueModel) -> bool:
+    """Whether the processor fits it once by a cost law of its own: linear models, kernels, neighbours ..."""
+    kind = cost_kind(model.name, model.library, model.family)
+    return not model.can_be_profiled and kind is not None and not is_boosting(kind)
 
 
 def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:

@@ -8,16 +8,19 @@ from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
+from memory_service.domain.cost.decoder import decoder_of
 from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.cost.several_cards import cards_of
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.quality.quality_model import quality_kind
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import Found, recall
@@ -90,8 +93,12 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     inferred: list[str] = []
     warnings: list[str] = []
     asked = question.canonical()
-    visible = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.gpus))
-    planned = tuple(dict.fromkeys(knowledge.gpu(name).key for name in question.plan_for)) or visible
+    n_gpus = _n_gpus(question)
+    visible, production = (
+        tuple(dict.fromkeys(knowledge.gpu(counted(name)[1]).key for name in names))
+        for names in (question.gpus, question.plan_for)
+    )
+    planned = production or visible
     cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
     read = text.facts
     record = _record(knowledge, question, inferred)
@@ -99,6 +106,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     n_train, size_assumed = _n_train(question, text, record, inferred, warnings)
     model = knowledge.model(question.model) if question.model else None
     if model is not None:
+        if question.method is not None and not decoder_of(model.config):
+            raise wrong_value("method", f"nothing: {model.name} is no decoder", question.method)
         if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
             message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
             raise InvalidInput(
@@ -133,6 +142,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         question=replace(
             question,
             gpus=visible,
+            n_gpus=n_gpus if n_gpus > 1 else None,
             plan_for=planned if question.plan_for else (),
             model=model.name if model else None,
         ),
@@ -143,6 +153,9 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         n_features=used["n_features"],
         cpu_count=used["cpu_count"],
         cards=cards,
+        together=min(
+            (cards_of(card, n_gpus, question.interconnect) for card in cards), key=lambda each: each.gb_s
+        ),
         visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
         model=model.name if model else None,
         inferred=tuple(inferred),
@@ -206,6 +219,16 @@ def _facts(
         words = said.words.get("metric") if said is not None and source == "text" else None
         out.insert(1, Fact("metric", metric.name, source, words))  # type: ignore[arg-type]
     return tuple(out)
+
+
+def _n_gpus(question: Question) -> int:
+    """How many cards train together; InvalidInput where the names and `n_gpus` disagree."""
+    stated = {n for n, _ in map(counted, question.plan_for or question.gpus)}
+    if question.n_gpus is not None:
+        stated = (stated - {1}) | {question.n_gpus}
+    if len(stated) > 1:
+        raise wrong_value("n_gpus", "one number of cards for the whole plan", sorted(stated))
+    return next(iter(stated), 1)
 
 
 def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:

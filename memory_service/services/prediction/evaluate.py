@@ -33,6 +33,8 @@ from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
+from memory_service.services.prediction.evaluate_jobs import JobProfiles, decoder_profiles, predict_job
+from memory_service.services.prediction.evaluate_trees import is_trees_row, predict_trees
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.table_rows import keep_profiles
 from memory_service.services.tables.usable_rows import usable
@@ -70,7 +72,7 @@ class Evaluated:
         return {
             "row": self.index,
             **{name: value for name, value in self.raw.items() if name not in ("source", "notes")},
-            "measured": _measured(self.row) if self.row else {},
+            "measured": measured_figures(self.row) if self.row else measured_trees(self.raw),
             "predicted": {name: value.as_dict() for name, value in self.predicted.items()} or None,
             "assumed": list(self.assumed),
             "why_not": self.why_not,
@@ -86,6 +88,7 @@ class RowCase:
     gpu: TargetDevice
     precision: str
     optimizer: str
+    decoder: JobProfiles | None = None
 
     @property
     def config(self) -> StepConfig:
@@ -105,7 +108,7 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
         raise InvalidInput(
             f"{path} cannot be read as CSV: {error}", [FieldError("file", "a readable CSV file", str(path))]
         ) from error
-    if "model" not in columns:
+    if "model" not in columns and "library" not in columns:
         raise InvalidInput(
             f"{path} has no column 'model'; it has: {', '.join(map(str, columns)) or 'nothing'}",
             [FieldError("file", "a header with a column 'model'", str(path))],
@@ -152,12 +155,14 @@ def open_profile_store(
 def case_of(row: MeasuredRow, profile_store: ProfileStore, gpus: Mapping[str, TargetDevice]) -> RowCase:
     """The row's profile, card, precision and optimizer; InvalidInput where one of them is not known."""
     gpu = card_of(row, gpus)
-    profile = profile_of(profile_store, profile_key(row))
+    model = profile_store.listed(row.model) if row.job else None
+    decoder = decoder_profiles(row, row.job, model) if row.job and model else None
+    profile = decoder.longest if decoder else profile_of(profile_store, profile_key(row))
     precision = row.precision
     if precision == "fp32-or-tf32":
         precision = "tf32" if "tf32" in gpu.tflops else "fp32"
     optimizer = row.optimizer or DEFAULT_OPTIMIZERS.get(profile.input_kind, "adamw")
-    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer)
+    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer, decoder)
 
 
 def learn_from_rows(
@@ -219,6 +224,8 @@ def _evaluated(
 ) -> Evaluated:
     row: MeasuredRow | None = None
     try:
+        if is_trees_row(raw):
+            return Evaluated(index, raw, predicted=predict_trees(raw, gpus))
         row = parse_row(raw)
         return _predicted(Evaluated(index, raw, row), case_of(row, profile_store, gpus))
     except MemoryServiceError as error:
@@ -231,6 +238,7 @@ def card_of(row: MeasuredRow, gpus: Mapping[str, TargetDevice]) -> TargetDevice:
     InvalidInput for several cards and for a name that none has.
     """
     name, _, remark = row.gpu.partition("(")
+    name = _CARDS.get(name, name)
     if remark and remark[0].isdigit() and not remark.startswith("1x") and not row.per_card:
         raise InvalidInput(
             f"Several cards ({row.gpu}) are not predicted", [FieldError("gpu", "one card", row.gpu)]
@@ -240,6 +248,11 @@ def card_of(row: MeasuredRow, gpus: Mapping[str, TargetDevice]) -> TargetDevice:
         return gpu
     reserve = gpu.memory_gib - gpu.usable_gib
     return replace(gpu, memory_gib=row.vram_gib, usable_gib=row.vram_gib * 0.99 - reserve)
+
+
+_CARDS = {"unknown": "a100-80gb", "h100-96gb-500w": "h100", "a800-80gb": "a100-80gb", "titan": "titanxp"}
+"""Cards of tables that no data sheet names -> one that behaves like them; `unknown`: memory means the same
+there."""
 
 
 def profile_key(row: MeasuredRow) -> ProfileKey:
@@ -273,9 +286,16 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     if row.input_size is None:
         assumed.append(f"input size {profile.input_size}")
     predicted = {"max_batch_size": _largest(case)}
-    batch = row.batch or max(1, int(predicted["max_batch_size"].low))
+    batch = row.batch or (1 if case.decoder else max(1, int(predicted["max_batch_size"].low)))
     if row.batch is None:
         assumed.append(f"batch {batch}")
+    if row.job is not None:
+        profiles = case.decoder or JobProfiles(profile, profile, float(profile.input_size))
+        predicted |= predict_job(row, row.job, profiles, gpu, case.config, batch)
+        figures = _figures(row, profile, batch) if profile.forward else {}
+        return replace(
+            known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family
+        )
     predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
     memory = peak_memory(profile, batch, gpu, case.config)
     reported = "max allocated" in row.notes.lower()
@@ -314,10 +334,19 @@ def _figures(row: MeasuredRow, profile: Profile, batch: int) -> dict[str, float]
     }
 
 
-def _measured(row: MeasuredRow) -> dict[str, float | int | None]:
+def measured_trees(raw: Raw) -> dict[str, float]:
+    """What a row of a table of trees measured."""
+    found = {name: raw.get(name) for name in ("seconds_per_tree", "seconds")}
+    return {name: float(text) for name, text in found.items() if text}
+
+
+def measured_figures(row: MeasuredRow) -> dict[str, float | int | None]:
+    """What a row measured, by the names of what is predicted."""
     figures: dict[str, float | int | None] = {
         "max_batch_size": row.largest,
         "samples_per_s": row.samples_per_s,
         "peak_gib": row.peak_gib,
     }
+    if row.job is not None:
+        figures |= {name: getattr(row.job, name) for name in ("tokens_per_s", "seconds_per_step", "speedup")}
     return {name: value for name, value in figures.items() if value is not None}

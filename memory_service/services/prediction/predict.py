@@ -18,13 +18,15 @@ from cachetools import LRUCache
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.boosted_trees import CPU_MODELS, fit_cost
+from memory_service.domain.cost.boosted_trees import cost_kind, fit_cost
 from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
+from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import throughput_knee
+from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
@@ -35,7 +37,7 @@ from memory_service.domain.prediction.device_memory import (
     peak_memory,
 )
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.errors import FieldError, InvalidInput, TooLarge
+from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_value
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -55,7 +57,7 @@ USUAL_ROUNDS = 500
 _NO_TRACES = TraceBudget(0)
 
 Asked = PredictRequest | Mapping[str, Any]
-Key = tuple[str, int | None, str, str, str | None, str, str]
+Key = tuple[object, ...]
 
 
 def predict(database: Database, asked: Asked) -> dict[str, Any]:
@@ -98,6 +100,7 @@ class _Prepared:
     most: int
     safe: int
     knee: int
+    cards: Cards
     fixed: Mapping[str, Any]
     smallest: str | None
     refused: int | None
@@ -120,7 +123,11 @@ class PredictionCache:
 
 
 def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget) -> dict[str, Any]:
-    gpu = with_cores(knowledge.gpu(question.gpu), question.cpu_count)
+    stated, name = counted(question.gpu)
+    gpu = with_cores(knowledge.gpu(name), question.cpu_count)
+    if question.n_gpus is not None and stated not in (1, question.n_gpus):
+        raise wrong_value("n_gpus", f"{stated}, as {question.gpu} says", question.n_gpus)
+    cards = cards_of(gpu, question.n_gpus or stated, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     if row is not None and not row.can_be_profiled:
         return _cpu_answer(row, question, gpu)
@@ -133,18 +140,24 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
         question.layout,
         question.optimizer or "adamw",
         question.mode or "train",
-    )
+        question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes, cards,
+    )  # fmt: skip
     cache = knowledge.cards.caches.of(PredictionCache)
     prepared = cache.get(key)
     if prepared is None:
         profile = requested_profile(knowledge, question, row, name, precision_class(precision), budget)
-        prepared = _prepare(profile, gpu, precision, question)
+        prepared = _prepare(profile, gpu, precision, question, cards)
         cache.store(key, prepared)
     return _at_batch(prepared, question)
 
 
-def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: PredictRequest) -> _Prepared:
+def _prepare(
+    profile: Profile, gpu: TargetDevice, precision: str, question: PredictRequest, cards: Cards
+) -> _Prepared:
     layout, mode = question.layout or layout_of(profile, gpu), question.mode or "train"
+    training = mode == "train"
+    if training:
+        profile = profile_on(profile, cards)
     optimizer = "none" if mode == "infer" else question.optimizer or "adamw"
     config = StepConfig(precision, layout, optimizer, mode)
 
@@ -152,6 +165,8 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Pred
         return largest_batch(profile, gpu, config, confidence=confidence)
 
     step = prepare(profile, gpu, config)
+    if training:
+        step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
     shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
     shown += [b for b in BATCH_LADDER if b > value][:1]
@@ -159,7 +174,7 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Pred
         {
             "batch_size": batch,
             "peak_memory_gib": peak_memory(profile, batch, gpu, config).driver_gib.as_dict(),
-            "samples_per_second": step.samples_per_second(batch).as_dict(),
+            "samples_per_second": step.step_seconds(batch).reciprocal(batch * cards.n).as_dict(),
             "fits": batch <= value,
         }
         for batch in shown
@@ -173,6 +188,7 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Pred
         "layout": layout,
         "optimizer": optimizer,
         "mode": mode,
+        **_settings(profile, cards),
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": throughput_knee(step.seconds_many, value) if value else None,
@@ -181,9 +197,19 @@ def _prepare(profile: Profile, gpu: TargetDevice, precision: str, question: Pred
     }
     return _Prepared(
         profile, gpu, config, step, value, safe, throughput_knee(step.seconds_many, value) if value else 0,
-        fixed,
+        cards, fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
     )  # fmt: skip
+
+
+def _settings(profile: Profile, cards: Cards) -> dict[str, Any]:
+    """How a decoder is tuned, and how many cards work together."""
+    said: dict[str, Any] = {"gradient_checkpointing": profile.checkpointing}
+    if "method" in profile.extra:
+        said |= {"method": profile.extra["method"], "lora_rank": profile.extra["lora_rank"]}
+    if cards.n > 1:
+        said |= {"n_gpus": cards.n, "interconnect": cards.link}
+    return said
 
 
 def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]:
@@ -221,12 +247,12 @@ def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
         "batch_size": batch,
         "fits": fits,
         "peak_memory_gib": peak.as_dict(),
-        "samples_per_second": step.reciprocal(batch).as_dict(),
+        "samples_per_second": step.reciprocal(batch * prepared.cards.n).as_dict(),
         "step_seconds": step.as_dict(),
     }
     if question.n_train:
         answer["n_train"] = question.n_train
-        answer["epoch_seconds"] = step.scaled(-(-question.n_train // batch)).as_dict()
+        answer["epoch_seconds"] = step.scaled(-(-question.n_train // (batch * prepared.cards.n))).as_dict()
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     if prepared.refused is not None and batch >= prepared.refused:
@@ -259,8 +285,8 @@ def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
 
 def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:
     """Boosted trees and the like: seconds and host memory of one fit, by their own law."""
-    kind = row.name if row.name in CPU_MODELS else row.family
-    if kind not in CPU_MODELS:
+    kind = cost_kind(row.name, row.library, row.family)
+    if kind is None:
         raise InvalidInput(
             f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
             [FieldError("model", "has no profile and no cost law", row.name)],

@@ -73,6 +73,13 @@ class ProfileStore:
             self.close()
         return profile
 
+    def listed(self, name: str) -> CatalogueModel | None:
+        """The catalogue row that a name means; None where it means none."""
+        try:
+            return resolve_model(name.partition("(")[0].strip(), self._models)
+        except InvalidInput:
+            return None
+
     def close(self) -> None:
         """Keep what is not kept yet."""
         if self._keep is not None and self._fresh:

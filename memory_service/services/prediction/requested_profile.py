@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
+from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoder_profile import decoder_profile
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.cost_cache import architecture_of, can_take
 from memory_service.services.knowledge.profiling import profile_in_child_process
@@ -48,7 +50,9 @@ class _Traced:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._profiles: LRUCache[tuple[str, int | None, str], Profile | InvalidInput] = LRUCache(MOST_TRACED)
+        self._profiles: LRUCache[tuple[str, int | None, str, bool], Profile | InvalidInput] = LRUCache(
+            MOST_TRACED
+        )
 
     def get(
         self,
@@ -57,10 +61,11 @@ class _Traced:
         kind: PrecisionClass,
         row: CatalogueModel | None,
         budget: TraceBudget,
+        checkpointing: bool = False,
     ) -> Profile:
         """The traced profile. What cannot be traced is not tried again. One trace at a time, since each takes
         a core for seconds; Unavailable where others wait for theirs."""
-        key = (name, size, kind)
+        key = (name, size, kind, checkpointing)
         with self._lock:
             known = self._profiles.get(key)
         if known is None:
@@ -69,7 +74,9 @@ class _Traced:
                 {"library": row.library, "config": row.config, "family": row.family} if row else {}
             )
             try:
-                known = profile_in_child_process(name, input_size=size, precision=kind, **options)
+                known = profile_in_child_process(
+                    name, input_size=size, precision=kind, checkpointing=checkpointing, **options
+                )
             except InvalidInput as error:
                 known = error
             with self._lock:
@@ -116,7 +123,7 @@ def requested_profile(
 ) -> Profile:
     """Known exactly, else between two known sizes, else traced now; InvalidInput where the model takes
     another kind of input than was given."""
-    profile = _found(knowledge, name, row, requested_size(question, row), kind, budget)
+    profile = _found(knowledge, name, row, requested_size(question, row), kind, budget, question)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
             raise InvalidInput(
@@ -133,8 +140,22 @@ def _found(
     size: int | None,
     kind: PrecisionClass,
     budget: TraceBudget,
+    question: PredictRequest,
 ) -> Profile:
-    if row is not None and size is not None:
+    law = decoder_of(row.config) if row is not None else None
+    if row is not None and size is not None and law is not None and _by_law(row, question):
+        tuning = Tuning(
+            question.method or "full", question.lora_rank or USUAL_RANK,
+            checkpointing=bool(question.gradient_checkpointing),
+            head="sequence" if question.n_classes else "lm",
+        )  # fmt: skip
+        return decoder_profile(
+            name, law, size, tuning, precision=kind, n_outputs=question.n_classes or 2, family=row.family
+        )
+    if question.method not in (None, "full") or question.lora_rank is not None:
+        raise wrong_value("method", f"full: {name} is no decoder", question.method or question.lora_rank)
+    saving = bool(question.gradient_checkpointing)
+    if row is not None and size is not None and not saving:
         known, kin = knowledge.profiles, architecture_of(name, row.library)
         exact = known.get((kin, size, kind))
         if exact is not None:
@@ -144,4 +165,10 @@ def _found(
         upper = [s for s in sizes if s > size]
         if lower and upper and can_take(row, size, sizes):
             return interpolate_profile(known[(kin, max(lower), kind)], known[(kin, min(upper), kind)], size)
-    return knowledge.priced.caches.of(_Traced).get(name, size, kind, row, budget)
+    return knowledge.priced.caches.of(_Traced).get(name, size, kind, row, budget, saving)
+
+
+def _by_law(row: CatalogueModel, question: PredictRequest) -> bool:
+    """Whether a decoder is priced by formula; those of public tables that nobody tunes were traced."""
+    asked = (question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes)
+    return "methods" in row.config or any(value is not None for value in asked)

@@ -29,7 +29,7 @@ from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.devices.devices import Device, KeptCalibration
 from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
-from memory_service.services.knowledge.cost_cache import Sizes
+from memory_service.services.knowledge.decoder_options import Sizes
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from tests.planning import case, promises_kept, seed_knowledge
 from tests.registered import A100, measurement

@@ -157,3 +157,34 @@ def test_the_text_of_boosted_trees_and_of_a_processor_says_nothing_of_loaders_an
     assert "alarm" not in network
     pinned = recommend(seeded_sqlite, {"task": "image", "gpu": "a100", "batch_size": 100_000})
     assert "None" not in plan_markdown(pinned)
+
+
+def test_a_decoder_that_a_card_cannot_hold_in_half_precision_is_planned_with_qlora(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "text", "model": "qwen2.5-7b", "n_train": 5000, "minutes": 600}
+    small, large = (recommend(seeded_sqlite, {**asked, "gpu": gpu}) for gpu in ("t4", "a100-80gb"))
+    assert (small["method"], small["lora_rank"]) == ("qlora", 16)
+    assert large["method"] == "lora"
+    assert large["expected"]["peak_memory_gib"]["value"] > 15  # 7.6 billion weights in half precision
+    assert any("weak evidence" in warning for warning in small["warnings"])
+    pinned = recommend(seeded_sqlite, {**asked, "gpu": "a100-80gb", "method": "qlora", "lora_rank": 64})
+    assert (pinned["method"], pinned["lora_rank"]) == ("qlora", 64)
+    with pytest.raises(InvalidInput, match="no decoder"):
+        recommend(seeded_sqlite, {**asked, "gpu": "t4", "model": "deberta-v3-base", "method": "lora"})
+
+
+def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "image", "model": "convnext_tiny", "n_train": 20_000, "minutes": 60, "batch_size": 64}
+    one, two = (recommend(seeded_sqlite, {**asked, "gpu": gpu}) for gpu in ("t4", "2xt4"))
+    rates = [answer["expected"]["samples_per_second"]["value"] for answer in (one, two)]
+    assert 1.8 < rates[1] / rates[0] < 2.0
+    assert (two["n_gpus"], two["batch_size"], two["effective_batch_size"]) == (2, 64, 128)
+    assert any("torchrun --nproc_per_node=2" in warning for warning in two["warnings"])
+    assert "n_gpus" not in one
+    same = recommend(seeded_sqlite, {**asked, "gpu": "t4", "n_gpus": 2})
+    assert same["expected"] == two["expected"]
+    with pytest.raises(InvalidInput, match="n_gpus"):
+        recommend(seeded_sqlite, {**asked, "gpu": "2xt4,4xt4"})

@@ -175,3 +175,38 @@ def test_optimizers_of_two_moments_need_the_same_and_rmsprop_holds_one(seeded_sq
     }
     assert peaks["adamw"] == peaks["nadam"] == peaks["RAdam"]
     assert peaks["rmsprop"] == peaks["sgd"] == peaks["momentum"] < peaks["adamw"]
+
+
+def test_a_decoder_is_priced_by_its_method_without_a_trace(seeded_sqlite: Database) -> None:
+    asked = {"model": "Qwen/Qwen2.5-7B-Instruct", "gpu": "l4", "seq_len": 700, "batch_size": 1}
+    full, lora, qlora, saving = (
+        predict(seeded_sqlite, asked | how)
+        for how in (
+            {"method": "full"},
+            {"method": "lora"},
+            {"method": "qlora", "lora_rank": 8},
+            {"method": "qlora", "gradient_checkpointing": True, "n_classes": 3},
+        )
+    )
+    peaks = [answer["peak_memory_gib"]["value"] for answer in (full, lora, qlora, saving)]
+    assert peaks == sorted(peaks, reverse=True)
+    assert [answer["fits"] for answer in (full, lora, qlora, saving)] == [False, False, True, True]
+    assert (qlora["method"], qlora["lora_rank"]) == ("qlora", 8)
+    assert qlora["step_seconds"]["value"] > lora["step_seconds"]["value"]
+    with pytest.raises(InvalidInput, match="no decoder"):
+        predict(seeded_sqlite, ASKED | {"method": "lora"})
+
+
+def test_two_cards_train_nearly_twice_as_fast(seeded_sqlite: Database) -> None:
+    one, two = (
+        predict(seeded_sqlite, {**ASKED, "gpu": gpu, "batch_size": 64, "n_train": 12_800})
+        for gpu in ("t4", "2xt4")
+    )
+    assert 1.8 < two["samples_per_second"]["value"] / one["samples_per_second"]["value"] < 2.0
+    assert two["epoch_seconds"]["value"] == pytest.approx(one["epoch_seconds"]["value"] / 2, rel=0.1)
+    assert two["peak_memory_gib"]["value"] > one["peak_memory_gib"]["value"]
+    assert (two["n_gpus"], two["interconnect"]) == (2, "pcie")
+    joined = predict(seeded_sqlite, {**ASKED, "gpu": "v100", "n_gpus": 4})
+    assert (joined["n_gpus"], joined["interconnect"]) == (4, "nvlink")
+    with pytest.raises(InvalidInput, match="n_gpus"):
+        predict(seeded_sqlite, {**ASKED, "gpu": "2xt4", "n_gpus": 3})

@@ -1,0 +1,152 @@
+"""Shapes of decoders (language models of the GPT or Llama kind), and the ways they are tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Method = Literal["full", "lora", "qlora"]
+METHODS: tuple[Method, ...] = ("full", "lora", "qlora")
+Head = Literal["lm", "sequence"]
+
+USUAL_RANK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Shape of a decoder.
+
+    gated    SwiGLU or GeGLU (three products) in place of two; rms: RMSNorm in fp32, else LayerNorm
+    norms    of a layer; qk_norm: queries and keys are normalised, too
+    tied     the head of the language model is the embedding
+    capped   scores are soft-capped (Gemma 2), which only unfused attention does
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+    gated: bool = True
+    rms: bool = True
+    norms: int = 2
+    qk_norm: bool = False
+    rotary: bool = True
+    tied: bool = False
+    capped: bool = False
+
+    @property
+    def query(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def key(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @property
+    def linears(self) -> tuple[tuple[str, int, int], ...]:
+        """(which, columns in, columns out) of the products of one layer."""
+        up = ("gate", "up") if self.gated else ("up",)
+        h = self.hidden
+        return (
+            ("q", h, self.query), ("k", h, self.key), ("v", h, self.key), ("o", self.query, h),
+            *((name, h, self.intermediate) for name in up), ("down", self.intermediate, h),
+        )  # fmt: skip
+
+    @property
+    def linear_params(self) -> int:
+        return self.layers * sum(into * out for _, into, out in self.linears)
+
+    @property
+    def params(self) -> int:
+        """With the embedding and a head of the language model; biases and positions are left out."""
+        embeddings = self.vocab * self.hidden * (1 if self.tied else 2)
+        return self.linear_params + embeddings + (self.layers * self.norms + 1) * self.hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a decoder is tuned.
+
+    rank, targets   of LoRA: on queries and values, or on every linear layer
+    head            a language model's loss over all positions, or one vector of few outputs a text
+    half_weights    of full tuning: weights, gradients and optimizer in half precision, no fp32 copy
+    eager           unfused attention; fused_loss: logits never stand in memory at once
+    dropout         of LoRA: each tuned layer keeps its own dropped input and the mask
+    adapters_single LoRA in fp32 beside half-precision weights, outside autocast: each layer's input is cast
+    shifted_loss    the loss as transformers computed it until 4.45
+    selective       checkpointing of elementwise kernels alone
+    compiled        torch.compile: no single-precision copies for norms and loss, one tensor less of a gated
+                    layer
+    double          QLoRA's scales are quantised, too
+    litgpt          as litgpt builds it: adapters of q, k and v share one input, the head is never tied, and
+                    quantised layers, the head among them, keep their inputs (bitsandbytes before 0.43)
+    shards          cards over which weights, gradients and optimizer are spread (FSDP); 1 = not at all
+    """
+
+    method: Method = "full"
+    rank: int = USUAL_RANK
+    targets: Literal["attention", "all"] = "all"
+    checkpointing: bool = False
+    head: Head = "sequence"
+    half_weights: bool = False
+    eager: bool = False
+    fused_loss: bool = False
+    dropout: bool = True
+    adapters_single: bool = False
+    shifted_loss: bool = False
+    selective: bool = False
+    compiled: bool = False
+    double: bool = True
+    litgpt: bool = False
+    shards: int = 1
+
+    def trains(self, name: str) -> bool:
+        """Whether the linear layer has trained weights beside it or in it."""
+        return self.method == "full" or self.targets == "all" or name in ("q", "v")
+
+
+def decoder_of(config: Mapping[str, Any]) -> Decoder | None:
+    """The shape of a catalogue row's `config`; None for what is no decoder of these kinds."""
+    kind, figures = config.get("model_type"), config.get("figures", {})
+    if kind not in _KINDS:
+        return None
+
+    def first(*names: str) -> int | None:
+        return next((int(figures[name]) for name in names if figures.get(name)), None)
+
+    hidden = first("hidden_size", "d_model", "n_embd", "dim") or 768
+    heads = first("num_attention_heads", "n_head", "n_heads", "num_heads") or 12
+    kv_heads = 1 if figures.get("multi_query") else first("num_key_value_heads") or heads
+    return Decoder(
+        hidden=hidden,
+        layers=first("num_hidden_layers", "n_layer", "n_layers", "num_layers") or 12,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=first("head_dim") or hidden // heads,
+        intermediate=first("intermediate_size", "ffn_dim", "n_inner") or 4 * hidden,
+        vocab=first("vocab_size") or 50_257,
+        tied=bool(figures.get("tie_word_embeddings", kind in _TIED)),
+        **_KINDS[kind],
+    )
+
+
+_LLAMA: dict[str, Any] = {}
+_GPT: dict[str, Any] = {"gated": False, "rms": False, "rotary": False}
+_KINDS: dict[str, dict[str, Any]] = {
+    "llama": _LLAMA, "mistral": _LLAMA, "qwen2": _LLAMA, "phi3": _LLAMA, "gemma": _LLAMA,
+    "qwen3": {"qk_norm": True},
+    "gemma2": {"norms": 4, "capped": True},
+    "gemma3_text": {"norms": 4, "qk_norm": True},
+    "gpt2": _GPT, "opt": _GPT, "bloom": _GPT, "mpt": _GPT,
+    "stablelm": {"rms": False},
+    "gpt_neox": _GPT | {"rotary": True},
+    "phi": _GPT | {"rotary": True, "norms": 1},
+    "falcon": _GPT | {"rotary": True, "norms": 1},
+}  # fmt: skip
+"""model_type of transformers -> what differs from Llama; sizes are the row's figures."""
+
+_TIED = {"gemma", "gemma2", "gemma3_text", "gpt2", "opt", "bloom", "mpt", "falcon"}

@@ -1,0 +1,108 @@
+"""Several cards in one box: what exchanging gradients costs a step, and what each card holds for it.
+
+Every card trains its own batch (DistributedDataParallel); gradients are summed in a ring, 2 (n - 1) / n of
+their bytes past each link, while the backward pass still runs. Bandwidths are those of the data sheets, one
+direction, times what NCCL reaches of them; checked on public scaling tables (docs/accuracy.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from memory_service.domain.cost.profile import PeakPoint, Profile
+from memory_service.domain.cost.step_time import StepModel
+from memory_service.domain.hardware.gpu_spec import Gpu
+
+Link = Literal["nvlink", "pcie"]
+LINKS: tuple[Link, ...] = ("nvlink", "pcie")
+
+NVLINK_GB_S = {"pascal": 80.0, "volta": 150.0, "ampere": 300.0, "hopper": 450.0, "blackwell": 900.0}
+"""One direction a card, of its data sheet: NVLink 1 to 5."""
+
+PCIE_GB_S = {"pascal": 15.75, "volta": 15.75, "turing": 15.75, "ampere": 31.5, "ada": 31.5, "hopper": 63.0,
+             "blackwell": 63.0}  # fmt: skip
+"""Sixteen lanes of generation 3, 4 and 5."""
+
+REACHED = {"nvlink": 0.75, "pcie": 0.6}
+"""Of the sheet's bandwidth by an all-reduce of many megabytes (NVIDIA/nccl-tests: 230 of 300 GB/s on eight
+A100)."""
+
+THROUGH_HOST = 0.35
+"""GeForce cards from the RTX 40 on, and laptops' chips before, cannot write to each other: through the
+host."""
+
+SLOWEST = {"nvlink": 0.02, "pcie": 0.03}
+"""A step waits for the slowest card: share of its time that n cards add, times 1 - 1/n x 2."""
+
+_NVLINK_CARDS = frozenset(
+    {"p100-sxm2", "v100", "v100-32gb", "a100", "a100-80gb", "h100", "h200", "gh200", "b200", "gb200"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """How many equal cards, and what joins them."""
+
+    n: int = 1
+    link: Link = "pcie"
+    gb_s: float = 10.0
+
+
+ONE_CARD = Cards()
+
+
+def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
+    """n cards of a kind in one box; link: `nvlink` | `pcie`, None = what such boxes have."""
+    if n <= 1:
+        return ONE_CARD
+    joined: Link = "nvlink" if link == "nvlink" or (link is None and gpu.slug in _NVLINK_CARDS) else "pcie"
+    if joined == "nvlink":
+        return Cards(n, joined, NVLINK_GB_S.get(gpu.architecture, 50.0) * REACHED["nvlink"])
+    geforce = (
+        gpu.slug.startswith("rtx") and gpu.architecture in ("ada", "blackwell") and "ada" not in gpu.slug
+    )
+    share = THROUGH_HOST if geforce else REACHED["pcie"]
+    return Cards(n, joined, PCIE_GB_S.get(gpu.architecture, 15.75) * share)
+
+
+def exchange_seconds(profile: Profile, cards: Cards) -> float:
+    """Seconds of summing the gradients over the cards, nothing hidden."""
+    return float(exchange_seconds_of(profile.params, cards))
+
+
+def exchange_seconds_of(params: Any, cards: Cards) -> Any:
+    """The same of so many trained parameters, a number or an array."""
+    return 2.0 * (cards.n - 1) / cards.n * params * 4.0 / (cards.gb_s * 1e9)
+
+
+def slowed_by(cards: Cards) -> float:
+    """What waiting for the slowest card makes of a step's time."""
+    return 1.0 + 2.0 * SLOWEST[cards.link] * (1.0 - 1.0 / cards.n)
+
+
+def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
+    """The step of one card's batch when `cards` take it together; in inference they know nothing of each
+    other."""
+    if cards.n <= 1:
+        return step
+    return replace(
+        step,
+        exchange_seconds=exchange_seconds(profile, cards),
+        slowed=slowed_by(cards),
+        basis=f"{step.basis}; {cards.n} cards over {cards.link}, {cards.gb_s:.0f} GB/s",
+    )
+
+
+def profile_on(profile: Profile, cards: Cards) -> Profile:
+    """What each of several cards holds: buckets of gradients beside the gradients."""
+    if cards.n <= 1:
+        return profile
+    buckets = profile.params * 4.0
+    kept = profile.extra.get("peak_gradients_kept") or ()
+    return replace(
+        profile,
+        buffers_bytes=profile.buffers_bytes + int(buckets),
+        peak=tuple(PeakPoint(p.fixed_bytes + buckets, p.per_sample_bytes) for p in profile.peak),
+        extra={**profile.extra, "peak_gradients_kept": [[fixed + buckets, slope] for fixed, slope in kept]},
+    )

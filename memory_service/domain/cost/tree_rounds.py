@@ -1,0 +1,80 @@
+"""Seconds of one boosted tree by library, on the threads of a processor or on a card.
+
+    processor = (rows x features x levels x a + rows x levels x r + leaves x features x b) x (1 - p + p /
+    threads)
+                + leaves x threads x s
+    card      = leaves x l + rows x features x levels x g x (900 GB/s / bandwidth) ^ w
+
+levels = log2(leaves) / 2, as of two children only the smaller is counted. `s` is what starting and joining
+the threads costs each leaf: on small tables it is most of the time, and more threads than `best_threads`
+only slow them down. Fitted on public tables (szilard/GBM-perf, catboost/benchmarks: LightGBM 101, XGBoost
+34, CatBoost 37, H2O 46 rows of processors from 2 to 96 threads; 44, 28 and 9 of cards); errors stand in
+docs/accuracy.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2, sqrt
+
+LEAST_ROWS_A_LEAF = 20.0
+REFERENCE_GB_S = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLaw:
+    """Constants of the formulas above, in seconds; share: p."""
+
+    value: float
+    row: float
+    leaf_column: float
+    start: float
+    share: float
+    card_leaf: float = 0.0
+    card_value: float = 0.0
+    card_power: float = 0.0
+
+
+TREE_LAWS = {
+    "lightgbm": TreeLaw(3.0e-9, 4.1e-9, 9.3e-6, 1.7e-6, 0.90, 1.35e-4, 8.8e-10, 0.0),
+    "xgboost": TreeLaw(5.8e-9, 1.1e-8, 9.8e-7, 1.1e-7, 0.92, 1.0e-5, 2.2e-10, 0.0),
+    "catboost": TreeLaw(0.0, 1.2e-7, 2.5e-5, 3.1e-6, 0.95, 2.7e-5, 3.4e-10, 1.0),
+    "h2o": TreeLaw(2.1e-8, 6.7e-8, 1.2e-4, 7.4e-6, 1.0),
+    "h2o-xgboost": TreeLaw(5.8e-9, 1.1e-8, 9.8e-7, 1.1e-7, 0.92, 1.42e-4, 1.0e-9, 0.0),
+}
+
+
+def seconds_per_tree(
+    library: str,
+    rows: float,
+    features: float,
+    leaves: float,
+    *,
+    threads: int = 1,
+    card_gb_s: float | None = None,
+) -> float | None:
+    """Seconds of one tree; card_gb_s: on a card of this bandwidth. None where no law is known."""
+    law = TREE_LAWS.get(library)
+    if law is None or (card_gb_s is not None and not law.card_leaf):
+        return None
+    used = min(max(leaves, 2.0), max(rows / LEAST_ROWS_A_LEAF, 2.0))
+    levels = log2(used) / 2.0
+    if card_gb_s is not None:
+        moved = rows * features * levels * law.card_value
+        return float(used * law.card_leaf + moved * (REFERENCE_GB_S / card_gb_s) ** law.card_power)
+    work = rows * levels * (features * law.value + 2.0 * law.row) + used * features * law.leaf_column
+    return float(work * (1.0 - law.share + law.share / threads) + used * threads * law.start)
+
+
+def best_threads(library: str, tree_seconds: float, leaves: float, cores: int) -> int:
+    """How many of the cores make trees of `tree_seconds` on one core fastest."""
+    law = TREE_LAWS.get(library)
+    if law is None or not law.start:
+        return cores
+    return max(1, min(cores, round(sqrt(tree_seconds * law.share / (max(leaves, 2.0) * law.start)))))
+
+
+def start_seconds(library: str, leaves: float, threads: int) -> float:
+    """Seconds that starting the threads costs a tree."""
+    law = TREE_LAWS.get(library)
+    return 0.0 if law is None or threads <= 1 else leaves * threads * law.start

@@ -1,0 +1,166 @@
+"""What a row of a public table says of a training job: how a decoder was tuned, on how many cards, what was
+metered.
+
+Columns: `method, lora_rank, n_gpus, n_nodes, interconnect, sharding, batch_per_gpu, grad_accumulation,
+seq_len_or_image_size, gradient_checkpointing, attention, memory_kind, samples_per_s, tokens_per_s,
+seconds_per_step, speedup, notes`. Speeds are of the whole job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_service.domain.cost.decoder import Method
+from memory_service.errors import FieldError, InvalidInput
+
+Row = Mapping[str, str]
+Meter = Literal["allocated", "reserved", "driver"]
+
+ALPACA_TOKENS = {"alpaca max 1304": 110, "alpaca2k max 512": 150}
+"""About what a text takes on average; tables state the longest alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training job; None or the default where the row does not say.
+
+    tokens        of a text on average, where texts are shorter than the longest
+    link          "nvlink" | "pcie" | "slow" (lanes of a mining board)
+    optimizer_sharded   state of the optimizer alone is spread (ZeRO 1)
+    sharded       weights, gradients and optimizer are spread over the cards
+    adapters_single   LoRA in fp32 beside half-precision weights
+    one_batch     seconds_per_step is that of one batch, not of an update
+    model_parallel   the network itself is cut: not predicted
+    """
+
+    method: Method | None = None
+    rank: int | None = None
+    targets: Literal["attention", "all"] = "all"
+    n_gpus: int = 1
+    nodes: int = 1
+    link: str | None = None
+    sharded: bool = False
+    optimizer_sharded: bool = False
+    accumulation: int = 1
+    tokens: int | None = None
+    half_weights: bool = False
+    adapters_single: bool = False
+    dropout: bool = False
+    shifted_loss: bool = False
+    selective: bool = False
+    eager: bool = False
+    flash: bool = False
+    litgpt: bool = False
+    double: bool = True
+    one_batch: bool = False
+    model_parallel: bool = False
+    meter: Meter = "driver"
+    tokens_per_s: float | None = None
+    seconds_per_step: float | None = None
+    speedup: float | None = None
+    out_of_memory: bool = False
+
+
+def is_job(row: Row) -> bool:
+    return "batch_per_gpu" in row or "n_gpus" in row
+
+
+def job_of(row: Row) -> Job:
+    """The job of a row; InvalidInput for a method nobody prices and for counts that are none."""
+    notes, version = row.get("notes", "").lower(), row.get("framework_version", "").lower()
+    method, double = _method(row.get("method", ""))
+    precision, sharding = row.get("precision", "").lower(), row.get("sharding", "").lower()
+    half = method != "full" or "true" in precision or ("amp" not in precision and "pure" in sharding)
+    source = row.get("source", "").lower()
+    half = half or (method == "full" and precision in ("bf16", "fp8", "bfloat16") and not sharding)
+    if precision.startswith("int8"):
+        raise InvalidInput(
+            "Training in int8 is not predicted", [FieldError("precision", "fp32, fp16, bf16", precision)]
+        )
+    attention, link = row.get("attention", "").lower(), row.get("interconnect", "").lower()
+    cut = [n for n in re.findall(r"\b(?:tp|pp|cp|ep|vp)\s*=?\s*(\d+)", sharding) if int(n) > 1]
+    return Job(
+        method=method,
+        rank=_whole(row, "lora_rank"),
+        targets="attention" if _attention_only(notes, version) else "all",
+        n_gpus=_whole(row, "n_gpus") or 1,
+        nodes=_whole(row, "n_nodes") or 1,
+        link="slow" if "slow" in link else "nvlink" if "nv" in link and "no nvlink" not in link
+        and "not said" not in link else "pcie" if "pcie" in link else None,
+        sharded="fsdp" in sharding and "fsdp=false" not in sharding and "fsdp0" not in sharding,
+        optimizer_sharded="zero1" in sharding,
+        accumulation=_whole(row, "grad_accumulation") or 1,
+        tokens=_mean_tokens(row, notes),
+        half_weights=half,
+        adapters_single="adapter fp32" in precision,
+        dropout="litgpt" in source,
+        shifted_loss=any(name in source for name in ("fsdp_qlora", "unsloth", "swift")),
+        selective="selective" in row.get("gradient_checkpointing", ""),
+        eager=attention == "eager",
+        flash="flash" in attention or "xformers" in attention,
+        litgpt="litgpt" in version,
+        double=double,
+        one_batch="micro-batch iteration" in notes,
+        model_parallel=bool(cut) or "offload" in sharding,
+        meter=_meter(row.get("memory_kind", "").lower()),
+        tokens_per_s=_real(row, "tokens_per_s"),
+        seconds_per_step=_real(row, "seconds_per_step"),
+        speedup=_real(row, "speedup"),
+        out_of_memory=row.get("oom", "") in ("1", "True", "true"),
+    )  # fmt: skip
+
+
+_METHODS: dict[str, tuple[Method, bool]] = {
+    "": ("full", True), "full": ("full", True), "lora": ("lora", True), "qlora": ("qlora", True),
+    "qlora-nf4-dq": ("qlora", True), "qlora-nf4": ("qlora", False), "qlora-bnb.nf4": ("qlora", False),
+    "qlora-bnb.nf4-dq": ("qlora", True), "dora": ("lora", True), "rslora": ("lora", True),
+    "adalora": ("lora", True), "lora-fa": ("lora", True),
+}  # fmt: skip
+
+
+def _method(text: str) -> tuple[Method, bool]:
+    """(method, whether scales are doubly quantised)."""
+    found = _METHODS.get(text.strip().lower())
+    if found is None:
+        message = f"Tuning by {text} is not predicted, only full, lora and qlora"
+        raise InvalidInput(message, [FieldError("method", "full, lora or qlora", text)])
+    return found
+
+
+def _attention_only(notes: str, version: str) -> bool:
+    targets = re.search(r"targets? ([a-z_,.0-9 ]+)", notes)
+    if targets:
+        return "proj" in targets[1] and not re.search(r"up_proj|down_proj|gate_proj|mlp", targets[1])
+    return "8641822" in version or "lora on q,v" in notes
+
+
+def _mean_tokens(row: Row, notes: str) -> int | None:
+    found = re.search(r"mean tokens per sample (\d+)|(\d+) tokens mean", notes)
+    if found:
+        return int(found[1] or found[2])
+    return ALPACA_TOKENS.get(row.get("seq_len_or_image_size", "").strip().lower())
+
+
+def _meter(kind: str) -> Meter:
+    if "reserved" in kind:
+        return "reserved"
+    return "allocated" if "allocated" in kind or kind.startswith("torch") else "driver"
+
+
+def _whole(row: Row, name: str) -> int | None:
+    value = _real(row, name)
+    return None if value is None or value < 1 else int(value)
+
+
+def _real(row: Row, name: str) -> float | None:
+    text = row.get(name, "")
+    try:
+        value = float(text) if text else 0.0
+    except ValueError:
+        raise InvalidInput(
+            f"{name} must be a number, got {text!r}", [FieldError(name, "a number", text)]
+        ) from None
+    return value if 0 < value < float("inf") else None

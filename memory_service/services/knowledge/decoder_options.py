@@ -1,0 +1,98 @@
+"""Decoders as a plan may choose them: each model at each length by LoRA and QLoRA, priced by formula."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cachetools import LRUCache
+
+from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.cost_table import Option, make_option
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+
+MOST_PROFILES = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Input sizes that are not up for choice, by kind of input; None where the planner may choose."""
+
+    image_size: int | None = None
+    seq_len: int | None = None
+    n_features: int | None = None
+
+    def of(self, input_kind: str) -> int | None:
+        return {"image_size": self.image_size, "seq_len": self.seq_len}.get(input_kind, self.n_features)
+
+
+class DecoderOptions:
+    """Options of decoders; one profile object for each question, since step models are kept by identity."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._profiles: LRUCache[tuple[Any, ...], Profile] = LRUCache(MOST_PROFILES)
+
+    def options(
+        self,
+        rows: Iterable[CatalogueModel],
+        task: str,
+        sizes: Sizes,
+        method: str | None,
+        lora_rank: int | None,
+        *,
+        pinned: bool,
+    ) -> list[Option]:
+        """method, lora_rank: pinned ones; a pinned model keeps its own length unless one is pinned too."""
+        out = []
+        for row in rows:
+            if decoder_of(row.config) is None:
+                continue
+            wanted = sizes.of(row.input_kind)
+            usual = (row.default_input_size,) if pinned else row.input_sizes
+            lengths = usual if wanted is None else (wanted,)
+            longest = int(row.config.get("max_input_size") or max(row.input_sizes))
+            for how in (method,) if method else row.config.get("methods", ("full",)):
+                out += [
+                    self._option(task, row, length, how, lora_rank or USUAL_RANK)
+                    for length in lengths
+                    if length <= longest
+                ]
+        return out
+
+    def _option(self, task: str, row: CatalogueModel, length: int, method: Any, rank: int) -> Option:
+        plain, saving = (
+            {
+                kind: self._profile(row, length, task == "seq2seq", kind, method, rank, checkpointing)
+                for kind in ("amp", "fp32")
+            }
+            for checkpointing in (False, True)
+        )
+        return make_option(task, row, length, plain, saving)
+
+    def _profile(
+        self,
+        row: CatalogueModel,
+        length: int,
+        generates: bool,
+        kind: Any,
+        method: Any,
+        rank: int,
+        checkpointing: bool,
+    ) -> Profile:
+        key = (row.name, length, generates, kind, method, rank, checkpointing)
+        with self._lock:
+            known = self._profiles.get(key)
+            if known is None:
+                head: Literal["lm", "sequence"] = "lm" if generates else "sequence"
+                shape = decoder_of(row.config)
+                if shape is None:
+                    raise ValueError(f"{row.name} is no decoder")
+                tuning = Tuning(method, rank, checkpointing=checkpointing, head=head)
+                known = decoder_profile(row.name, shape, length, tuning, precision=kind, family=row.family)
+                self._profiles[key] = known
+        return known

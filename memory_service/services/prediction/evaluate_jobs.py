@@ -1,0 +1,130 @@
+"""Training jobs of public tables predicted: decoders by formula, several cards, sharded weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log2
+from typing import Literal
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
+from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.step_time import StepModel
+from memory_service.domain.learning.measured_jobs import Job
+from memory_service.domain.learning.measured_rows import MeasuredRow
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_memory import peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.errors import FieldError, InvalidInput
+
+SLOW_LANES_GB_S = 3.0
+"""Of PCIe on boards with few lanes a card."""
+
+NODE_GB_S = 20.0
+"""Between boxes, a card: InfiniBand or RoCE of 200 Gbit/s."""
+
+PADDING = 0.25
+"""Share by which each doubling of a batch lengthens the longest of its texts."""
+
+_TUNING = (
+    "half_weights", "eager", "double", "litgpt", "dropout", "adapters_single", "shifted_loss", "selective",
+)  # fmt: skip
+"""Fields of a job that are fields of `Tuning`."""
+
+USUAL_TOKENS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class JobProfiles:
+    """longest: for the peak, a batch of the longest texts; usual: for the time, of usual ones."""
+
+    longest: Profile
+    usual: Profile
+    tokens: float
+
+
+def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobProfiles | None:
+    """The profiles of a decoder's row; None where the model is none. InvalidInput for a cut network."""
+    shape = decoder_of(model.config)
+    if shape is None:
+        return None
+    if job.model_parallel:
+        raise InvalidInput(
+            "Networks cut over several cards are not predicted",
+            [FieldError("sharding", "data parallel", row.model)],
+        )
+    longest = row.input_size or USUAL_TOKENS
+    padded = longest
+    if job.tokens is not None:  # a batch is as long as the longest of its texts
+        padded = max(1, min(longest, round(job.tokens * (1.0 + PADDING * log2(row.batch or 1)))))
+    kind: Literal["fp32", "amp"] = "fp32" if row.precision in ("fp32", "tf32") else "amp"
+
+    def at(length: int, shards: int) -> Profile:
+        tuning = Tuning(
+            job.method or "full",
+            job.rank or USUAL_RANK,
+            job.targets,
+            checkpointing=row.checkpointing,
+            head="lm",
+            compiled=row.compiled,
+            shards=shards,
+            **{name: getattr(job, name) for name in _TUNING},
+        )
+        return decoder_profile(model.name, shape, length, tuning, precision=kind, family=model.family)
+
+    shards = job.n_gpus if job.sharded else 1
+    return JobProfiles(at(longest, shards), at(padded, 1), float(min(longest, job.tokens or longest)))
+
+
+def predict_job(
+    row: MeasuredRow, job: Job, profiles: JobProfiles, gpu: TargetDevice, config: StepConfig, batch: int
+) -> dict[str, Estimate]:
+    """Peak of one card and speed of the whole job."""
+    cards = cards_of(gpu, job.n_gpus, "pcie" if job.link == "slow" else job.link)
+    if job.link == "slow":
+        cards = replace(cards, gb_s=SLOW_LANES_GB_S)
+    if job.nodes > 1:
+        cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
+    held = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
+    memory = peak_memory(held, batch, gpu, config)
+    peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
+        job.meter
+    ]
+    if job.meter == "allocated" and profiles.longest.extra.get("largest_conv_bytes"):
+        peak = memory.reserved_gib  # PyTorch counts cuDNN's workspace as allocated
+    alone = prepare(profiles.usual, gpu, config)
+    together = _together(alone, profiles.usual, job, cards)
+    step = together.step_seconds(batch)
+    if not job.one_batch and job.accumulation > 1:  # optimizer and exchange of gradients once an update
+        micro = together if job.sharded else alone
+        others = micro.seconds(batch) - alone.optimizer_seconds * alone.factor
+        step = step.scaled(1.0 + (job.accumulation - 1) * others / step.value)
+    samples = batch * job.n_gpus * (1 if job.one_batch else job.accumulation)
+    out = {
+        "peak_gib": peak,
+        "seconds_per_step": step,
+        "samples_per_s": step.reciprocal(samples),
+        "tokens_per_s": step.reciprocal(samples * profiles.tokens),
+    }
+    if job.n_gpus > 1:
+        out["speedup"] = together.step_seconds(batch).reciprocal(alone.seconds(batch) * job.n_gpus)
+    return (
+        out
+        if profiles.usual.input_kind == "seq_len"
+        else {k: v for k, v in out.items() if k != "tokens_per_s"}
+    )
+
+
+def _together(alone: StepModel, profile: Profile, job: Job, cards: Cards) -> StepModel:
+    """The step of one of the cards; sharded weights are gathered for each pass."""
+    step = step_on(alone, profile, cards)
+    if not job.sharded or cards.n <= 1:
+        return step
+    weights = profile.params * 4.0 + profile.buffers_bytes
+    passes = 2.0 if job.method != "full" else 3.0
+    moved = (weights if job.half_weights else weights / 2) * passes * (cards.n - 1) / cards.n
+    return replace(step, exchange_seconds=moved / (cards.gb_s * 1e9))

@@ -1,0 +1,113 @@
+"""The cost of decoders by formula: against the tracer, and what method, rank and checkpointing do to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from memory_service.domain.cost.decoder import Tuning, decoder_of
+from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.memory import allocated_bytes
+from memory_service.domain.cost.profile import OP_CLASSES
+from memory_service.measure.language import build_transformer
+from memory_service.measure.live_memory import Ledger
+from memory_service.measure.trace import PROBE_BATCH, trace_ledger
+
+LENGTH = 1024
+LLAMA = {
+    "model_type": "llama",
+    "figures": {
+        "vocab_size": 32_000, "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "intermediate_size": 2816,
+    },
+}  # fmt: skip
+QWEN3 = {
+    "model_type": "qwen3",
+    "figures": {**LLAMA["figures"], "num_key_value_heads": 8, "head_dim": 128},  # type: ignore[dict-item]
+}
+NEOX = {
+    "model_type": "gpt_neox",
+    "figures": {
+        "vocab_size": 32_000, "hidden_size": 768, "num_hidden_layers": 4, "num_attention_heads": 12,
+        "intermediate_size": 3072,
+    },
+}  # fmt: skip
+ATTENTION, ALL = ("q_proj", "v_proj"), ("proj",)
+
+
+class _Adapted(nn.Module):
+    """LoRA around a frozen linear layer."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        half = {"device": "meta", "dtype": torch.float16}
+        self.base = base
+        self.down = nn.Linear(base.in_features, rank, bias=False, **half)
+        self.up = nn.Linear(rank, base.out_features, bias=False, **half)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.base(x) + self.up(self.down(x)) * 2.0
+        return out
+
+
+def traced(config: dict[str, Any], targets: tuple[str, ...] | None, checkpointing: bool) -> Ledger:
+    """targets: of LoRA beside frozen half-precision weights; None: full tuning under autocast."""
+    built = build_transformer("x", {**config, "head": "causal-lm"}, LENGTH, None, "")
+    if targets:
+        built.module.half().requires_grad_(False)
+        for parent in list(built.module.modules()):
+            for name, child in list(parent.named_children()):
+                if isinstance(child, nn.Linear) and any(target in name for target in targets):
+                    setattr(parent, name, _Adapted(child, 16))
+    return trace_ledger(built, "fp32" if targets else "amp", True, checkpointing, True)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize(
+    ("config", "method", "targets"),
+    [
+        (LLAMA, "full", None), (LLAMA, "lora", ALL), (LLAMA, "lora", ATTENTION), (QWEN3, "full", None),
+        (QWEN3, "lora", ALL), (NEOX, "full", None),
+    ],
+)  # fmt: skip
+def test_memory_and_work_of_a_decoder_are_those_of_its_trace(
+    config: dict[str, Any], method: Any, targets: tuple[str, ...] | None, checkpointing: bool
+) -> None:
+    shape = decoder_of(config)
+    assert shape is not None
+    tuning = Tuning(
+        method, checkpointing=checkpointing, head="lm", dropout=False,
+        targets="attention" if targets == ATTENTION else "all",
+    )  # fmt: skip
+    law = decoder_profile("x", shape, LENGTH, tuning)
+    ledger = traced(config, targets, checkpointing)
+    for batch in (1, 4, PROBE_BATCH):
+        expected = max(fixed + batch * slope for fixed, slope, _ in ledger.moments)
+        peak = max(p.fixed_bytes + batch * p.per_sample_bytes for p in law.peak)
+        assert peak == pytest.approx(expected, rel=0.03 if batch > 1 and not checkpointing else 0.26)
+    rows = ledger.roofline.rows()
+    for kind, column, tolerance in (("matmul", 4, 0.06), ("elementwise", 5, 0.13)):
+        of = OP_CLASSES.index(kind)
+        work = sum(row[column] for row in law.extra["roofline"] if row[1] == of and row[0] != 2)
+        assert work == pytest.approx(sum(row[column] for row in rows if row[1] == of), rel=tolerance)
+
+
+def test_a_seven_billion_decoder_fits_24_gib_with_qlora_and_not_with_full_tuning() -> None:
+    shape = decoder_of(
+        {"model_type": "llama", "figures": {"vocab_size": 32_000, "hidden_size": 4096,
+         "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11_008}}
+    )  # fmt: skip
+    assert shape is not None
+    assert shape.params == pytest.approx(6.74e9, rel=0.001)
+
+    def gib(**how: Any) -> float:
+        return allocated_bytes(decoder_profile("llama-2-7b", shape, 512, Tuning(**how)), 1) / 2**30
+
+    assert gib(method="full") > 100  # fp32 weights, gradients and two moments: 16 bytes each
+    assert 13 < gib(method="lora") < 18
+    assert 3.8 < gib(method="qlora", checkpointing=True) < 5
+    assert gib(method="lora", rank=64) > gib(method="lora", rank=8)
+    assert gib(method="lora", checkpointing=True) < gib(method="lora")
