@@ -38,6 +38,9 @@ _DECODER = (
     "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
     "max_position_embeddings hidden_act"
 )
+OF_FORMULA = "intermediate_size num_key_value_heads head_dim"
+"""What `domain.cost.decoder` reads of architectures whose own configuration names it otherwise."""
+
 _AUDIO = "hidden_size intermediate_size num_hidden_layers num_attention_heads hidden_act"
 _BOTH = (
     "d_model encoder_layers decoder_layers encoder_attention_heads decoder_attention_heads encoder_ffn_dim "
@@ -57,16 +60,17 @@ _ARCHITECTURES = {
     "fnet": "hidden_size intermediate_size num_hidden_layers max_position_embeddings type_vocab_size "
     "hidden_act",
     "bloom": "hidden_size n_head n_layer",
-    "falcon": "hidden_size num_hidden_layers num_attention_heads max_position_embeddings alibi multi_query "
-    "parallel_attn",
+    "falcon": f"hidden_size num_hidden_layers num_attention_heads max_position_embeddings alibi multi_query "
+    f"parallel_attn {OF_FORMULA}",
     "gpt2 gptj": "n_embd n_head n_inner n_layer n_positions activation_function",
     "gpt_neo": "hidden_size intermediate_size num_layers num_heads max_position_embeddings attention_types "
     "activation_function",
     "gpt_neox": "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
-    "hidden_act",
-    "phi": _DECODER,
+    f"hidden_act {OF_FORMULA}",
+    "phi stablelm": _DECODER,
     "gemma llama": f"{_DECODER} head_dim",
-    "gemma2": "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
+    "mpt": "d_model n_heads n_layers",
+    "gemma2 gemma3_text": "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
     "max_position_embeddings head_dim hidden_activation layer_types sliding_window",
     "mistral": f"{_DECODER} head_dim sliding_window",
     "phi3": f"{_DECODER} sliding_window",
@@ -101,6 +105,11 @@ _NETS = {
     "point-transformer": "width blocks group",
     "bag-of-words": "buckets width",
     "two-tower": "items users width sampled",
+    "tabnet": "width blocks",
+    "yolox yolov8": "widths depth",
+    "unet3d": "widths",
+    "wavenet": "filters depth blocks",
+    "graphsage": "width blocks neighbours",
     "sasrec": "items width sampled",
 }
 FIGURES_OF_NET = {net: frozenset(names.split()) for nets, names in _NETS.items() for net in nets.split()}
