@@ -9,7 +9,8 @@ from memory_service.domain.recipe.vocabulary import FAMILIES
 from tests.planning import seed_knowledge
 
 WITHOUT_A_NAME = {
-    "edgenext", "fastvit", "ghostnet", "hgnet", "metaformer", "mobilenet", "pointnet", "rexnet", "tinyvit",
+    "cspnet", "edgenext", "efficientvit", "fastvit", "ghostnet", "hgnet", "hiera", "metaformer", "mobilenet",
+    "nextvit", "pointnet", "res2net", "rexnet", "tinyvit", "tnt", "xcit",
 }  # fmt: skip
 """Families of the catalogue that solutions call "other", as the closed list has no name for them."""
 
