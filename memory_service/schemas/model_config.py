@@ -70,8 +70,8 @@ _ARCHITECTURES = {
     "phi stablelm": _DECODER,
     "gemma llama": f"{_DECODER} head_dim",
     "mpt": "d_model n_heads n_layers",
-    "gemma2 gemma3_text": "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
-    "max_position_embeddings head_dim hidden_activation layer_types sliding_window",
+    "gemma2 gemma3_text": "hidden_size intermediate_size num_hidden_layers num_attention_heads "
+    "num_key_value_heads max_position_embeddings head_dim hidden_activation layer_types sliding_window",
     "mistral": f"{_DECODER} head_dim sliding_window",
     "phi3": f"{_DECODER} sliding_window",
     "mixtral": f"{_DECODER} head_dim sliding_window num_local_experts num_experts_per_tok",
