@@ -73,7 +73,9 @@ def test_two_processes_share_plans_rates_and_counts_and_one_that_dies_is_replace
         assert PER_MINUTE <= asked.count(200) <= PER_MINUTE + refilled + 1, (
             "one rate, not one for each process"
         )
-        before = ask("GET", PLAN, admin).json()["knowledge_revision"]
+        first = ask("GET", PLAN, admin)
+        assert first.status_code == 200, first.text
+        before = first.json()["knowledge_revision"]
         new = {"slug": "mine", "title": "Mine", "description": "Tell 12 kinds of apples apart in photos."}
         assert ask("POST", "/competitions", admin, new).status_code == 201
         seen = [ask("GET", f"{PLAN}.{n}", admin).json()["knowledge_revision"] for n in range(1, 7)]

@@ -300,6 +300,10 @@ class _Answered(Answer):
     similar: list[Neighbour]
     warnings: list[str]
     evidence: list[Evidence]
+    knowledge_revision: int = Field(
+        description="Revision of the knowledge that was answered from; it rises with every write and every "
+        "run that ends. While one request learns from a run, others are answered from the one before."
+    )
 
 
 class Fact(Answer):

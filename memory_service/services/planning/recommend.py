@@ -68,6 +68,7 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
     if body is None:
         chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
         answer = with_parallel_sets(plan, chosen_from).as_dict()
+        answer["knowledge_revision"] = knowledge.revision
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         plan_id = None if question.run else answer["plan_id"]

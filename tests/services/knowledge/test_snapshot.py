@@ -109,7 +109,9 @@ def test_an_edited_model_leaves_what_was_priced_without_it(
     with embedded.write() as unit:
         of_text = {"quality_score": 0.5}
         catalogue.update_row(unit, "models", "bert-base-uncased", of_text, who="test", why="measured")
-    assert recommend(embedded, asked) == plan
+    revision = knowledge_of(embedded).revision
+    assert recommend(embedded, asked) == {**plan, "knowledge_revision": revision}
+    assert revision > plan["knowledge_revision"]
     assert [options for options in built if options] == []
     with embedded.write() as unit:
         best = plan["model"]["name"]

@@ -1,0 +1,59 @@
+"""Rows of public tables of training jobs and boosted trees: read, predicted, refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree
+from memory_service.errors import InvalidInput
+from memory_service.services.database.transactions import Database
+from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store
+from memory_service.services.prediction.evaluate_trees import predict_trees
+from tests.synthetic import sheets
+
+LITGPT = {
+    "source": "Lightning-AI/litgpt", "model": "Llama 2 7B", "method": "lora", "lora_rank": "8",
+    "precision": "bf16-true", "optimizer": "AdamW", "gpu": "a100-sxm-40gb", "n_gpus": "1",
+    "batch_per_gpu": "1", "seq_len_or_image_size": "alpaca max 1304", "gradient_checkpointing": "no",
+    "framework_version": "torch 2.1.0 bitsandbytes 0.41.1 litgpt 8641822", "peak_gib": "19.837",
+    "memory_kind": "torch max_memory_allocated, decimal GB", "notes": "",
+}  # fmt: skip
+
+
+def test_jobs_of_decoders_are_predicted_for_the_whole_box(seeded_sqlite: Database) -> None:
+    sharded = {**LITGPT, "n_gpus": "4", "sharding": "fsdp", "method": "full", "tokens_per_s": "1"}
+    cut = {**sharded, "sharding": "tp4 pp2"}
+    other = {**LITGPT, "method": "prompt_tuning"}
+    store, gpus = open_profile_store(seeded_sqlite)
+    one, box, refused, unknown = evaluate_rows([LITGPT, sharded, cut, other], store, gpus)
+    assert one.predicted["peak_gib"].value == pytest.approx(19.837, rel=0.1)
+    assert "speedup" not in one.predicted
+    assert 3.0 < box.predicted["speedup"].value <= 4.0
+    rates = [box.predicted[name].value for name in ("tokens_per_s", "samples_per_s")]
+    assert rates[0] / rates[1] == pytest.approx(110)  # tokens of a text of Alpaca on average
+    assert "cut over several cards" in str(refused.why_not)
+    assert "prompt_tuning" in str(unknown.why_not)
+
+
+def test_threads_that_only_start_and_stop_make_no_tree_faster() -> None:
+    small, large = 10_000, 10_000_000
+    assert best_threads("lightgbm", 1e-3, 31, 64) < 8 < best_threads("lightgbm", 5.0, 31, 64)
+    many, few = (seconds_per_tree("lightgbm", small, 20, 512, threads=n) for n in (64, 4))
+    assert many is not None
+    assert few is not None
+    assert many > few
+    assert seconds_per_tree("lightgbm", large, 20, 512, threads=64) < seconds_per_tree(  # type: ignore[operator]
+        "lightgbm", large, 20, 512, threads=4
+    )
+
+
+def test_rows_of_trees_are_predicted_on_processors_and_cards() -> None:
+    row = {"library": "xgboost", "device": "cpu c5.metal", "threads_or_gpus": "16", "rows": "1000000",
+           "features": "8", "trees": "100", "depth_or_leaves": "depth 10 (leaves 512)",
+           "seconds_per_tree": "0.04"}  # fmt: skip
+    cpu = predict_trees(row, sheets())
+    assert cpu["seconds"].value == pytest.approx(100 * cpu["seconds_per_tree"].value)
+    card = predict_trees({**row, "device": "h100-pcie-80gb"}, sheets())
+    assert card["seconds_per_tree"].value < cpu["seconds_per_tree"].value
+    with pytest.raises(InvalidInput, match="h2o on a card"):
+        predict_trees({**row, "library": "h2o", "device": "t4"}, sheets())
