@@ -107,7 +107,9 @@ def resolve_model(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
     for candidate in (plain, _untagged(plain)):
         if candidate in index:
             return models[index[candidate]]
-    raise unknown_name("model", name, [*models, *(a for model in models.values() for a in model.aliases)])
+    plain_names = (_untagged(known) for known in models)
+    aliases = (alias for model in models.values() for alias in model.aliases)
+    raise unknown_name("model", name, list(dict.fromkeys([*plain_names, *models, *aliases])))
 
 
 def models_for_task(task: str, models: Iterable[CatalogueModel]) -> list[CatalogueModel]:

@@ -115,12 +115,12 @@ def test_boosted_trees_have_a_fit_and_what_nobody_gave_a_cost_says_so(seeded_sql
     cells = {
         item["model"]: item["cells"][0]
         for item in sizing_page(seeded_sqlite, {"gpu": "cpu", "library": "lightgbm"})["items"]
-        + sizing_page(seeded_sqlite, {"gpu": "cpu", "q": "tabpfn"})["items"]
+        + sizing_page(seeded_sqlite, {"gpu": "cpu", "q": "panns"})["items"]
     }
     assert cells["lightgbm"]["fit_minutes"]["value"] > 0
-    assert "cost" in cells["tabpfn-v2"]["why_not"]
+    assert "cost" in cells["panns-cnn14"]["why_not"]
     assert cells["lightgbm"]["page"]
-    assert not cells["tabpfn-v2"]["page"]
+    assert not cells["panns-cnn14"]["page"]
 
 
 def test_the_file_has_every_model_on_every_card(seeded_sqlite: Database) -> None:
