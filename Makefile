@@ -50,7 +50,7 @@ again: $(STAMP)
 SECONDS ?= 3600
 fuzz: $(STAMP)
 	@end=$$(( $$(date +%s) + $(SECONDS) )); while [ $$(date +%s) -lt $$end ]; do \
-	  env -u CI FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest -q tests/test_fuzz.py || exit 1; done
+	  env -u CI FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest -q tests/test_fuzz.py || exit 1; done
 
 check: $(STAMP)
 	$(BIN)/ruff check .
