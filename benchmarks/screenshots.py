@@ -1,4 +1,5 @@
-"""What do the pages look like? `make screenshots` draws the main ones, light and dark, into docs/screenshots.
+"""What do the pages look like? `make screenshots` draws the main ones into docs/screenshots, light and dark,
+as wide as a desk and as a phone.
 
 From the shipped knowledge and some 40 pretended runs on two devices (`benchmarks.fill.fill_small`), always
 the same; drawn by Chromium, stored with a palette of 256 colours.
@@ -11,8 +12,9 @@ import io
 import shutil
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from PIL import Image
 
@@ -24,8 +26,10 @@ __all__ = ["SHOTS", "main"]
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screenshots"
 NOW = dt.datetime(2026, 11, 20, 15, 0, tzinfo=dt.UTC)
-WIDTH, HEIGHT, TALLEST = 1200, 900, 1800
-MOST_BYTES = 150 * 1024
+WIDTHS = {"": 1440, "-phone": 390}
+HEIGHT, TALLEST = 900, 1400
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+MOST_BYTES = 90 * 1024
 
 SHOTS = {
     "ask": ("/?task=image&size=medium&gpu=a100&minutes=30", ""),
@@ -36,13 +40,17 @@ SHOTS = {
     "sizing-one": ("/browse/sizing/a100/efficientnet_b4.ra2_in1k?image_size=224&batch_size=512", ""),
     "strategies": ("/browse/strategies?rule=R03", ""),
     "edit": ("/browse/edit/strategies/R03-a100-image-224", ""),
+    "solutions": ("/browse/solutions", ""),
+    "techniques": ("/browse/techniques", ""),
+    "find": ("/browse/find?q=b4+a10+a100", ""),
     "runs": ("/browse/runs", ""),
+    "compare": ("/browse/runs?status=completed", "/browse/runs/", "/browse/compare?run="),
     "run": ("/browse/runs?status=stopped", "/browse/runs/"),
     "device": ("/browse/devices", "/browse/devices/"),
     "accuracy": ("/browse/accuracy", ""),
     "conflict": ("/browse/conflicts/C29", ""),
 }
-"""Name -> the page, or the page and how the address of the link begins that leads to it."""
+"""Name -> a page, and how the addresses of the links begin that lead from it to the one that is drawn."""
 
 
 def main() -> None:
@@ -60,22 +68,22 @@ def main() -> None:
                 executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
                 args=["--headless", "--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"],
             )
-            for scheme in ("light", "dark"):
+            for scheme, (suffix, width) in product(SCHEMES, WIDTHS.items()):
                 context = browser.new_context(
-                    color_scheme=scheme, viewport={"width": WIDTH, "height": HEIGHT}
+                    color_scheme=scheme, viewport={"width": width, "height": HEIGHT}
                 )
                 for name in wanted:
-                    picture = drawn(context.new_page(), f"http://127.0.0.1:{port}", *SHOTS[name])
-                    kept = FOLDER / f"{name}-{scheme}.png"
+                    picture = drawn(context.new_page(), f"http://127.0.0.1:{port}", width, *SHOTS[name])
+                    kept = FOLDER / f"{name}{suffix}-{scheme}.png"
                     kept.write_bytes(picture)
                     print(f"{kept.name}: {len(picture) / 1024:.0f} KiB")
             browser.close()
 
 
-def drawn(page: Any, site: str, path: str, via: str) -> bytes:
+def drawn(page: Any, site: str, width: int, path: str, *through: str) -> bytes:
     """The page as a PNG, from its top down to its end or to `TALLEST` pixels."""
     answer = page.goto(site + path)
-    if via:
+    for via in filter(None, through):
         link = page.locator(f"main a[href^='{via}']").first.get_attribute("href")
         answer = page.goto(site + link)
     assert answer.status == 200, f"{path}: {answer.status}"
@@ -83,7 +91,7 @@ def drawn(page: Any, site: str, path: str, via: str) -> bytes:
     page.wait_for_function("[...document.querySelectorAll('[data-chart]')].every(box => box.dataset.drawn)")
     height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
     shot = page.screenshot(
-        full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": max(height, HEIGHT)}
+        full_page=True, clip={"x": 0, "y": 0, "width": width, "height": max(height, HEIGHT)}
     )
     page.close()
     return smaller(shot)

@@ -10,9 +10,10 @@ from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.runs import one_run_page, took_minutes
+from memory_service.services.tables.table_rows import list_rows
 from memory_service.store.queries.runs import competition_metrics
 
-MOST_RUNS = 6
+MOST_RUNS, USUAL_OTHERS = 6, 3
 
 SETTINGS = (
     "model", "input_size", "batch_size", "precision", "optimizer", "learning_rate", "folds", "epochs",
@@ -24,8 +25,8 @@ SETTINGS = (
 def compare_page(
     database: Database, knowledge: Knowledge, run_ids: Sequence[str], now: dt.datetime
 ) -> dict[str, Any]:
-    """`{"runs", "settings", "results", "comparable", "metric", "metric_direction"}` of one to six runs;
-    InvalidInput, NotFound.
+    """`{"runs", "settings", "results", "comparable", "metric", "metric_direction"}` of one to six runs; one
+    alone is compared with the latest others of its competition. InvalidInput, NotFound.
 
     runs        `GET /runs/{run_id}` with `curves`, `took_minutes`
     settings    `[{"name", "values", "differs"}]`, values in the order of the runs; none that all leave out
@@ -36,6 +37,8 @@ def compare_page(
     if not 1 <= len(ids) <= MOST_RUNS:
         raise InvalidInput(f"Tick two to {MOST_RUNS} runs to compare; {len(ids)} were given")
     found = [one_run_page(database, knowledge, run_id, now) for run_id in ids]
+    if len(found) == 1 and found[0]["competition"]:
+        found += [one_run_page(database, knowledge, one, now) for one in _others(database, found[0])]
     runs = [{**run, "took_minutes": took_minutes(run, now)} for run in found]
     places = {run["competition"] for run in runs}
     with database.read() as transaction:
@@ -53,6 +56,14 @@ def compare_page(
         "metric": metric.get("metric"),
         "metric_direction": metric.get("metric_direction"),
     }
+
+
+def _others(database: Database, run: dict[str, Any]) -> list[str]:
+    with database.read() as transaction:
+        latest = list_rows(
+            transaction, "runs", {"competition": run["competition"]}, "-started_at", USUAL_OTHERS + 1
+        )
+    return [row["id"] for row in latest.items if row["id"] != run["id"]][:USUAL_OTHERS]
 
 
 def _results(runs: Sequence[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
