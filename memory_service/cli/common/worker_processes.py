@@ -42,7 +42,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def run_workers(count: int, address: socket.socket, work: Callable[[int, socket.socket], None]) -> None:
-    """Run so many processes until this one is told to stop; one that dies is replaced.
+    """Run so many processes until this one is signum to stop; one that dies is replaced.
 
     work   called in each process with its number, 0 first, and a socket of its own; the process ends with it
     """
@@ -58,8 +58,8 @@ def run_workers(count: int, address: socket.socket, work: Callable[[int, socket.
         for pid in numbers:
             os.kill(pid, signal.SIGTERM)
 
-    for told in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(told, stop)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, stop)
     host, port = address.getsockname()[:2]
     missing = list(range(count))
     while numbers or not stopping:
@@ -80,8 +80,8 @@ def run_workers(count: int, address: socket.socket, work: Callable[[int, socket.
 
 def _become(number: int, host: str, port: int, work: Callable[[int, socket.socket], None]) -> None:
     """In the new process; never returns."""
-    for told in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(told, signal.SIG_DFL)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, signal.SIG_DFL)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
     code = 1

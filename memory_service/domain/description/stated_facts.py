@@ -255,13 +255,13 @@ _WINDOWS = re.compile(
 
 def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     usable = [q for q in found if 2 <= q.value <= 1e6 and not q.each]
-    told = [
+    said = [
         q
         for q in usable
         if q.noun in ("class", "label", "category", "tag")
         or (_CLASS_CONTEXT.search(q.before) and not q.direct)
     ]
-    for of_kind in (told, [q for q in usable if q.kind == "class"]):
+    for of_kind in (said, [q for q in usable if q.kind == "class"]):
         if of_kind:
             return _one("n_classes", of_kind)
     if match := _ORDINAL.search(text):

@@ -47,11 +47,11 @@ def script_recipe(answer: Mapping[str, Any]) -> list[str]:
     recipe = answer.get("recipe")
     if not recipe:
         return []
-    told = {"Validation": validation_words(recipe["validation"]), "Loss": _shares(recipe["loss"])}
+    words_of = {"Validation": validation_words(recipe["validation"]), "Loss": _shares(recipe["loss"])}
     undone = [each for each in recipe["techniques"] if not each["in_script"]][:_TECHNIQUES]
     return [
         f"How similar competitions were won ({recipe['basis']}); what this script leaves to you:",
-        *(f"{what}: {words}" for what, words in told.items() if words),
+        *(f"{what}: {words}" for what, words in words_of.items() if words),
         *(f"{one['name']} {one['share']:.0%}: {one['setting']}" + _from(one["from"][:1]) for one in undone),
     ]
 
@@ -106,11 +106,11 @@ def shortened(text: str) -> str:
 
 
 def _family_words(families: Sequence[Mapping[str, Any]]) -> str:
-    told = [
+    shown = [
         f"{each['name']} {each['share']:.0%}" + ("" if each["lift"] is None else f" (x{each['lift']:.1f})")
         for each in families
     ]
-    return ", ".join(told) + (_from(families[0]["from"][:2]) if families else "")
+    return ", ".join(shown) + (_from(families[0]["from"][:2]) if families else "")
 
 
 def _shares(votes: Sequence[Mapping[str, Any]]) -> str:

@@ -294,13 +294,13 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
     knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions, quality)
     ended = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
-    _tell_left_out(left_out, {} if cached is None else cached.left_out)
+    _log_left_out(left_out, {} if cached is None else cached.left_out)
     return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue)
 
 
-def _tell_left_out(now: LeftOut, before: LeftOut) -> None:
-    told = {one for some in before.values() for one in some}
-    for one in (each for some in now.values() for each in some if each not in told):
+def _log_left_out(now: LeftOut, before: LeftOut) -> None:
+    known = {one for some in before.values() for one in some}
+    for one in (each for some in now.values() for each in some if each not in known):
         _log.error("row cannot be used and is left out: %s", one)
 
 

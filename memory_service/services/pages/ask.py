@@ -139,14 +139,14 @@ def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> 
     """Whether a fact was asked, found (the sentence in which the planner says where), or is usual."""
     if name == "gpu" or getattr(case.question, name) is not None:
         return "as asked"
-    reported = next((text for text in case.inferred if name in _TOLD_BY and _TOLD_BY[name] in text), None)
+    reported = next((text for text in case.inferred if name in _SAID_BY and _SAID_BY[name] in text), None)
     if reported is not None:
         return reported
     read = getattr(memory.facts, name, None) if memory.facts else None
     return "read from the description" if read == value else "default; change it if you know it"
 
 
-_TOLD_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
+_SAID_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
 
 
 def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,8 +173,8 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
 def _sources(recipe: Mapping[str, Any] | None, knowledge: Knowledge) -> dict[str, str]:
     """Each source that a recipe names -> its page: a solution, a pattern, else a competition."""
     patterns = {str(row["id"]) for row in knowledge.patterns}
-    told = [row for part in (recipe or {}).values() if isinstance(part, list) for row in part]
-    named = {source for row in (*told, *([recipe["validation"]] if recipe else ())) for source in row["from"]}
+    rows = [row for part in (recipe or {}).values() if isinstance(part, list) for row in part]
+    named = {source for row in (*rows, *([recipe["validation"]] if recipe else ())) for source in row["from"]}
     rooms = {
         source: "patterns" if source in patterns else "solutions" if "#" in source else "competitions"
         for source in named

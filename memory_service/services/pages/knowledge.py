@@ -134,8 +134,8 @@ def solution_page(database: Database, _: Knowledge, key: str) -> dict[str, Any]:
     with database.read() as transaction:
         row = get_row(transaction, "solutions", key)
         history = history_of(transaction, "solutions", key)
-    told = [[name, TECHNIQUES[name]] for name in row["techniques"] if name in TECHNIQUES]
-    return {"solution": row, "techniques": told, "history": history}
+    techniques = [[name, TECHNIQUES[name]] for name in row["techniques"] if name in TECHNIQUES]
+    return {"solution": row, "techniques": techniques, "history": history}
 
 
 def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:

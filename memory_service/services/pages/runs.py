@@ -158,7 +158,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
     samples = [
         {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}
-        for minute, kind, body in _told(raw, start)
+        for minute, kind, body in _parsed(raw, start)
         if kind == "gpu"
     ]
     epochs = [
@@ -167,7 +167,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     ]
     remarks = [
         {"minute": minute, "text": str(body.get("text") or body.get("message") or "")}
-        for minute, kind, body in _told(marks, start)
+        for minute, kind, body in _parsed(marks, start)
         if kind == "note"
     ]
     return on_the_wire(
@@ -233,7 +233,7 @@ def _steps(
     return sorted(earlier, key=lambda each: each["minute"]) + latest
 
 
-def _told(
+def _parsed(
     events: Iterable[tuple[int, str, str]], start: dt.datetime
 ) -> Iterable[tuple[float, str, dict[str, Any]]]:
     for _, kind, text in events:
