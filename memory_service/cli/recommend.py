@@ -17,7 +17,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
-from memory_service.domain.planning.plan_text import judged_words, run_words
+from memory_service.domain.planning.plan_text import judged_words, run_words, tuning_words
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -127,6 +127,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     network = [
         ("batch size", f"{answer['batch_size']}" + (f" x {steps} accumulated" if steps > 1 else "")),
         ("precision", answer["precision"] + (", channels_last" if answer["channels_last"] else "")),
+        *([("tuning", tuned)] if (tuned := tuning_words(answer)) else []),
         ("optimizer", f"{answer['optimizer']}, learning rate {answer['learning_rate']:g}, {warmup}"),
         ("loader", ", ".join(f"{name}={value}" for name, value in loader.items())),
     ]

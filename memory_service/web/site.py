@@ -39,6 +39,8 @@ class Here:
 
     path: str
     query: Mapping[str, str]
+    posted: bool = False
+    """The query was posted, and is too long for a link."""
 
     def link(self, **changes: Any) -> str:
         """This page with other query fields; None removes one. Paging starts anew."""

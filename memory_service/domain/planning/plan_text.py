@@ -72,6 +72,7 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         f"**{answer['plan_id']}**: {answer['task']} on {_card(answer['gpu'])}, {answer['minutes']:g} min",
         f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
         *batch,
+        *([f"- {tuning}"] if (tuning := tuning_words(answer)) else []),
         f"- folds={answer['folds']}, epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
         *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
         f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}",
@@ -97,6 +98,19 @@ def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
     blended = answer["blend"]["runs"]
     end = f"; blend {'+'.join(map(str, blended))} (mean)" if len(blended) > 1 else ""
     return [f"- all runs, {answer['used_percent']:.0f} % of the time (run=N: its settings): {each}{end}"]
+
+
+def tuning_words(answer: Mapping[str, Any]) -> str:
+    """How a decoder is tuned, and what else the memory rests on, in a few words; "" for what is usual."""
+    parts = []
+    if answer.get("method"):
+        rank = f" of rank {answer['lora_rank']}" if answer.get("lora_rank") else ""
+        parts.append(f"{answer['method']}{rank}")
+    if answer["gradient_checkpointing"]:
+        parts.append("gradient checkpointing")
+    if (answer.get("n_gpus") or 1) > 1:
+        parts.append(f"{answer['n_gpus']} cards over {answer['interconnect']}")
+    return ", ".join(parts)
 
 
 def run_words(run: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     return page | {
         "plan": linked(found.answer, found.knowledge),
         "sources": _sources(found.answer.get("recipe"), found.knowledge),
-        "facts": _facts(found.case, found.memory),
+        "facts": _facts(found.case, found.memory, requested),
         "points": _points(found.candidate_sets, found.answer),
         "script": has_script(found.answer),
     }
@@ -112,7 +112,10 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
     }
 
 
-def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
+USUAL = "default; change it if you know it"
+
+
+def _facts(case: PlanningProblem, memory: RequestText, requested: Mapping[str, str]) -> list[dict[str, Any]]:
     """Each fact with where it came from, so that a wrong one can be put right."""
     kind = case.task.rpartition("-")[2]
     values: dict[str, Any] = {
@@ -126,7 +129,13 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
         "minutes": case.question.minutes,
     }
     facts = [
-        {"field": name, "value": value, "from": _from(name, value, case, memory)}
+        {
+            "field": name,
+            "value": value,
+            "from": USUAL
+            if name == "minutes" and name not in requested
+            else _from(name, value, case, memory),
+        }
         for name, value in values.items()
         if value is not None
     ]
@@ -143,7 +152,7 @@ def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> 
     if reported is not None:
         return reported
     read = getattr(memory.facts, name, None) if memory.facts else None
-    return "read from the description" if read == value else "default; change it if you know it"
+    return "read from the description" if read == value else USUAL
 
 
 _SAID_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}

@@ -28,6 +28,9 @@ FACETS = ("task", "modality", "size", "metric_family", "split")
 """What the list is narrowed by; each a filter of the table, too."""
 
 LONGEST_SEARCH = 5_000
+LEAST_SCORE, LEAST_OF_BEST = 0.05, 0.25
+"""What is less like the text, or so much less than the most similar, is not shown."""
+
 MOST_FOUND, MOST_NEIGHBOURS, MOST_RUNS, MOST_CURVES = 50, 8, 20, 12
 MOST_ON_MAP = 1_500
 """Points a browser draws at once, and a page carries."""
@@ -72,6 +75,8 @@ def _found(
         if all(word in f"{slug} {row['title']}".lower().replace("-", " ") for word in words)
     ]
     hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=100).hits}
+    least = max((hit.score for hit in hits.values()), default=0.0) * LEAST_OF_BEST
+    hits = {slug: hit for slug, hit in hits.items() if hit.score >= max(least, LEAST_SCORE)}
     out = []
     for slug in dict.fromkeys([*sorted(named, key=len)[:MOST_FOUND], *hits]):
         row = knowledge.competitions.get(slug)

@@ -43,7 +43,8 @@ def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, 
     groups = [
         _group("Go to", _questions(knowledge, q, words)),
         *(_named(kind, words, names, f"/browse/{path}/") for kind, path, names in kinds),
-        _group("Runs", _runs(database, q)),
+        _group("Runs", _runs(database, q, words)),
+        _group("By meaning", [_entry("Competitions like this", _alike(q))]),
     ]
     return {"q": q, "groups": [group for group in groups if group["entries"]]}
 
@@ -54,6 +55,10 @@ def _words(text: str) -> list[str]:
 
 def _entry(name: str, href: str, about: str = "") -> Entry:
     return {"name": name, "href": href, "about": about}
+
+
+def _alike(q: str) -> str:
+    return f"/browse/competitions?{urlencode({'q': q})}"
 
 
 def _group(kind: str, entries: list[Entry]) -> dict[str, Any]:
@@ -91,21 +96,25 @@ def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
         entries.append(_entry(f"Batch & speed of {rest} on {', '.join(gpus)}", f"/browse/sizing?{query}"))
     if len(words) > 3:
         entries.append(_entry("A plan for this text", f"/?{urlencode({'description': q})}"))
-    alike = f"/browse/competitions?{urlencode({'q': q})}"
-    return [*entries, _entry("Competitions like this, by meaning", alike)]
+    return entries
 
 
 _FILLING = frozenset({"a", "an", "and", "at", "batch", "for", "in", "of", "on", "or", "speed", "the", "vs"})
 
 
-def _runs(database: Database, q: str) -> list[Entry]:
-    """Of the latest runs those whose id begins with the text."""
-    if not _RUN_ID.fullmatch(q.lower()):
-        return []
+def _runs(database: Database, q: str, words: list[str]) -> list[Entry]:
+    """Of the latest runs those whose id begins with the text, or whose model and GPU have its words."""
     with database.read() as transaction:
-        latest = list_rows(transaction, "runs", None, "-started_at", 500).items
-    return [
-        _entry(f"{row['model']} on {row['device'] or row['gpu']}", f"/browse/runs/{row['id']}", row["id"])
-        for row in latest
-        if row["id"].startswith(q.lower())
-    ][:MOST_OF_A_KIND]
+        latest = list_rows(transaction, "runs", None, "-started_at", 200).items
+    is_id = _RUN_ID.fullmatch(q.lower())
+    found = []
+    for row in latest:
+        name = f"{row['model']} on {row['device'] or row['gpu']}"
+        own = _words(name)
+        if (is_id and row["id"].startswith(q.lower())) or all(
+            any(one.startswith(word) for one in own) for word in words
+        ):
+            found.append(
+                _entry(name, f"/browse/runs/{row['id']}", f"{row['started_at'][:10]}, {row['id'][:8]}")
+            )
+    return found[:MOST_OF_A_KIND]

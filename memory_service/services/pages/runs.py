@@ -128,7 +128,7 @@ def _summed(found: Sequence[runs.Minutes], by: str) -> dict[str, Any]:
     ordered = sorted(groups.values(), key=lambda group: group["name"] if by == "day" else -group["minutes"])
     return {
         "runs": len(found), "minutes": round(total, 2), "useful": round(useful, 2),
-        "groups": ordered[:_MOST_GROUPS],
+        "groups": ordered[:_MOST_GROUPS], "more": max(0, len(ordered) - _MOST_GROUPS),
     }  # fmt: skip
 
 

@@ -184,6 +184,10 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
+    if plan.get("method"):
+        raise NoScript(
+            f"There is no script that tunes {model['name']} by {plan['method']}: peft takes its settings"
+        )
     kind = KINDS.get((plan["task"], model["library"]))
     own_nets = OWN_NETS.get(plan["task"], ())
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):

@@ -93,11 +93,20 @@ def scores_over_time(
 def compared_over_time(runs: Sequence[Mapping[str, Any]], field: str, name: str) -> dict[str, Any] | None:
     """A figure of the epochs of several runs, a colour for each, named A, B, ... as in the table."""
     series = [
-        line(f"{chr(65 + place)} {run['model']}", data, colour=f"var(--series-{place % _COLOURS + 1})")
+        line(chr(65 + place), data, colour=f"var(--series-{place % _COLOURS + 1})")
         for place, run in enumerate(runs)
-        if (data := _xy(run["curves"]["epochs"], field))
+        if (data := _by_fold(run["curves"]["epochs"], field))
     ]
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
+
+
+def _by_fold(epochs: Sequence[Mapping[str, Any]], field: str) -> list[list[Any]]:
+    """Points of one fold after the other, a gap between two folds."""
+    found: list[list[Any]] = []
+    for fold in dict.fromkeys(epoch.get("fold") or 0 for epoch in epochs):
+        data: list[list[Any]] = list(_xy([e for e in epochs if (e.get("fold") or 0) == fold], field))
+        found += [[data[0][0], None]] * bool(found and data) + data
+    return found
 
 
 def verdicts_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:

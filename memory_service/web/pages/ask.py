@@ -34,9 +34,7 @@ def ask_by_form(request: Request, form: Form) -> Response:
     query = _filled(form)
     if len(query.get("description", "")) <= MOST_IN_ADDRESS:
         return see(f"/?{urlencode(query)}")
-    # Links of the page carry what an address can.
-    here = Here("/", {**query, "description": query["description"][:MOST_IN_ADDRESS]})
-    return _asked(request, query, here=here)
+    return _asked(request, query, here=Here("/", query, posted=True))
 
 
 @router.form("/browse/understand")

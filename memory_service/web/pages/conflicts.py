@@ -17,7 +17,7 @@ router.computed_files("/browse/conflicts", conflicts_table)
 @router.page("/browse/conflicts")
 def conflicts(request: Request) -> Response:
     data = conflict_list_page(database_of(request), query_of(request))
-    return answer(request, "conflicts/list.html", data, title="Conflicts")
+    return answer(request, "conflicts/list.html", data, title="Disagreements")
 
 
 @router.page("/browse/conflicts/{key:path}")

@@ -27,6 +27,13 @@ from memory_service.web.site import Pages, answer, query_of
 
 router = Pages()
 
+TITLES = {
+    "strategies": "Strategy tables",
+    "models": "Models",
+    "patterns": "What worked",
+    "solutions": "Winning solutions",
+}
+
 ListPage = Callable[[Database, Knowledge, Mapping[str, str]], dict[str, Any]]
 RowPage = Callable[[Database, Knowledge, str], dict[str, Any]]
 
@@ -38,7 +45,7 @@ def _pages(table: str, list_page: ListPage, row_page: RowPage) -> None:
     def rows(request: Request) -> Response:
         database = database_of(request)
         data = list_page(database, knowledge_of(database), query_of(request))
-        return answer(request, f"{table}/list.html", data, title=table.capitalize())
+        return answer(request, f"{table}/list.html", data, title=TITLES[table])
 
     @router.page(f"/browse/{table}/{{key:path}}")
     def row(request: Request, key: str) -> Response:

@@ -18,7 +18,7 @@ router.computed_files("/browse/sizing", sizing_table)
 @router.page("/browse/sizing")
 def sizing(request: Request) -> Response:
     data = sizing_page(database_of(request), query_of(request))
-    return answer(request, "sizing/list.html", data, title="Sizing")
+    return answer(request, "sizing/list.html", data, title="Batch and speed")
 
 
 @router.page("/browse/sizing/{gpu}/{model:path}")

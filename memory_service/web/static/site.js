@@ -62,7 +62,7 @@ const kept = (box) => [...box.querySelectorAll("details[id], .scroll[id]")];
 document.addEventListener("htmx:beforeRequest", (event) => {
   const box = event.target;
   if (box.dataset.live === undefined) return;
-  if (document.hidden || box.querySelector(":popover-open")) event.preventDefault();
+  if (document.hidden || box.querySelector(":popover-open, input:checked")) event.preventDefault();
 });
 document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
   if (target.dataset.live === undefined) return;
