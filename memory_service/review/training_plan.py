@@ -109,15 +109,20 @@ _SHOWN = (
 )  # fmt: skip
 
 
+OWN_LOOP = "torch_loop"
+"""The module beside a script of this service (`recommend --script DIR`) that holds its training loop."""
+
+
 def meant_by(facts: Facts) -> Meant:
     """Everything that can be told."""
     training = facts.training
+    trains = training.trains or facts.script.uses(OWN_LOOP)
     models = _models(facts)
     batches = training_batches(facts)
     batch, batch_place = None, None
     if len({size for _, size in batches}) == 1:
         batch_place, batch = batches[0]
-    elif not batches and training.trains:
+    elif not batches and trains:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     return Meant(
@@ -129,7 +134,7 @@ def meant_by(facts: Facts) -> Meant:
         folds=_folds(facts), epochs=_epochs(facts), rounds=_rounds(facts),
         num_workers=max(workers, default=None),
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
-        lighter=_lighter(facts), trains=training.trains,
+        lighter=_lighter(facts), trains=trains,
     )  # fmt: skip
 
 
@@ -310,6 +315,8 @@ def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
         if node.value is None or not said or facts.script.function(node) is not None:
             continue
         number = facts.values.number(node.value)
+        if number == 0:  # of a field that is set later
+            continue
         if number is None or number != int(number) or number < 1:
             return None, None
         found[int(number)] = node.value

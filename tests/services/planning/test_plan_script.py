@@ -16,6 +16,7 @@ import pytest
 
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
+from memory_service.review.sizing_facts import review_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import NoScript, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
@@ -55,6 +56,20 @@ def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_re
         answer = review_script(None, {"script": text, "cpu_count": 8})
         assert answer["findings"] == [], plan["model"]["name"]
     laid_out(tmp_path)
+
+
+def test_the_review_reads_the_batch_of_an_image_script_in_either_form(plans):
+    plan = image_plan(plans)
+    for text in (plan_script(plan), plan_files(plan)["train.py"]):
+        facts = review_text(text).facts
+        assert facts is not None
+        assert (facts.meant.trains, facts.meant.batch_size) == (True, plan["batch_size"])
+
+
+def test_no_script_is_written_for_a_decoder_that_is_tuned_in_parts(plans):
+    plan = next(plan for plan in copy.deepcopy(plans) if plan["task"] == "text-classification")
+    with pytest.raises(NoScript, match="qlora"):
+        plan_script(plan | {"method": "qlora", "lora_rank": 16})
 
 
 def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_path: Path):
