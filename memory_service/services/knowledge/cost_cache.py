@@ -202,10 +202,11 @@ class PricedCatalogue:
         serving = self._trees[case.task]
         if case.model is not None and is_estimator(self.row(case.model)):
             serving = [self.row(case.model)]  # planned only when asked for: no script trains them
+        weightless = case.question.weights == "none"
         rows = [
             make_option(case.task, model, max(1, case.n_features), {})
             for model in serving
-            if case.model in (None, model.name)
+            if case.model in (None, model.name) and not (weightless and model.pretrained)
         ]
         if not rows and self._no_trees is not None:
             return self._no_trees

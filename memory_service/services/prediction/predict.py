@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.boosted_trees import cost_kind, fit_cost
+from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS, beyond_limits, cost_kind, fit_cost
 from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
@@ -291,8 +291,15 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
             f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
             [FieldError("model", "has no profile and no cost law", row.name)],
         )
-    rows = question.n_train or SIZE_TYPICAL_N_TRAIN["medium"]
+    limits = IN_CONTEXT_LIMITS.get(kind, (SIZE_TYPICAL_N_TRAIN["medium"],))
+    rows = question.n_train or min(limits[0], SIZE_TYPICAL_N_TRAIN["medium"])
     columns = question.n_features or row.default_input_size
+    if beyond_limits(kind, rows, columns, question.n_classes or 1):
+        most = "{:,} rows, {} columns and {} classes".format(*limits)
+        raise InvalidInput(
+            f"{row.name} takes at most {most}",
+            [FieldError("n_train", "is more than the network was made for", rows)],
+        )
     cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
     rounds = question.rounds or USUAL_ROUNDS
     cost = fit_cost(
