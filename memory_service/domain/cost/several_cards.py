@@ -13,6 +13,7 @@ from typing import Any, Literal
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.errors import wrong_value
 
 Link = Literal["nvlink", "pcie"]
 LINKS: tuple[Link, ...] = ("nvlink", "pcie")
@@ -53,9 +54,12 @@ ONE_CARD = Cards()
 
 
 def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
-    """n cards of a kind in one box; link: `nvlink` | `pcie`, None = what such boxes have."""
+    """n cards of a kind in one box; link: `nvlink` | `pcie`, None = what such boxes have. InvalidInput for
+    several processors."""
     if n <= 1:
         return ONE_CARD
+    if gpu.kind == "cpu":
+        raise wrong_value("n_gpus", f"must be 1: {gpu.slug} is no card")
     joined: Link = "nvlink" if link == "nvlink" or (link is None and gpu.slug in _NVLINK_CARDS) else "pcie"
     if joined == "nvlink":
         return Cards(n, joined, NVLINK_GB_S.get(gpu.architecture, 50.0) * REACHED["nvlink"])

@@ -39,3 +39,8 @@ def test_buckets_of_gradients_stand_beside_the_gradients() -> None:
     card, model = sheets()["t4"], catalogue("fp32", "resnet50")[0]
     held = profile_on(model, cards_of(card, 4))
     assert held.peak[0].fixed_bytes - model.peak[0].fixed_bytes == model.params * 4
+
+
+def test_processors_are_not_joined() -> None:
+    with pytest.raises(InvalidInput, match="n_gpus"):
+        cards_of(sheets()["cpu"], 2)
