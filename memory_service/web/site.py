@@ -28,7 +28,7 @@ POLICY = (
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
-_PAGING = ("cursor", "limit", "total", "still")
+_PAGING = ("cursor", "limit", "total", "still", "by")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 

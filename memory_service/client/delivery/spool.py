@@ -297,7 +297,7 @@ def _header(record: dict[str, Any]) -> dict[str, Any]:
     """The same; ValueError where it begins no run. The id becomes part of a path."""
     if not isinstance(record.get("run_id"), str) or not _RUN_ID.fullmatch(record["run_id"]):
         raise ValueError("has no id of a run")
-    if not all(isinstance(record.get(name) or {}, dict) for name in ("run", "usual")):
+    if not all(isinstance(record.get(name), dict | None) for name in ("run", "usual")):
         raise ValueError("begins no run")
     return record
 

@@ -105,7 +105,9 @@ def _by_fold(epochs: Sequence[Mapping[str, Any]], field: str) -> list[list[Any]]
     found: list[list[Any]] = []
     for fold in dict.fromkeys(epoch.get("fold") or 0 for epoch in epochs):
         data: list[list[Any]] = list(_xy([e for e in epochs if (e.get("fold") or 0) == fold], field))
-        found += [[data[0][0], None]] * bool(found and data) + data
+        if found and data:
+            found.append([data[0][0], None])
+        found += data
     return found
 
 
