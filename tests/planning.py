@@ -14,8 +14,9 @@ from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.editorial.seed_files import read_seeds
 from memory_service.services.knowledge.cards import cards_of
-from memory_service.services.knowledge.snapshot import Knowledge, assemble, priced_catalogue, sheets_of
+from memory_service.services.knowledge.snapshot import Knowledge, assemble, priced_catalogue
 from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.tables.usable_rows import usable_sheets
 
 CARDS = (
     "t4", "p100", "v100", "v100-32gb", "a10", "a10g", "l4", "l40s", "a40", "rtxa6000", "a100", "a100-80gb",
@@ -34,7 +35,7 @@ def seed_knowledge() -> Knowledge:
         for table, seeds in read_seeds(resources.path("seeds")).items()
     }
     priced = priced_catalogue(rows)
-    return assemble(0, priced, model_index(priced.models), cards_of(sheets_of(rows["gpus"])), rows)
+    return assemble(0, priced, model_index(priced.models), cards_of(usable_sheets(rows["gpus"])), rows)
 
 
 def case(**asked: Any) -> PlanningProblem:

@@ -26,6 +26,12 @@ def earliest_moment(started: float) -> float:
     return started - AHEAD_SECONDS
 
 
+def silent_seconds(last_event: float, started: float, begun: float, now: float) -> float:
+    """Seconds since the latest event, all in seconds since 1970 and as `latest_moment`; last_event by the
+    run's clock."""
+    return now + max(0.0, started - begun) - last_event
+
+
 def requested_seconds(
     last_event: float, started: float, begun: float, now: float, since_last_event: float | None
 ) -> float | None:
@@ -35,7 +41,7 @@ def requested_seconds(
     since_last_event   seconds by the service's clock since that event came, where this process saw it come: a
                   run whose clock is behind must not seem silent
     """
-    silent = now + max(0.0, started - begun) - started - last_event
+    silent = silent_seconds(started + last_event, started, begun, now)
     if not 0.0 < silent <= LIVE_SECONDS:
         return None
     return last_event + (silent if since_last_event is None else max(0.0, min(silent, since_last_event)))

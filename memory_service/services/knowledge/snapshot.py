@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import monotonic
@@ -17,7 +17,6 @@ from typing import Any
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
-from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.planning.cost_table import CostTable
@@ -47,7 +46,7 @@ from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
 from memory_service.services.knowledge.profiling import unlisted_row_in_child_process
 from memory_service.services.knowledge.quality_figures import read_quality_model
 from memory_service.services.knowledge.solution_memory import SolutionMemory
-from memory_service.services.tables.usable_rows import usable, usable_sheets
+from memory_service.services.tables.usable_rows import usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
@@ -383,11 +382,6 @@ def assemble(
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
         quality=quality or read_quality_model(),
     )  # fmt: skip
-
-
-def sheets_of(rows: Iterable[Row]) -> dict[str, Gpu]:
-    """Slug -> GPU model."""
-    return usable_sheets(rows)
 
 
 def priced_catalogue(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.monitoring.clock import silent_seconds
 from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
 from memory_service.schemas import runs as requests
@@ -86,8 +87,15 @@ def silent_minutes(row: Mapping[str, Any], last_body: str | None, now: dt.dateti
     `SILENT_MINUTES`."""
     if row["status"] != "running":
         return None
-    at = row["created_at"] if last_body is None else orjson.loads(last_body)["at"]
-    silent = (now - dt.datetime.fromisoformat(at)).total_seconds() / 60.0
+    started, begun = (
+        dt.datetime.fromisoformat(row[name]).timestamp() for name in ("started_at", "created_at")
+    )
+    last = (
+        dt.datetime.fromisoformat(orjson.loads(last_body)["at"]).timestamp()
+        if last_body
+        else max(started, begun)
+    )
+    silent = silent_seconds(last, started, begun, now.timestamp()) / 60.0
     return round(silent, 1) if silent > SILENT_MINUTES else None
 
 

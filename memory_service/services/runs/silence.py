@@ -26,13 +26,15 @@ def close_silent(
     now = now or dt.datetime.now(dt.UTC)
     with database.read() as transaction:
         going = runs.running_since(transaction.session, now - dt.timedelta(seconds=SILENT_SECONDS))
-        latest = {run.id: runs.latest_events(transaction.session, run.id, 5) for run in going}
+        latest = runs.last_event_bodies(transaction.session, [run.id for run in going])
     closed = 0
     for run in going:
         if stop is not None and stop.is_set():
             break
-        moments = [dt.datetime.fromisoformat(orjson.loads(body)["at"]) for _, _, body in latest[run.id]]
-        last = max([run.started_at, *moments])
+        body = latest.get(run.id)
+        last = run.started_at
+        if body is not None:
+            last = max(last, dt.datetime.fromisoformat(orjson.loads(body)["at"]))
         budget = dt.timedelta(minutes=run.minutes or 0.0)
         offset = run.created_at - run.started_at  # its own clock against the service's
         if now - (last + offset) < dt.timedelta(seconds=SILENT_SECONDS) or now < run.created_at + budget:
