@@ -87,16 +87,14 @@ def silent_minutes(row: Mapping[str, Any], last_body: str | None, now: dt.dateti
     `SILENT_MINUTES`."""
     if row["status"] != "running":
         return None
-    started, begun = (
-        dt.datetime.fromisoformat(row[name]).timestamp() for name in ("started_at", "created_at")
-    )
-    last = (
-        dt.datetime.fromisoformat(orjson.loads(last_body)["at"]).timestamp()
-        if last_body
-        else max(started, begun)
-    )
+    started, begun = _seconds(row["started_at"]), _seconds(row["created_at"])
+    last = _seconds(orjson.loads(last_body)["at"]) if last_body else max(started, begun)
     silent = silent_seconds(last, started, begun, now.timestamp()) / 60.0
     return round(silent, 1) if silent > SILENT_MINUTES else None
+
+
+def _seconds(at: str) -> float:
+    return dt.datetime.fromisoformat(at).timestamp()
 
 
 def took_minutes(row: Mapping[str, Any], now: dt.datetime) -> float:
