@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
     bases_of,
@@ -13,7 +12,6 @@ from memory_service.review.source.nodes import (
     is_call,
     is_of_self,
     receiver,
-    returned_by,
     without_methods,
 )
 from memory_service.review.source.script import last_name, word_pairs, words
@@ -45,8 +43,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
         source = last_assigned(facts, node)
         if source is not None:
             return activation_of(facts, source, deep + 1)
-        passed = passed_for(facts.script, facts.values, node)[:8]
-        found = {activation_of(facts, given, deep + 2) for given in passed}
+        found = {activation_of(facts, given, deep + 2) for given in facts.values.sources(node)[:8]}
         return found.pop() if len(found) == 1 else None
     if not isinstance(node, ast.Call):
         return None
@@ -60,7 +57,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
 
 def units_of(facts: Facts, call: ast.Call) -> float | None:
     """How many outputs the network behind a call has, by its last linear layer; None: not told."""
-    found = {_units(facts, source, 0) for source in sources_of(facts.values, call.func)}
+    found = {_units(facts, source, 0) for source in facts.values.sources(call.func)}
     return found.pop() if len(found) == 1 else None
 
 
@@ -73,11 +70,11 @@ def _units(facts: Facts, node: ast.AST, deep: int) -> float | None:
     if is_call(node, "Sequential") and node.args:
         return _units(facts, node.args[-1], deep + 1)
     forward = _forward(facts.script.classes.get(last_name(node.func)))
-    returned = returned_by(forward) if forward is not None else []
+    returned = facts.script.returned(forward) if forward is not None else []
     last = without_methods(returned[0], SHAPES) if len(returned) == 1 else None
     if not isinstance(last, ast.Call) or not is_of_self(last.func):
         return None
-    made = {_units(facts, source, deep + 1) for source in sources_of(facts.values, last.func)}
+    made = {_units(facts, source, deep + 1) for source in facts.values.sources(last.func)}
     return made.pop() if len(made) == 1 else None
 
 
@@ -104,12 +101,8 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         )
     if (isinstance(call.func, ast.Name) and name == "self") or (name == "forward" and is_of_self(call.func)):
         return _returned(facts, script.class_of(call), deep)
-    sources: list[ast.AST] = []
-    if isinstance(call.func, ast.Name) or is_of_self(call.func):
-        sources = sources_of(facts.values, call.func)
-    if isinstance(call.func, ast.Name) and not sources:
-        passed = passed_for(script, facts.values, call.func)
-        sources = [s for given in passed for s in sources_of(facts.values, given)]
+    named = isinstance(call.func, ast.Name) or is_of_self(call.func)
+    sources = facts.values.written_as(call.func) if named else []
     for source in sources:
         made = facts.training.objects.made_by(source)
         if made in script.classes:
@@ -174,8 +167,8 @@ def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None
     forward, script = _forward(owner), facts.script
     found = {
         activation_of(facts, value, deep + 1)
-        for value in (returned_by(forward) if forward is not None else ())
-        if script.function(value) is forward and not any(isinstance(up, ast.If) for up in script.above(value))
+        for value in (script.returned(forward) if forward is not None else ())
+        if not any(isinstance(up, ast.If) for up in script.above(value))
     }
     return found.pop() if len(found) == 1 else None
 

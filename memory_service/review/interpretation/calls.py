@@ -11,7 +11,7 @@ from memory_service.review.interpretation.column_kinds import kind_of
 from memory_service.review.interpretation.containers import collection_method, mapped
 from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.grouping import aggregate, append_to_group
+from memory_service.review.interpretation.grouping import aggregate
 from memory_service.review.interpretation.learning import code, keep_rows, transform
 from memory_service.review.interpretation.registry import LIBRARY, METHODS, library, method
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
@@ -29,7 +29,6 @@ from memory_service.review.interpretation.value import DEFERRED, Value, bare, de
 from memory_service.review.interpretation.vocabulary import (
     CONVERTS,
     EMPTY,
-    FOLD_COLUMN,
     JOINS,
     KEEPS_ROWS,
     OF_THE_PAST,
@@ -47,9 +46,6 @@ from memory_service.review.source.script import last_name
 def call_method(walk: Walk, use: Use) -> Value:
     """A method of what is no object of the file's own classes."""
     base = use.base
-    called: Any = use.node.func
-    if use.name == "append" and use.args and isinstance(called.value, ast.Subscript):
-        append_to_group(walk, use)
     if base.items is not None or base.keys is not None or base.element is not None:
         found = collection_method(walk, use)
         if found is not None:
@@ -195,20 +191,6 @@ def is_in(walk: Walk, use: Use) -> Value:
         return Value(use.base.rows, made="columns", names=names)
     out = derived(use.base, *use.args)
     out.cut = ("isin", short(use.node), "in")
-    return out
-
-
-@method("eq", "ne", "lt", "le", "gt", "ge")
-def compare_method(_walk: Walk, use: Use) -> Value | None:
-    """`df.fold.ne(0)`."""
-    if use.first is None or not isinstance(use.node.func, ast.Attribute):
-        return None
-    out = derived(use.base, use.first)
-    columns = use.base.columns or ()
-    if any(FOLD_COLUMN.match(column) for column in columns):
-        out.index = (use.node, use.name)
-    else:
-        out.cut = ("mask", short(use.node.func.value), short(use.node.args[0]), use.name)
     return out
 
 

@@ -134,8 +134,6 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
         return given
     if callee.kind is not None and callee.made == "":
         return make_instance(walk, callee, args, named, node)
-    if callee.made in ("partial", "method") and callee.items:
-        return call_value(walk, callee.items[0], [*callee.items[1:], *args], {**(callee.keys or {}), **named})
     if base is not None and not base.dotted:
         return call_method(walk, Use(node, last_name(node.func), args, named, scope, base))
     dotted = callee.dotted or (f"{base.dotted}.{last_name(node.func)}" if base else "")

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import calls_in, parameters_of
@@ -282,7 +281,7 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
     """Whether a comment at the place, or where its value is set, gives a reason."""
     places = [place]
     for node in ast.walk(value) if value is not None else ():
-        places += [node, *sources_of(facts.values, node)]
+        places += [node, *facts.values.sources(node)]
         if isinstance(node, ast.Subscript):
             key = facts.values.text(node.slice)
             found = (facts.values.mapping(node.value) or {}).get(key or "")

@@ -108,7 +108,7 @@ def _only_sources(facts: Facts, name: ast.Name) -> list[ast.AST]:
     sources, home = facts.values.assigned(name.id, name), facts.script.function(name)
     if sources or home is None or facts.values.binding(name.id, name) != (home, []):
         return sources if len(sources) == 1 else []
-    given = facts.values.handed(home, name.id)
+    given = facts.values.passed(home, name.id)
     return [g for g in given if g is not None] if None not in given else []
 
 
@@ -136,7 +136,7 @@ def _is_of_the_run(facts: Facts, name: ast.Name, deep: int = 0) -> bool:
         )
     if home is None or deep >= MOST_NAMES or values.binding(name.id, name) != (home, []):
         return False
-    given = values.handed(home, name.id)
+    given = values.passed(home, name.id)
     return bool(given) and all(g is not None and _is_settings(facts, g, deep + 1) for g in given)
 
 

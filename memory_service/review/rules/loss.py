@@ -14,7 +14,6 @@ from memory_service.review.analysis.activations import (
     units_of,
     unplaced,
 )
-from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, receiver, receiver_name, without_methods
@@ -98,11 +97,8 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
     if name in _LOSSES and name[0].islower():
         of_torch = facts.script.qualified(called).startswith(("torch.", "F."))
         return (_LOSSES[name] if of_torch else None), None
-    sources: list[ast.AST] = [called] if isinstance(called, ast.Call) else sources_of(facts.values, called)
-    if isinstance(called, ast.Name) and not sources:
-        for given in passed_for(facts.script, facts.values, called):
-            sources += sources_of(facts.values, given) if isinstance(given, ast.Name) else [given]
-    elif isinstance(called, ast.Subscript):
+    sources = [called] if isinstance(called, ast.Call) else facts.values.written_as(called)
+    if isinstance(called, ast.Subscript):
         key = facts.values.text(called.slice)
         sources = [v for k, v in (facts.values.mapping(called.value) or {}).items() if k == key]
     for source in map(unplaced, sources):
@@ -151,7 +147,7 @@ def _has_one_output(facts: Facts, node: ast.AST) -> bool:
     source = _output_of(facts, node)
     if not isinstance(source, ast.Call):
         return False
-    networks = sources_of(facts.values, source.func) if isinstance(source.func, ast.Name) else []
+    networks = facts.values.sources(source.func) if isinstance(source.func, ast.Name) else []
     return units_of(facts, source) == 1 or any(
         isinstance(made, ast.Call) and facts.number(made, "num_classes") == 1
         for made in map(unplaced, networks)

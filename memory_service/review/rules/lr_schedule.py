@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import calls_in, is_call, receiver
@@ -45,10 +44,7 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
 
 def _maker(facts: Facts, node: ast.AST | None) -> ast.Call | None:
     """The one call that made a schedule."""
-    sources = sources_of(facts.values, node) if node is not None else []
-    if isinstance(node, ast.Name) and not sources:
-        passed = passed_for(facts.script, facts.values, node)
-        sources = [s for given in passed for s in sources_of(facts.values, given)]
+    sources = facts.values.written_as(node) if node is not None else []
     return sources[0] if len(sources) == 1 and isinstance(sources[0], ast.Call) else None
 
 

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import caller_of, receiver
@@ -148,7 +147,7 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
     """The function of the file that made a model, with the last call of it before the fit:
     `model = make(rounds=2000); model.fit(X, y)`."""
     script, order = facts.script, facts.script.order
-    sources = [model] if isinstance(model, ast.Call) else sources_of(facts.values, model) if model else []
+    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
     before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
     return [
         (script.functions[last_name(source.func)][0], source)

@@ -75,19 +75,36 @@ def parameters_of(function: Function) -> list[str]:
     return [a.arg for a in function.args.args]
 
 
-def returned_by(function: ast.AST) -> list[ast.expr]:
-    """Values of the return statements under a function."""
-    return [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None]
+def all_parameters(function: Function) -> list[ast.arg]:
+    """Every parameter, `*args` and `**kwargs` included."""
+    a = function.args
+    return [*a.posonlyargs, *a.args, *a.kwonlyargs, *(p for p in (a.vararg, a.kwarg) if p is not None)]
 
 
-def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """(target, value) of an assignment; `a, b = x, y` gives two."""
+def targets_of(statement: ast.AST) -> list[ast.expr]:
+    """What an assignment of any kind sets."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+
+
+def unpacked(target: ast.AST, value: ast.AST | None) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(target, value) of what is set: `a, b = x, y` sets two, and `a, b = f()` two to what is unknown."""
+    if isinstance(target, ast.Tuple | ast.List):
+        given = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        same = len(given) == len(target.elts)
+        for at, item in enumerate(target.elts):
+            yield from unpacked(item, given[at] if same else None)
+    elif isinstance(target, ast.Starred):
+        yield target.value, None
+    else:
+        yield target, value
+
+
+def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """(target, value) of an assignment, as far as the value is known."""
     for target in targets:
-        tuples = isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List)
-        if tuples and len(target.elts) == len(value.elts):  # type: ignore[attr-defined]
-            yield from zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]
-        else:
-            yield target, value
+        yield from ((item, given) for item, given in unpacked(target, value) if given is not None)
 
 
 def caller_of(script: Script, node: ast.AST) -> list[ast.Call]:

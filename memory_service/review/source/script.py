@@ -97,6 +97,11 @@ class Script:
                 out[last_name(base)].append(node)
         return out
 
+    def returned(self, function: ast.AST) -> list[ast.expr]:
+        """What a function returns, functions within it left out."""
+        found = (n for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None)
+        return [n.value for n in found if self.function(n) is function and n.value is not None]
+
     def added_keyword(self, call: ast.Call, name: str, value: ast.expr) -> ast.keyword:
         """A keyword that a call has by `**more`, written out; the value stays part of where it is said."""
         keyword = ast.keyword(arg=name, value=value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from memory_service.review.constants.values import Values, sources_of
+from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import bases_of, calls_in, is_call, keyword_names, names_in
 from memory_service.review.source.script import Script, last_name, words, words_in
 from memory_service.review.training.construction import Folds, Objects
@@ -226,7 +226,7 @@ class Training:
                 continue
             given = self.values.argument(trainer, "args", 1)
             if given is not None and self.values.argument(trainer, "train_dataset") is None:
-                predicting.update([given, *sources_of(self.values, given)[:1]])
+                predicting.update([given, *self.values.sources(given)[:1]])
         return [call for call in made if call not in predicting] or made
 
     @cached_property
