@@ -12,7 +12,7 @@ from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import training_batches
 from memory_service.review.rules.mixed_precision import switched_on
-from memory_service.review.source.script import last_name, word_pairs
+from memory_service.review.source.nodes import last_name, word_pairs
 
 _TORCHVISION = word_pairs(
     "vit_b_16:vit_base_patch16_224 vit_b_32:vit_base_patch32_224 vit_l_16:vit_large_patch16_224 "

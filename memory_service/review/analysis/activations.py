@@ -11,10 +11,12 @@ from memory_service.review.source.nodes import (
     calls_in,
     is_call,
     is_of_self,
+    last_name,
     receiver,
     without_methods,
+    word_pairs,
+    words,
 )
-from memory_service.review.source.script import last_name, word_pairs, words
 
 _ACTIVATIONS = word_pairs(
     "softmax:softmax Softmax:softmax sigmoid:sigmoid Sigmoid:sigmoid log_softmax:log_softmax "

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
-from memory_service.review.source.script import Function, Script, last_name, roots, words_in
+from memory_service.review.source.nodes import Function, last_name, roots, words_in
+from memory_service.review.source.script import Script
 
 Role = Literal["train", "valid", "test", ""]
 

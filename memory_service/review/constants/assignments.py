@@ -6,8 +6,8 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from memory_service.review.source.nodes import targets_of, unpacked
-from memory_service.review.source.script import Script, last_name
+from memory_service.review.source.nodes import last_name, targets_of, unpacked
+from memory_service.review.source.script import Script
 
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 

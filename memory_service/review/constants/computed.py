@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memory_service.review.constants.lookup import Known, ValueLookup
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from memory_service.review.constants.lookup import ValueLookup
-from memory_service.review.source.nodes import all_parameters
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.nodes import all_parameters, last_name, words
 
 DEEPEST = 8
 """Names, attributes and calls followed to the class of an object."""

@@ -6,7 +6,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from memory_service.review.source.script import Function, Script
+from memory_service.review.source.nodes import Function
+from memory_service.review.source.script import Script
 
 Known = list[Any] | None
 """Values that are possible, or None for "unknown"."""

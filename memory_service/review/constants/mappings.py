@@ -13,7 +13,7 @@ from functools import cached_property
 
 from memory_service.review.constants.instances import fields
 from memory_service.review.constants.lookup import Entries, ValueLookup
-from memory_service.review.source.script import Function, last_name, words
+from memory_service.review.source.nodes import Function, last_name, words
 from memory_service.review.source.settings_text import settings_of
 
 DEEPEST = 8

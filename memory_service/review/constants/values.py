@@ -20,8 +20,8 @@ from memory_service.review.constants.computed import COMPUTED, MOST_VALUES
 from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, Known
 from memory_service.review.constants.mappings import Mappings
-from memory_service.review.source.nodes import all_parameters, is_call
-from memory_service.review.source.script import Function, Script, last_name, words
+from memory_service.review.source.nodes import Function, all_parameters, is_call, last_name, words
+from memory_service.review.source.script import Script
 
 DEEPEST = 40
 DEEPEST_DEFINITION = 8

@@ -40,7 +40,7 @@ from memory_service.review.interpretation.vocabulary import (
     RUNNING,
     TABLES,
 )
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 
 def call_method(walk: Walk, use: Use) -> Value:

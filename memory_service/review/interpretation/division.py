@@ -18,7 +18,7 @@ from memory_service.review.interpretation.selection import (
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, derived, flat
 from memory_service.review.interpretation.vocabulary import SCORING, SPLITTER_NAMES, SPLITTERS
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 _PARTS = ("train", "valid", "part")
 

@@ -35,7 +35,7 @@ from memory_service.review.interpretation.selection import (
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived, either
 from memory_service.review.interpretation.vocabulary import VIEWS
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 MOST_ITEMS = 200
 """Expressions and bodies within one another."""

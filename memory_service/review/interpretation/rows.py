@@ -13,7 +13,7 @@ from memory_service.review.interpretation.state import (
 )
 from memory_service.review.interpretation.value import Learned, Rows, Value, bare, derived, either, flat
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
-from memory_service.review.source.script import last_name, roots
+from memory_service.review.source.nodes import last_name, roots
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:

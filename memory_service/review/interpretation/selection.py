@@ -23,7 +23,7 @@ from memory_service.review.interpretation.value import (
     like,
 )
 from memory_service.review.interpretation.vocabulary import ROLES
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 OTHER_ROWS = "of other rows"
 """Held by a table whose rows hold what others held before: `df.shift(1)`, `df.rolling(7, closed="left")`."""

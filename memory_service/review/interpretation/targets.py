@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import pairs
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name, pairs
 
 _LABELLED = frozenset(("train_test_split", "Dataset", "Pool", "DMatrix", "QuantileDMatrix"))
 _SCORING = frozenset(("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve"))

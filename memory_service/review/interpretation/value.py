@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_service.review.source.script import Function
+from memory_service.review.source.nodes import Function
 
 
 def bare(base: Value) -> Value:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, parameters_of
-from memory_service.review.source.script import last_name, words_in
+from memory_service.review.source.nodes import calls_in, last_name, parameters_of, words_in
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""

@@ -8,8 +8,16 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import arguments_of, calls_in, is_call, is_of_self, texts_in
-from memory_service.review.source.script import last_name, words, words_in
+from memory_service.review.source.nodes import (
+    arguments_of,
+    calls_in,
+    is_call,
+    is_of_self,
+    last_name,
+    texts_in,
+    words,
+    words_in,
+)
 from memory_service.review.training.training import LIGHTNING
 
 _SAVES = words(

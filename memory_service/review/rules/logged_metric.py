@@ -9,8 +9,7 @@ from itertools import islice
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_none, receiver_name
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.nodes import is_none, last_name, receiver_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")

@@ -16,8 +16,7 @@ from memory_service.review.analysis.activations import (
 )
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_call, receiver, receiver_name, without_methods
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
 
 Why = tuple[str, str]
 """Message and fix."""

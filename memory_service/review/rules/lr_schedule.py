@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, is_call, receiver
-from memory_service.review.source.script import last_name, words_in
-
-wrong = partial(finding, "wrong-parameter")
+from memory_service.review.findings import Finding, wrong
+from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver, words_in
 
 _BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
 _LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.loss import RMSLE, VALUE_FAMILIES, Why, metric_of
-from memory_service.review.source.nodes import calls_in, is_call, is_none, receiver, receiver_name
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import calls_in, is_call, is_none, last_name, receiver, receiver_name
 from memory_service.review.training.training import KERAS
 
 _OBJECTIVES = {

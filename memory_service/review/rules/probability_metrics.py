@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from memory_service.review.analysis.activations import last_assigned
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, is_call, names_in, receiver, receiver_name
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.nodes import (
+    calls_in,
+    is_call,
+    last_name,
+    names_in,
+    receiver,
+    receiver_name,
+    words,
+)
 
 _METRICS = {
     "roc_auc_score": "AUC",

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import caller_of, receiver
-from memory_service.review.source.script import Function, last_name
+from memory_service.review.source.nodes import Function, last_name, receiver
 
 MOST_WITHOUT_STOPPING = 5
 """So few epochs end within R16's patience of 3-5 anyway."""
@@ -92,7 +91,7 @@ def _loops(facts: Facts) -> Iterator[Finding]:
 def _clocked_around(facts: Facts, node: ast.AST) -> bool:
     """A loop around a place, or around the calls of its function, stops by the clock."""
     loops = [up for up in facts.script.above(node) if isinstance(up, ast.For | ast.While)]
-    loops += [loop for call in caller_of(facts.script, node) for loop in facts.script.loops(call)]
+    loops += [loop for call in facts.script.callers(node) for loop in facts.script.loops(call)]
     return any(facts.training.stopping.clocked(loop) for loop in loops)
 
 

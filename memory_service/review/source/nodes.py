@@ -5,7 +5,46 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 
-from memory_service.review.source.script import Function, Script, last_name
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a set that reads well."""
+    return frozenset(text.split())
+
+
+def word_pairs(text: str) -> dict[str, str]:
+    """`left:right` words as a mapping that reads well."""
+    return {left: right for left, _, right in (word.partition(":") for word in text.split())}
+
+
+def last_name(node: ast.AST) -> str:
+    """`a.b.c` -> "c"; "" for what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def name_of(node: ast.AST) -> str:
+    """The last name of an expression, or of what it calls: `torch.no_grad()` -> "no_grad"."""
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def roots(node: ast.AST) -> set[str]:
+    """Every name that an expression reads, without what is called as a function: `f(df[["a"]])` -> {"df"}."""
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in called}
+
+
+def words_in(node: ast.AST) -> set[str]:
+    """Every identifier of an expression, attributes and keywords included."""
+    out: set[str] = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.Name):
+            out.add(n.id)
+        elif isinstance(n, ast.Attribute):
+            out.add(n.attr)
+        elif isinstance(n, ast.keyword) and n.arg:
+            out.add(n.arg)
+    return out
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
@@ -105,11 +144,3 @@ def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.AS
     """(target, value) of an assignment, as far as the value is known."""
     for target in targets:
         yield from ((item, given) for item, given in unpacked(target, value) if given is not None)
-
-
-def caller_of(script: Script, node: ast.AST) -> list[ast.Call]:
-    """Calls, from other functions, of the function that a node is in."""
-    function = script.function(node)
-    if function is None:
-        return []
-    return [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]

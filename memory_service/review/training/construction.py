@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import calls_in, is_call, is_of_self, names_in
-from memory_service.review.source.script import Script, last_name
+from memory_service.review.source.nodes import calls_in, is_call, is_of_self, last_name, names_in
+from memory_service.review.source.script import Script
 from memory_service.review.training.stopping import AnyLoop
 
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)

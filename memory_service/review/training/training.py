@@ -13,8 +13,17 @@ from functools import cached_property
 from typing import Literal
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import bases_of, calls_in, is_call, keyword_names, names_in
-from memory_service.review.source.script import Script, last_name, words, words_in
+from memory_service.review.source.nodes import (
+    bases_of,
+    calls_in,
+    is_call,
+    keyword_names,
+    last_name,
+    names_in,
+    words,
+    words_in,
+)
+from memory_service.review.source.script import Script
 from memory_service.review.training.construction import Folds, Objects
 from memory_service.review.training.stopping import AnyLoop, Stopping
 

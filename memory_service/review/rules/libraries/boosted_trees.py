@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, receiver
-from memory_service.review.source.script import last_name
-
-wrong = partial(finding, "wrong-parameter")
+from memory_service.review.findings import Finding, wrong
+from memory_service.review.source.nodes import calls_in, last_name, receiver
 
 _BOOSTED = re.compile(r"^(LGBM|XGB)\w*(Classifier|Regressor|Ranker)$")
 _STOPPING = ("early_stopping_rounds", "early_stopping_round")
