@@ -25,7 +25,16 @@ from memory_service.review.interpretation.selection import (
     set_column,
 )
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import DEFERRED, Value, bare, derived, either, flat, like
+from memory_service.review.interpretation.value import (
+    DEFERRED,
+    ColumnNames,
+    Value,
+    bare,
+    derived,
+    either,
+    flat,
+    like,
+)
 from memory_service.review.interpretation.vocabulary import (
     CONVERTS,
     EMPTY,
@@ -187,7 +196,7 @@ def feed_data_set(walk: Walk, use: Use) -> None:
 def is_in(walk: Walk, use: Use) -> Value:
     if use.base.made == "columns":  # `df.columns.isin(["id"])`
         said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
-        names = (said, frozenset[str]()) if said else None
+        names = ColumnNames(said) if said else None
         return Value(use.base.rows, made="columns", names=names)
     out = derived(use.base, *use.args)
     out.cut = ("isin", short(use.node), "in")
@@ -290,7 +299,7 @@ def alias(walk: Walk, use: Use) -> Value | None:
     if DEFERRED not in use.base.rows or not isinstance(text, str):
         return None
     out = like(use.base)
-    out.reads, out.made, out.names = use.base.reads, "col", (frozenset((text,)), frozenset())
+    out.reads, out.made, out.names = use.base.reads, "col", ColumnNames(frozenset((text,)))
     called: Any = use.node.func
     out.content = kind_of(called.value, walk.values)
     return out
@@ -342,7 +351,7 @@ def get_columns(walk: Walk, use: Use) -> Value | None:
     """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
     given = walk.values.argument(use.node, "columns", 0 if use.name == "get" else None)
     names = listed_columns(walk, given, use.scope)
-    return pick_columns(walk, use.base, (names, frozenset()), use.node) if use.base.rows and names else None
+    return pick_columns(walk, use.base, ColumnNames(names), use.node) if use.base.rows and names else None
 
 
 @library("col")

@@ -140,9 +140,7 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
         return None
     said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
     known = use.base.names
-    names = None
-    if known is not None and said is not None:
-        names = (known[0] - said if known[0] is not None else None, known[1] | said)
+    names = known.without(said) if known is not None and said is not None else None
     if use.name in ("remove", "discard"):
         use.base.names = names
         return Value(const=None)
