@@ -212,7 +212,11 @@ def _for_training(facts: Facts, call: ast.Call) -> bool:
 def small_batches(facts: Facts) -> Iterator[Finding]:
     """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
     training, asked = facts.training, facts.asked
-    if not (training.trains or training.offers) or facts.asked.card == "cpu" or accumulation(facts) != 1:
+    if (
+        not (training.trains or training.offers)
+        or facts.asked.card == "cpu"
+        or accumulation(facts) not in (1, None)
+    ):
         return
     for place, batch in training_batches(facts):
         why: tuple[str, str] | None = None
@@ -261,19 +265,18 @@ def _is_large(facts: Facts) -> bool:
 
 
 def accumulation(facts: Facts) -> int | None:
-    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07)."""
-    places = [
-        k.value for k in facts.script.all(ast.keyword)
-        if k.arg in ("gradient_accumulation_steps", "accumulate_grad_batches")
-    ]  # fmt: skip
-    if any(facts.values.number(place) is None for place in places):
-        return None
-    places += [
-        node.value
+    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07). None where
+    nothing says so, 0 where it is unknown."""
+    named = ("gradient_accumulation_steps", "accumulate_grad_batches")
+    numbers = [facts.values.number(k.value) for k in facts.script.all(ast.keyword) if k.arg in named]
+    if None in numbers:
+        return 0
+    numbers += [
+        facts.values.number(node.value) or 1
         for node in facts.script.all(ast.Assign)
         if any(re.search(r"accum", last_name(target), re.IGNORECASE) for target in node.targets)
     ]
-    return max((int(facts.values.number(place) or 1) for place in places), default=1)
+    return max((int(number) for number in numbers if number is not None), default=None)
 
 
 def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:

@@ -40,8 +40,8 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
 
 def _maker(facts: Facts, node: ast.AST | None) -> ast.Call | None:
     """The one call that made a schedule."""
-    sources = facts.values.written_as(node) if node is not None else []
-    return sources[0] if len(sources) == 1 and isinstance(sources[0], ast.Call) else None
+    makers = facts.training.objects.makers(node) if node is not None else []
+    return makers[0] if len(makers) == 1 else None
 
 
 def _counts_batches(facts: Facts, maker: ast.Call) -> bool:

@@ -173,7 +173,7 @@ def _stops_rounds(facts: Facts, fit: ast.Call, made: list[ast.Call]) -> bool:
 
 def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     """Frameworks with their own loop."""
-    epochs = _epochs(facts, kind)
+    epochs = facts.training.framework_epochs(kind)
     few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
     if not few and not _imported(facts, _STOPPER) and not _sets_flag(facts, by_clock=False):
         yield finding(
@@ -196,24 +196,6 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     ):
         message = "Training never looks at the clock: when the budget ends there is no prediction."
         yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
-
-
-def _epochs(facts: Facts, kind: str) -> float | None:
-    """The epochs that a framework is told to train; None where that cannot be told."""
-    if kind == "lightning":
-        trainers = (t for t in facts.script.called("Trainer") if facts.argument(t, "max_epochs") is not None)
-        return next((facts.number(t, "max_epochs") for t in trainers), None)
-    if kind == "transformers":
-        for call in facts.training.arguments[:1]:
-            if facts.argument(call, "num_train_epochs") is not None or facts.argument(call, "max_steps"):
-                return facts.number(call, "num_train_epochs")
-        return 3.0
-    fits = [fit.call for fit in facts.training.fits if fit.kind == kind]
-    known = [facts.number(call, "epochs") for call in fits]
-    if kind == "fastai":
-        known = [k or facts.number(call, "n_epoch", 0) for k, call in zip(known, fits, strict=True)]
-    numbers = [k for k in known if k is not None]
-    return max(numbers) if numbers and (kind == "fastai" or len(numbers) == len(known)) else None
 
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:

@@ -291,3 +291,21 @@ class Training:
                     return None
                 return int(known[-1] - (known[0] if len(known) == 2 else 0))
         return None
+
+    def framework_epochs(self, kind: str) -> float | None:
+        """The epochs that a framework is told to train; None where that is unknown."""
+        given, number = self.values.argument, self.values.number
+        if kind == "lightning":
+            told = (given(call, "max_epochs") for call in self.script.called("Trainer"))
+            return next((number(epochs) for epochs in told if epochs is not None), None)
+        if kind == "transformers":
+            for call in self.arguments[:1]:
+                epochs = given(call, "num_train_epochs")
+                if epochs is not None or given(call, "max_steps") is not None:
+                    return number(epochs) if given(call, "max_steps") is None else None
+            return 3.0
+        calls = [fit.call for fit in self.fits if fit.kind == kind]
+        name, position = ("n_epoch", 0) if kind == "fastai" else ("epochs", None)
+        found = [number(given(call, "epochs") or given(call, name, position)) for call in calls]
+        known = [epochs for epochs in found if epochs is not None]
+        return max(known) if known and (kind == "fastai" or len(known) == len(found)) else None
