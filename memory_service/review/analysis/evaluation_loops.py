@@ -33,8 +33,8 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     for node in script.within(near.body, follow=False):
         if isinstance(node, ast.Assign) and words_in(node.value) & reached:
             reached |= names_in(*node.targets)
-    fed = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
-    if not words_passed(call) & reached or ast.dump(near.iter) in fed:
+    supervised = {ast.dump(loop.iter) for loop in trained if isinstance(loop, ast.For)}
+    if not words_passed(call) & reached or ast.dump(near.iter) in supervised:
         return False
     home = script.loops(near)[:1]
     bounds: list[ast.AST] = [*home[0].body] if home else [function if function is not None else script.tree]

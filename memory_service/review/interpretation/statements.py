@@ -73,13 +73,13 @@ def run_branches(
     """One of these runs; what follows is true for any of them."""
     before = dict(scope.names)
     left: list[dict[str, Value]] = []
-    told = enter_doubt(walk, test, scope)
+    known = enter_doubt(walk, test, scope)
     for body in bodies:
         scope.names = dict(before)
         walk.steps += len(before) // 10
         if not run_body(walk, body, scope):
             left.append(scope.names)
-    leave_doubt(walk, told)
+    leave_doubt(walk, known)
     if not left:
         scope.names = before
         return True
@@ -113,9 +113,9 @@ def run_while(walk: Walk, node: ast.While, scope: Scope) -> None:
 @runs(ast.With, ast.AsyncWith)
 def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
     for item in node.items:
-        held = evaluate(walk, item.context_expr, scope)
+        operand = evaluate(walk, item.context_expr, scope)
         if item.optional_vars is not None:
-            assign(walk, item.optional_vars, held, scope)
+            assign(walk, item.optional_vars, operand, scope)
     return run_body(walk, node.body, scope)
 
 
@@ -135,11 +135,11 @@ def run_functiondef(_walk: Walk, node: ast.FunctionDef | ast.AsyncFunctionDef, s
 
 @runs(ast.ClassDef)
 def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
-    held = Value(kind=node, scope=scope)
+    item = Value(kind=node, scope=scope)
     inner = Scope({}, scope)
     run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
-    held.attrs = inner.names
-    scope.names[node.name] = held
+    item.attrs = inner.names
+    scope.names[node.name] = item
 
 
 @runs(ast.Delete)

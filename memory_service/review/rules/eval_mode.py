@@ -219,8 +219,8 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     judged = _names_rows(found)
     if not judged and function is not None:
         judged = bool(_JUDGES.search(function.name)) and not _learns(facts, [function])
-    if not judged and (fed := only_predicts(facts, call, rows)) is not None:
-        return fed
+    if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
+        return supervised
     if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
         judged = bool(facts.training.backwards) and (
             mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)

@@ -63,7 +63,7 @@ def test_the_review_reads_the_batch_of_an_image_script_in_either_form(plans):
     for text in (plan_script(plan), plan_files(plan)["train.py"]):
         facts = review_text(text).facts
         assert facts is not None
-        assert (facts.meant.trains, facts.meant.batch_size) == (True, plan["batch_size"])
+        assert (facts.plan.trains, facts.plan.batch_size) == (True, plan["batch_size"])
 
 
 def test_no_script_is_written_for_a_decoder_that_is_tuned_in_parts(plans):

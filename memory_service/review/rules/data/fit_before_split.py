@@ -14,7 +14,7 @@ def split_rules(facts: Facts) -> Iterator[Finding]:
     walk = facts.walk
     for adapted in walk.adapted:
         for division in walk.divisions:
-            if any(rows.within(adapted.rows) and not rows.divided for rows in division.held.rows):
+            if any(rows.within(adapted.rows) and not rows.divided for rows in division.contents.rows):
                 walk.leaks.setdefault(adapted, division.place)
     shown: set[ast.AST] = set()
     for learned, place in walk.leaks.items():
