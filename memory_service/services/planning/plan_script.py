@@ -1,7 +1,7 @@
 """The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library. `runtime` and `torch_loop` are modules that all scripts share, without Jinja.
+joined by task and library. `runtime`, `ddp` and `torch_loop` are modules that all scripts share, without Jinja.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ("runtime", "torch_loop") if kind.words["network"] else ("runtime",)
+    modules = ("runtime", "ddp", "torch_loop") if kind.words["network"] else ("runtime",)
     return _rendered("head", words), parts, {name: _rendered(name, {}) for name in modules}
 
 
