@@ -91,6 +91,11 @@ def kind_of(option: Option) -> str:
     return cost_kind(model.name, model.library, model.family) or "lightgbm"
 
 
+def fitted_at_once(option: Option) -> bool:
+    """Whether the option is an estimator of the processor that is not boosted: no rounds, no rate."""
+    return option.is_trees and not is_boosting(kind_of(option))
+
+
 def rounds_of_estimator(kind: str) -> int:
     """What stands for rounds where nothing is boosted: the trees of a forest, else one fit."""
     return FOREST_TREES if kind in ("random-forest", "extra-trees") else 1
