@@ -203,7 +203,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         kind = kind_of(options[pick.row])
         if not is_boosting(kind):
             n = float(rounds_of_estimator(kind))
-            return Estimate(n, n, n, basis="nothing is boosted: one fit")
+            return Estimate(n, n, n, basis="one fit, without rounds")
         rate = schedules[pick.epoch].learning_rate
         return best_round_of(problem, options[pick.row], rate, folds[pick.fold])
 

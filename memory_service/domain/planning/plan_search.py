@@ -35,7 +35,12 @@ from memory_service.domain.planning.hyperparameters import (
 )
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.conditioning import given_runs
-from memory_service.domain.quality.quality_index import Learning, quality_index, too_large, untrained_points
+from memory_service.domain.quality.quality_index import (
+    Learning,
+    from_random_weights,
+    quality_index,
+    too_large,
+)
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -274,7 +279,8 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     if problem.data_kind.table == "image":
         if problem.question.weights == "none":
             published = np.array([option.model.library != "torch" for option in table.options])
-            points = np.where(published, untrained_points(points, c.params_m, n_train), points)
+            random = from_random_weights(points, c.params_m, n_train)
+            points = np.where(published, random, points)
         else:
             points = points - too_large(c.params_m, n_train)
     learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
