@@ -31,7 +31,7 @@ from memory_service.domain.cost.memory import (
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import ProfileStack
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
+from memory_service.domain.learning.baseline_prediction import PredictionKeys, prediction_key
 from memory_service.domain.learning.memory_residuals import MemoryCorrection, MemoryCorrections
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
@@ -163,7 +163,7 @@ def peak_curves(
     batches: Sequence[int],
     device: TargetDevice,
     precision: str,
-    subjects: Sequence[PredictionKey],
+    subjects: PredictionKeys,
     proven: Floats,
 ) -> PeakCurve:
     """Peaks of training steps of many profiles at once, at batches that did not run out of memory on this
