@@ -35,7 +35,12 @@ from memory_service.domain.planning.hyperparameters import (
 )
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.conditioning import given_runs
-from memory_service.domain.quality.quality_index import Learning, quality_index, too_large, without_weights
+from memory_service.domain.quality.quality_index import (
+    Learning,
+    from_random_weights,
+    quality_index,
+    too_large,
+)
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -274,10 +279,12 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     n_train = float(problem.n_train)
     points = _expected_points(problem, table)
     if problem.data_kind.table == "image":
-        points = points - too_large(c.params_m, n_train)
         if problem.question.weights == "none":
             published = np.array([option.model.library != "torch" for option in table.options])
-            points = points - published * without_weights(n_train)
+            random = from_random_weights(points, c.params_m, n_train)
+            points = np.where(published, random, points)
+        else:
+            points = points - too_large(c.params_m, n_train)
     learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
     index = quality_index(column(points), column(c.size_ratio), epochs, folds, learning, n_train)
     preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)

@@ -237,9 +237,8 @@ def warnings(
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
         out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by DistributedDataParallel "
-            f"(torchrun --nproc_per_node={settings['n_gpus']}); the script of this plan trains on one card: "
-            "for its times ask for one."
+            f"The figures are for {settings['n_gpus']} cards that train one model by DistributedDataParallel; "
+            "a generated script starts torchrun for them by itself."
         )
     if option.method:
         out.append(
