@@ -40,6 +40,7 @@ from memory_service.domain.planning.plan_search import (
     Array,
     Batches,
     GridIndex,
+    Integers,
     PlanGrid,
     fold_choices,
     quality_of,
@@ -199,6 +200,11 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         at = (pick.row, pick.epoch, pick.fold)
         return _run(problem, fit.at(at), per_round.at(at), predict.at(at), folds[pick.fold])
 
+    def runs_of(rows: Integers, at_schedules: Integers, at_folds: Integers) -> RunSeconds:
+        at = (rows, at_schedules, at_folds)
+        costs = fit.taken(at), per_round.taken(at), predict.taken(at)
+        return _run(problem, *costs, np.array(folds, dtype=np.float64)[at_folds])
+
     def best_epoch_of(pick: GridIndex) -> Estimate:
         kind = kind_of(options[pick.row])
         if not is_boosting(kind):
@@ -215,6 +221,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         forward,
         np.zeros(n, dtype=bool),
         run_of,
+        runs_of,
         needed,
         quality,
         learning_rates=tuple(schedule.learning_rate for schedule in schedules),
