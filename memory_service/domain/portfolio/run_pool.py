@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from memory_service.domain.planning.batch_choice import Array, Integers
 from memory_service.domain.planning.budget import (
     RunSeconds,
     Seconds,
@@ -18,7 +19,7 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
 )
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
-from memory_service.domain.planning.plan_search import Array, GridIndex, Integers
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.quality.quality_index import fold_gain
 
 MOST_RUNS = 3
