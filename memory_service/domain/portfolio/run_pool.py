@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from memory_service.domain.planning.batch_choice import Array, Integers
 from memory_service.domain.planning.budget import RunSeconds, minutes_needed
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
-from memory_service.domain.planning.plan_search import Array, Integers
 from memory_service.domain.quality.quality_index import fold_gain
 
 MOST_RUNS = 3
