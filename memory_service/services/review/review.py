@@ -236,10 +236,12 @@ class _Sizing:
                 question[name] = self.query[name]
         if self.plan.rounds:
             question["rounds"] = min(self.plan.rounds, 10**6)
+        from memory_service.domain.planning.applicable import without_idle
         from memory_service.services.prediction.predict import predict_known
 
         try:
-            return predict_known(self.knowledge, question), ""
+            model = self.knowledge.listed_model(question["model"])
+            return predict_known(self.knowledge, without_idle(question, model)), ""
         except InvalidInput as error:
             return None, error.detail[:300]
 
