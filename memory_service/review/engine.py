@@ -30,7 +30,7 @@ from memory_service.review.rules import (
     probability_metrics,
     stopping_and_seeds,
 )
-from memory_service.review.rules.data import fit_before_split, label_encoding, split_leakage, target_leakage
+from memory_service.review.rules.data import label_encoding, leakage, split_leakage
 from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
 from memory_service.review.source.parsing import (
     MOST_EXPRESSIONS,
@@ -49,7 +49,7 @@ FAILED = "could not be applied to this script"
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
     stopping_and_seeds.time_rules, fold_checkpoints.fold_rules, fold_ensembles.missing_fold_rules,
-    fit_before_split.split_rules, split_leakage.row_rules, target_leakage.target_rules,
+    leakage.split_rules, split_leakage.row_rules, leakage.target_rules,
     label_encoding.code_rules, eval_mode.eval_rules, timm.timm_rules,
     albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
     monitored_metric.watched_rules, logged_metric.logged_rules, removed_api.removed_api_rules,

@@ -9,11 +9,10 @@ from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of
 from memory_service.review.interpretation.containers import collection_method, mapped
-from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.evaluation import LIBRARY, METHODS, constant, library, method
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.grouping import aggregate
 from memory_service.review.interpretation.learning import code, keep_rows, transform
-from memory_service.review.interpretation.registry import LIBRARY, METHODS, library, method
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
 from memory_service.review.interpretation.selection import (
     OTHER_ROWS,

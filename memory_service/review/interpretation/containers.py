@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from memory_service.review.interpretation.evaluation import library
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.registry import library
 from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, either

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.learning import PICKS, classes_within
-from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import divide, part_of, short
 from memory_service.review.interpretation.selection import (
     choose_by,

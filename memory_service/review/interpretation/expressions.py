@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.review.interpretation.assignment import assign
 from memory_service.review.interpretation.calls import call_library, call_method
-from memory_service.review.interpretation.evaluation import constant, evaluate
+from memory_service.review.interpretation.evaluation import constant, evaluate, evaluates
 from memory_service.review.interpretation.functions import (
     call_value,
     class_attribute,
@@ -17,7 +17,6 @@ from memory_service.review.interpretation.functions import (
     method_of,
 )
 from memory_service.review.interpretation.learning import code
-from memory_service.review.interpretation.registry import evaluates
 from memory_service.review.interpretation.rows import (
     combine,
     compare_values,

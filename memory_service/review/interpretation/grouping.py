@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.learning import keep_rows
-from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import grouped_rows, learned_from
 from memory_service.review.interpretation.selection import columns_of
 from memory_service.review.interpretation.state import Use, Walk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation.registry import library, method
+from memory_service.review.interpretation.evaluation import library, method
 from memory_service.review.interpretation.rows import (
     apply_learned,
     divide,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of, kind_selected
-from memory_service.review.interpretation.evaluation import constant, evaluate
-from memory_service.review.interpretation.registry import method
+from memory_service.review.interpretation.evaluation import constant, evaluate, method
 from memory_service.review.interpretation.rows import divide, element_of, part_of
 from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_SUPERVISED, Supervised, Use, Walk
 from memory_service.review.interpretation.value import (

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from memory_service.review.interpretation.assignment import assign
-from memory_service.review.interpretation.evaluation import constant, evaluate, run_body
+from memory_service.review.interpretation.evaluation import constant, evaluate, run_body, runs
 from memory_service.review.interpretation.expressions import enter_doubt, leave_doubt, truth_of
 from memory_service.review.interpretation.grouping import sum_into
-from memory_service.review.interpretation.registry import runs
 from memory_service.review.interpretation.rows import combine, element_of
 from memory_service.review.interpretation.selection import drop_column, note_names
 from memory_service.review.interpretation.state import Walk

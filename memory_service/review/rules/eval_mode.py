@@ -6,14 +6,16 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from memory_service.review.analysis.evaluation_loops import (
+from memory_service.review.analysis.evaluation import (
     goes_beside_training,
     held_out,
+    is_ready_made,
+    mode_at,
     only_predicts,
     over_rows,
+    switch_of,
     words_passed,
 )
-from memory_service.review.analysis.model_mode import is_ready_made, mode_at, switch_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
