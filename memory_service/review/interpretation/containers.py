@@ -9,7 +9,7 @@ from memory_service.review.interpretation.evaluation import library
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import Value, either
+from memory_service.review.interpretation.value import Value, either, one_of
 
 MOST_NAMES = 200
 """Texts that a list is followed to by name; a longer one only grows."""
@@ -46,11 +46,13 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
 def dict_method(use: Use) -> Value | None:
     keys = use.base.keys or {}
     if use.name == "items":
-        return Value(element=Value(items=[Value(), any_of(use.base)]))
+        return Value(element=Value(items=[Value(), one_of([use.base.element, *keys.values()])]))
     if use.name == "values":
         return Value(items=list(keys.values()) or None, element=use.base.element)
     if use.name in ("get", "pop", "setdefault"):
-        return keys.get(str(use.args[0].const) if use.args else "") or any_of(use.base)
+        return keys.get(str(use.args[0].const) if use.args else "") or one_of(
+            [use.base.element, *keys.values()]
+        )
     if use.name == "update":
         for given in use.args:
             keys.update(given.keys or {})
@@ -58,13 +60,6 @@ def dict_method(use: Use) -> Value | None:
         use.base.keys = keys
         return Value(const=None)
     return None
-
-
-def any_of(base: Value) -> Value:
-    out = base.element
-    for item in (base.keys or {}).values():
-        out = either(out, item) if out is not None else item
-    return out or Value()
 
 
 @library("enumerate")

@@ -48,8 +48,8 @@ def evaluate(walk: Walk, node: ast.AST | None, scope: Scope) -> Value:
     try:
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
-            item = [evaluate(walk, c, scope) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
-            return derived(*item)
+            parts = [evaluate(walk, c, scope) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
+            return derived(*parts)
         found = handler(walk, node, scope)
         return found if isinstance(found, Value) else Value()
     finally:

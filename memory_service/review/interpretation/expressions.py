@@ -47,13 +47,13 @@ def eval_constant(_walk: Walk, node: ast.Constant, _scope: Scope) -> Value:
 
 @evaluates(ast.JoinedStr)
 def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
-    item = [
+    parts = [
         evaluate(walk, part.value if isinstance(part, ast.FormattedValue) else part, scope)
         for part in node.values
     ]
-    if all(isinstance(one.const, str | int) for one in item):
-        return Value(const="".join(str(one.const) for one in item))
-    return derived(*item)
+    if all(isinstance(one.const, str | int) for one in parts):
+        return Value(const="".join(str(one.const) for one in parts))
+    return derived(*parts)
 
 
 @evaluates(ast.Name)
@@ -205,8 +205,12 @@ def eval_binop(walk: Walk, node: ast.BinOp, scope: Scope) -> Value:
 
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    item = [evaluate(walk, v, scope) for v in node.values]
-    return either(item[0], item[-1]) if isinstance(node.op, ast.Or) and len(item) == 2 else derived(*item)
+    operands = [evaluate(walk, v, scope) for v in node.values]
+    return (
+        either(operands[0], operands[-1])
+        if isinstance(node.op, ast.Or) and len(operands) == 2
+        else derived(*operands)
+    )
 
 
 @evaluates(ast.UnaryOp)

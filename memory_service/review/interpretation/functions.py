@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from memory_service.review.interpretation.evaluation import evaluate, run_body
 from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
-from memory_service.review.interpretation.value import Scope, Value, derived, either
+from memory_service.review.interpretation.value import Scope, Value, derived, one_of
 from memory_service.review.source.nodes import Function, last_name
 
 MOST_CALLED = 8
@@ -64,14 +64,8 @@ def enter_function(
     returned, yielded = walk.returned.pop(), walk.yielded.pop()
     walk.active.pop()
     if yielded:
-        out = yielded[0]
-        for other in yielded[1:]:
-            out = either(out, other)
-        return Value(element=out)
-    result: Value | None = None
-    for value in returned:
-        result = either(result, value) if result is not None else value
-    return result if result is not None else Value(const=None)
+        return Value(element=one_of(yielded))
+    return one_of(returned) if returned else Value(const=None)
 
 
 def bind(

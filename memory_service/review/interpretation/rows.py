@@ -18,8 +18,8 @@ from memory_service.review.interpretation.value import (
     Value,
     bare,
     derived,
-    either,
     flat,
+    one_of,
 )
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
 from memory_service.review.source.nodes import last_name, roots
@@ -199,10 +199,7 @@ def element_of(walk: Walk, over: Value) -> Value:
     if over.element is not None:
         return over.element
     if over.items:
-        out = over.items[0]
-        for item in over.items[1:8]:
-            out = either(out, item)
-        return out
+        return one_of(over.items[:8])
     if over.keys:
         return Value()
     if over.made == "groupby":

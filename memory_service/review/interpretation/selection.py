@@ -21,6 +21,7 @@ from memory_service.review.interpretation.value import (
     either,
     flat,
     like,
+    one_of,
 )
 from memory_service.review.interpretation.vocabulary import ROLES
 from memory_service.review.source.nodes import last_name
@@ -116,10 +117,8 @@ def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any, scope: Scope) -> 
     if base.keys is not None and isinstance(key, str | int) and str(key) in base.keys:
         return base.keys[str(key)]
     if base.element is not None and base.kind is None:
-        out = base.element
-        for item in (base.keys or {}).values():
-            out = either(out, item)
-        return base if isinstance(inner, ast.Slice) else out
+        every = one_of([base.element, *(base.keys or {}).values()])
+        return base if isinstance(inner, ast.Slice) else every
     if base.keys or base.items:
         return element_of(walk, Value(items=list((base.keys or {}).values()) or base.items))
     return None

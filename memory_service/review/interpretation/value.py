@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from memory_service.review.source.nodes import Function
@@ -217,16 +218,16 @@ def parts(value: Value) -> Iterable[Value]:
 
 def derived(*values: Value | None) -> Value:
     """What comes out of something unknown that these went into."""
-    item = [value for value in values if value is not None]
-    found = flat(*item)
-    with_rows = [value for value in item if value.rows or value.items or value.keys or value.element]
+    given = [value for value in values if value is not None]
+    found = flat(*given)
+    with_rows = [value for value in given if value.rows or value.items or value.keys or value.element]
     return Value(
         frozenset(found.rows),
         frozenset(found.learned),
         frozenset(found.stats),
         frozenset(found.series),
         single=bool(with_rows) and all(value.single for value in with_rows),
-        index=next((value.index for value in item if value.index), None),
+        index=next((value.index for value in given if value.index), None),
         on_card=found.on_card,
     )
 
@@ -265,6 +266,11 @@ def either(one: Value | None, other: Value | None) -> Value:
         if getattr(one, name) != getattr(other, name):
             setattr(out, name, None if name != "cut" else ())
     return out
+
+
+def one_of(values: Iterable[Value | None]) -> Value:
+    """One of several, whichever a run comes by."""
+    return reduce(either, values, None) or Value()
 
 
 _OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")

@@ -63,8 +63,8 @@ def _literal(value: Any, place: ast.AST, deep: int) -> Any:
     """A value as an expression; lists of scalars stay lists."""
     if isinstance(value, dict):
         keys = [str(key) for key in value]
-        item = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value.values()]
-        known = [(k, v) for k, v in zip(keys, item, strict=True) if v is not None]
+        entries = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value.values()]
+        known = [(k, v) for k, v in zip(keys, entries, strict=True) if v is not None]
         node: ast.expr = ast.Dict(keys=[ast.Constant(k) for k, _ in known], values=[v for _, v in known])
     elif isinstance(value, list):
         items = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value]
