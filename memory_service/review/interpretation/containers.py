@@ -97,14 +97,6 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
 
 
-@library("where", "nonzero", "flatnonzero", "argwhere")
-def positions_of(_walk: Walk, use: Use) -> Value | None:
-    """`np.where(mask)[0]`: rows chosen by a mask; with three arguments a choice of values."""
-    if use.first is None or len(use.args) != 1:
-        return None
-    return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
-
-
 @library("map")
 def mapped(walk: Walk, use: Use) -> Value | None:
     if len(use.args) < 2 or use.args[0].function is None:
