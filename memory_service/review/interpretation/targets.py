@@ -1,4 +1,4 @@
-"""Which columns are what is to be predicted: by the names that their values go under, and where they are handed."""
+"""Which columns are to be predicted: by the names that their values go under, and by where they go."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from memory_service.review.source.nodes import Function
 
 
 def walk_script(values: Values) -> Walk:
-    """What a run would do. Where the walk wants to know the targets, it walks again with those it has found."""
+    """What a run would do. Where the walk asks for the targets, it is made again with those found."""
     first = Walk(values)
     _walk(first)
     targets = target_columns(first.answers) | first.target_names
