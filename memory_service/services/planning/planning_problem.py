@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
-from memory_service.domain.cost.decoder import decoder_of
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import cards_of
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of

@@ -19,11 +19,10 @@ from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS, beyond_limits, cost_kind, fit_cost
-from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
-from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_names import counted
