@@ -40,11 +40,11 @@ def rationale(
         out.append(_batch_reason(candidates, pick, settings))
         out.append(_precision_reason(candidates, settings))
     passes = _plural(settings["epochs"], "epoch")
-    if expected.best_epoch is not None:
+    if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
         passes = f"about {trained:.0f} rounds"
     out.append(
-        f"{_plural(settings['folds'], 'fold')} x {passes} take "
+        f"{_plural(settings['folds'], 'fold')} x {passes} of this run take "
         f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
         "setup, inference by every fold's model and writing included (R11, R14, R19)."
     )
@@ -77,6 +77,9 @@ def _boosting_reasons(
     """When boosting is expected to be best, and why not at a lower learning rate."""
     best, grid, question = expected.best_epoch, candidates.grid, candidates.problem.question
     if best is None:
+        return
+    if settings["optimizer"] == "none":
+        yield "It is fitted once on all rows of a fold: batch_size is their number, an epoch is the fit."
         return
     rate = settings["learning_rate"]
     yield (
@@ -241,12 +244,11 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
     if unsupported:
         return f"{', '.join(unsupported)} cannot compute {problem.question.precision} in hardware."
     if not any(candidates.table.options for candidates in all_sets.sets):
-        what = f"model {problem.model}" if problem.model else f"any model for {problem.task}"
-        pinned = problem.question.image_size or problem.question.seq_len
-        at = f" at size {pinned}" if pinned else ""
-        if problem.question.weights == "none" and problem.model is None:
-            return f"No model of the catalogue learns {problem.task}{at} without pretrained weights."
-        return f"The catalogue holds no profile of {what}{at}."
+        asked = {n: getattr(problem.question, n) for n in ("image_size", "seq_len", "method", "weights")}
+        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in (None, "hub"))
+        if not by:
+            return f"The catalogue holds no profile of {problem.model or f'any model for {problem.task}'}."
+        return f"{by} leaves out {problem.model or f'every model for {problem.task}'}."
     needed = all_sets.least_minutes()
     if needed == inf:
         batch = problem.question.batch_size

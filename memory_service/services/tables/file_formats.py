@@ -63,14 +63,17 @@ def defused(cell: Any) -> Any:
 
 def flat(value: Any) -> Any:
     """A value that fits a cell: nested ones as JSON text."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+    return _ENCODER.encode(value) if isinstance(value, dict | list | tuple) else value
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def _cell(value: Any) -> Any:
     """`defused(flat(value))`, for a hundred thousand cells."""
     if isinstance(value, str):
         return "'" + value if value.startswith(_FORMULA) else value
-    return flat(value)
+    return value if value is None or type(value) in (int, float, bool) else flat(value)
 
 
 def _jsonl(table: TableExport) -> Iterator[bytes]:
