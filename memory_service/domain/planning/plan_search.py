@@ -194,7 +194,8 @@ class PlanGrid:
     """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
-    run_of          the stages of one plan, as floats
+    run_of          the stages of one plan, as floats; runs_of: of several, by arrays of their options, epochs
+                    and folds
     learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
     best_epoch_of   when a fold's validation is expected to be best
     doublings       log2(1 + minutes), 0 where nothing fits
@@ -207,6 +208,7 @@ class PlanGrid:
     forward: Seconds
     loader_bound: Flags
     run_of: Callable[[GridIndex], RunSeconds]
+    runs_of: Callable[[Integers, Integers, Integers], RunSeconds]
     minutes: Array
     quality: Array
     learning_rates: tuple[float, ...] = ()
@@ -292,13 +294,12 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
 def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
     """Points of each option's model on these data [option], given the results of runs of the competition."""
     c, kind = table.columns, problem.data_kind
-    names, first, place = np.unique(c.names, return_index=True, return_inverse=True)
-    points = problem.quality.expected(kind, names.tolist(), c.score[first]).points
+    models = [table.options[row].model for row in c.first]
+    points = problem.quality.expected(kind, [model.name for model in models], c.score[c.first]).points
     if len(problem.results) > 1:
-        models = [table.options[row].model for row in first]
         named = [(model.name, model.family) for model in models]
         points = given_runs(points, named, problem.results, problem.quality, kind.table)
-    return points[place]
+    return points[c.place]
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
@@ -409,10 +410,22 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
             epochs=epochs[pick.epoch],
         )
 
+    def runs_of(rows: Integers, at_epochs: Integers, at_folds: Integers) -> RunSeconds:
+        return run_seconds(
+            setup.taken(rows),
+            step.taken(rows),
+            batch[rows],
+            forward.taken(rows),
+            n_train=problem.n_train,
+            n_test=problem.n_test,
+            folds=np.array(folds)[at_folds],
+            epochs=np.array(epochs, dtype=np.float64)[at_epochs],
+        )
+
     quality = quality_of(problem, table, e, k)
     runs = batches.batch_size > 0
     if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
         cramped = _cramped(problem, table, batches)
         runs = runs & ~cramped if (runs & ~cramped).any() else runs
     minutes = np.where(runs[:, None, None], needed, np.inf)
-    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, run_of, minutes, quality)
+    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, run_of, runs_of, minutes, quality)

@@ -8,8 +8,16 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import arguments_of, calls_in, is_call, is_of_self, texts_in
-from memory_service.review.source.script import last_name, words, words_in
+from memory_service.review.source.nodes import (
+    arguments_of,
+    calls_in,
+    is_call,
+    is_of_self,
+    last_name,
+    texts_in,
+    words,
+    words_in,
+)
 from memory_service.review.training.training import LIGHTNING
 
 _SAVES = words(
@@ -108,7 +116,7 @@ def _only_sources(facts: Facts, name: ast.Name) -> list[ast.AST]:
     sources, home = facts.values.assigned(name.id, name), facts.script.function(name)
     if sources or home is None or facts.values.binding(name.id, name) != (home, []):
         return sources if len(sources) == 1 else []
-    given = facts.values.handed(home, name.id)
+    given = facts.values.passed(home, name.id)
     return [g for g in given if g is not None] if None not in given else []
 
 
@@ -136,7 +144,7 @@ def _is_of_the_run(facts: Facts, name: ast.Name, deep: int = 0) -> bool:
         )
     if home is None or deep >= MOST_NAMES or values.binding(name.id, name) != (home, []):
         return False
-    given = values.handed(home, name.id)
+    given = values.passed(home, name.id)
     return bool(given) and all(g is not None and _is_settings(facts, g, deep + 1) for g in given)
 
 
