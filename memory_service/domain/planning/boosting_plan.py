@@ -34,6 +34,7 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, Option
+from memory_service.domain.planning.plan_quality import quality_of
 from memory_service.domain.planning.plan_search import (
     BOUNDS,
     PRICE,
@@ -43,7 +44,6 @@ from memory_service.domain.planning.plan_search import (
     Integers,
     PlanGrid,
     fold_choices,
-    quality_of,
 )
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (
