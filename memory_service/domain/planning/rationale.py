@@ -237,8 +237,8 @@ def warnings(
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
         out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by DistributedDataParallel; "
-            "a generated script starts torchrun for them by itself."
+            f"The figures are for {settings['n_gpus']} cards that train one model together (DDP): "
+            "a generated script starts torchrun for them."
         )
     if option.method:
         out.append(
