@@ -82,7 +82,7 @@ def _score(score: dict[str, Any]) -> tuple[str, ...]:
 def _many(answer: dict[str, Any]) -> Any:
     if not answer["items"]:
         return "No runs. Report one with POST /runs or the client."
-    from memory_service.services.pages.runs import took_minutes
+    from memory_service.services.pages.run_list import took_minutes
 
     now = dt.datetime.now(dt.UTC)
     rows = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -66,7 +65,13 @@ def test_which_of_last_weeks_runs_wasted_the_most_minutes_and_on_what(visit: Vis
     page = visit(lived, "/")
     follow(page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs"))
     week = page.get_by_role("region", name="Last 7 days")
-    data = data_of(lived, "/browse/runs.json")["week"]
+    by_day = data_of(lived, "/browse/runs.json")["week"]
+    assert [group["name"] for group in by_day["groups"]] == sorted(g["name"] for g in by_day["groups"])
+    follow(week.get_by_role("link", name="Cause"))
+    data = data_of(lived, "/browse/runs.json?by=cause")["week"]
+    lost = sum(group["waiting"] + group["lost"] for group in data["groups"])
+    assert lost == pytest.approx(by_day["waiting"] + by_day["lost"], abs=0.1)
+    assert sum(group["minutes"] for group in by_day["groups"]) == pytest.approx(by_day["minutes"], abs=0.1)
     parts = week.get_by_role("listitem").all_inner_texts()
     assert len(parts) == len(data["groups"]) > 2
     follow(week.get_by_role("link", name="wasted"))
@@ -90,11 +95,14 @@ def test_which_of_last_weeks_runs_wasted_the_most_minutes_and_on_what(visit: Vis
 @browser
 def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, lived: Site):
     page = visit(lived, "/browse/runs?sort=-batch_size")
-    page.get_by_label("Status").select_option("crashed")
-    page.wait_for_url(re.compile("status=crashed"))
+    page.get_by_role("button", name="More: Status").click()
+    line = page.get_by_role("listitem").filter(has_text="crashed")
+    counted = int(line.inner_text().split()[-1])
+    follow(line.get_by_role("link"))
+    assert "status=crashed" in page.url
     assert "sort=-batch_size" in page.url
     ended = page.locator("#rows tbody td:nth-child(4) .badge")
-    assert set(ended.all_inner_texts()) == {"crashed"}
+    assert ended.all_inner_texts() == ["crashed"] * counted
     follow(page.get_by_role("link", name="Run", exact=True))
     assert "status=crashed" in page.url
     assert "sort=model" in page.url
@@ -106,6 +114,35 @@ def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, live
     rows = [json.loads(line) for line in text_of(lived, file).splitlines()]
     assert {row["status"] for row in rows} == {"crashed"}
     assert len(rows) == ended.count()
+
+
+@browser
+def test_a_view_that_is_kept_comes_back_by_its_name(visit: Visitor, lived: Site):
+    page = visit(lived, "/browse/runs?status=stopped")
+    page.on("dialog", lambda dialog: dialog.accept("my stops"))
+    page.get_by_role("button", name="Keep this view").click()
+    page.goto(lived.url + "/browse/runs")
+    follow(page.get_by_role("link", name="my stops"))
+    assert page.url.endswith("/browse/runs?status=stopped")
+    page.get_by_role("button", name="Forget my stops").click()
+    page.reload()
+    assert page.get_by_role("link", name="my stops").count() == 0
+
+
+def test_the_list_shows_the_gravest_advice_that_was_not_followed(lived: Site):
+    gravity = {"info": 0, "warning": 1, "critical": 2}
+    rows = data_of(lived, "/browse/runs.json?status=completed")["items"]
+    assert {row["advice"]["followed"] for row in rows if row["advice"]} >= {"no"}
+    for row in rows[:12]:
+        run = data_of(lived, f"/browse/runs/{row['id']}.json")
+        left = [gravity[each["severity"]] for each in run["verdicts"] if each["followed"] == "no"]
+        if left:
+            assert gravity[row["advice"]["severity"]] == max(left)
+        elif run["verdicts"]:
+            assert row["advice"]["action"] == run["verdicts"][-1]["action"]
+        metrics = [epoch["metric"] for epoch in run["curves"]["epochs"] if epoch.get("metric") is not None]
+        assert {value for fold in row["curve"] for value in fold} <= set(metrics)
+        assert row["curve"][0][0] == metrics[0]
 
 
 @browser

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.common.estimate import Estimate
+
 RESERVE_SHARE = 0.15
 """R14: always kept for inference and writing the submission."""
 
@@ -56,6 +58,11 @@ class Seconds:
     value: Any
     high: Any
 
+    @classmethod
+    def of(cls, estimate: Estimate) -> Seconds:
+        """Of an estimate in seconds."""
+        return cls(estimate.low, estimate.value, estimate.high)
+
     def __add__(self, other: Seconds) -> Seconds:
         """Sum of fully correlated times: percentiles add."""
         return Seconds(self.low + other.low, self.value + other.value, self.high + other.high)
@@ -66,6 +73,15 @@ class Seconds:
             float(part[index] if np.ndim(part) else part) for part in (self.low, self.value, self.high)
         )
         return Seconds(low, value, high)
+
+    def taken(self, index: Any) -> Seconds:
+        """Some of arrays; what is common to all for each of them."""
+        return Seconds(
+            *(
+                np.asarray(part)[index] if np.ndim(part) else np.full(len(index), part)
+                for part in (self.low, self.value, self.high)
+            )
+        )
 
     def times(self, factor: Any) -> Seconds:
         return Seconds(self.low * factor, self.value * factor, self.high * factor)

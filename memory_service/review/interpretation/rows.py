@@ -11,9 +11,18 @@ from memory_service.review.interpretation.state import (
     Division,
     Walk,
 )
-from memory_service.review.interpretation.value import Learned, Rows, Value, bare, derived, either, flat
+from memory_service.review.interpretation.value import (
+    ColumnNames,
+    Learned,
+    Rows,
+    Value,
+    bare,
+    derived,
+    flat,
+    one_of,
+)
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
-from memory_service.review.source.script import last_name, roots
+from memory_service.review.source.nodes import last_name, roots
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -47,7 +56,7 @@ def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") 
         frozenset(found.learned), frozenset(found.stats), frozenset(found.series),
         attrs={k: v for k, v in value.attrs.items() if k[:1] == "["}, made=value.made,
         columns=value.columns, kind=value.kind, scope=value.scope, single=value.single,
-        index=(place, part) if part else None, reads=value.reads, whole=value.whole, gone=value.gone,
+        index=(place, part) if part else None, reads=value.reads, whole=value.whole, dropped=value.dropped,
         place=value.place, on_card=found.on_card,
     )  # fmt: skip
 
@@ -96,7 +105,7 @@ def combine(walk: Walk, node: ast.AST, op: ast.AST, left: Value, right: Value) -
     out.columns = left.columns if left.rows else right.columns
     out.reads = left.reads | right.reads
     if left.whole and not right.rows:
-        out.whole, out.gone, out.place = True, left.gone, left.place
+        out.whole, out.dropped, out.place = True, left.dropped, left.place
     if left.made == "cumsum" and isinstance(op, ast.Sub) and not right.series:
         out.reads -= right.reads  # the sum of the rows before
     out.cut = ()
@@ -116,39 +125,39 @@ def combine(walk: Walk, node: ast.AST, op: ast.AST, left: Value, right: Value) -
     return out
 
 
-def invert(node: ast.UnaryOp, held: Value) -> Value:
+def invert(node: ast.UnaryOp, item: Value) -> Value:
     """`-x`, `~mask`."""
     if isinstance(node.op, ast.Not):
         return Value()
-    if held.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
-        named = held.names[0] if held.names is not None and not held.names[1] else None
-        return Value(held.rows, made="columns", names=(None, named) if named is not None else None)
-    out = derived(held)
-    out.columns, out.centred, out.reads = held.columns, held.centred, held.reads
+    if item.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
+        named = item.names.named if item.names is not None else None
+        return Value(item.rows, made="columns", names=None if named is None else ColumnNames(None, named))
+    out = derived(item)
+    out.columns, out.centred, out.reads = item.columns, item.centred, item.reads
     if isinstance(node.op, ast.Invert):
-        if held.index is not None:
-            out.index = (held.index[0], "rest")
-        if held.cut:
-            out.cut = (*held.cut[:-1], "not " + held.cut[-1])
+        if item.index is not None:
+            out.index = (item.index[0], "rest")
+        if item.cut:
+            out.cut = (*item.cut[:-1], "not " + item.cut[-1])
     return out
 
 
-def compare_values(node: ast.Compare, held: list[Value]) -> Value:
+def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
-    out = derived(*held)
-    out.reads = frozenset().union(*(value.reads for value in held))
-    left = held[0]
-    if left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq):
-        named, gone = left.names  # `df.columns != "price"`
-        said = {value.const for value in held[1:] if isinstance(value.const, str)}
-        rest = named - said if named is not None else None
-        return Value(left.rows, made="columns", names=(rest, gone | said) if said else None)
+    out = derived(*item)
+    out.reads = frozenset().union(*(value.reads for value in item))
+    left = item[0]
+    if (
+        left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq)
+    ):  # `df.columns != "price"`
+        other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
+        return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
     if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
     elif left.made in RANDOM or (left.made in ORDERS and left.order):
         out.index = (node, "train")
     else:
-        out.index = next((value.index for value in held if value.index), None)
+        out.index = next((value.index for value in item if value.index), None)
         out.cut = (
             "mask",
             ast.dump(node.left)[:300],
@@ -158,42 +167,26 @@ def compare_values(node: ast.Compare, held: list[Value]) -> Value:
     return out
 
 
-Names = tuple[frozenset[str] | None, frozenset[str]]
-
-"""What a list of columns names: (these, -) or (None, all but these)."""
-
-
-def names_together(one: Names, other: Names) -> Names:
-    """What either of two lists of columns names."""
-    (these, lost), (those, missed) = one, other
-    if these is not None and those is not None:
-        return these | those, frozenset()
-    if these is not None or those is not None:
-        return None, (lost - those) if those is not None else missed - (these or frozenset())
-    return None, lost & missed
-
-
 def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     """`set(df.columns) - {"id"}`, `columns + ["extra"]`."""
     if left.made != "columns":
         left, right = right, left
-    said = [item.const for item in right.items or ()]
-    names: Names | None = None
-    if left.names is not None and right.names is not None and isinstance(op, ast.Add | ast.BitOr):
-        names = names_together(left.names, right.names)
-    elif left.names is not None and said and all(isinstance(one, str) for one in said):
-        named, gone = left.names
-        more = frozenset(said)
-        if isinstance(op, ast.Sub):
-            names = (named - more if named is not None else None, gone | more)
-        elif isinstance(op, ast.Add | ast.BitOr):
-            names = (named | more if named is not None else None, gone - more)
+    names, more = left.names, right.names
+    listed = [item.const for item in right.items or ()]
+    if listed and all(isinstance(one, str) for one in listed):
+        more = ColumnNames(frozenset(listed))
+    if names is None or more is None:
+        names = None
+    elif isinstance(op, ast.Add | ast.BitOr):
+        names = names.together_with(more)
+    else:
+        names = names.without(more.named) if isinstance(op, ast.Sub) and more.named else None
     return Value(left.rows, made="columns", names=names)
 
 
-def _reaches(rows: frozenset[Rows], held: frozenset[Rows]) -> bool:
+def _reaches(rows: frozenset[Rows], item: frozenset[Rows]) -> bool:
     """Whether rows are among these, or a part of them."""
-    return any(step in held for one in rows for step in one.line())
+    return any(step in item for one in rows for step in one.line())
 
 
 def short(node: ast.AST | None) -> str:
@@ -206,10 +199,7 @@ def element_of(walk: Walk, over: Value) -> Value:
     if over.element is not None:
         return over.element
     if over.items:
-        out = over.items[0]
-        for item in over.items[1:8]:
-            out = either(out, item)
-        return out
+        return one_of(over.items[:8])
     if over.keys:
         return Value()
     if over.made == "groupby":

@@ -8,11 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, parameters_of
-from memory_service.review.source.script import last_name, words_in
+from memory_service.review.source.nodes import calls_in, last_name, parameters_of, words_in
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
@@ -68,7 +66,7 @@ def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) ->
 
 
 def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
-    cores = facts.asked.cpu_count
+    cores = facts.context.cpu_count
     if loader.workers is None or loader.in_memory or (not loader.workers and loader.open_ended):
         return
     given = max([w for w in loader.workers if isinstance(w, int)] or [0])
@@ -122,7 +120,7 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """The same of transformers' TrainingArguments, whose defaults are 0 workers and pinned memory."""
     node = facts.argument(call, "dataloader_num_workers")
     workers = 0 if node is None else facts.values.one(node)
-    least = min(LEAST_WORKERS, facts.asked.cpu_count or LEAST_WORKERS)
+    least = min(LEAST_WORKERS, facts.context.cpu_count or LEAST_WORKERS)
     if isinstance(workers, int) and workers < least and not has_reason(facts, node or call, node):
         yield finding(
             "loader-workers",
@@ -132,11 +130,11 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             "dataloader_num_workers=8, dataloader_persistent_workers=True",
         )
     elif workers != 0:
-        kept = facts.argument(call, "dataloader_persistent_workers")
-        if kept is None or facts.values.one(kept) is False:
+        saved = facts.argument(call, "dataloader_persistent_workers")
+        if saved is None or facts.values.one(saved) is False:
             yield finding(
                 "loader-persistent-workers",
-                kept or call,
+                saved or call,
                 "dataloader_persistent_workers is not on: every epoch starts the workers anew.",
                 "dataloader_persistent_workers=True",
             )
@@ -213,12 +211,16 @@ def _for_training(facts: Facts, call: ast.Call) -> bool:
 
 def small_batches(facts: Facts) -> Iterator[Finding]:
     """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
-    training, asked = facts.training, facts.asked
-    if not (training.trains or training.offers) or facts.asked.card == "cpu" or accumulation(facts) != 1:
+    training, context = facts.training, facts.context
+    if (
+        not (training.trains or training.offers)
+        or facts.context.card == "cpu"
+        or accumulation(facts) not in (1, None)
+    ):
         return
     for place, batch in training_batches(facts):
         why: tuple[str, str] | None = None
-        rows = asked.n_train
+        rows = context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
             if rows is None or rows >= 50 * batch:
                 why = (
@@ -251,9 +253,9 @@ def _sees_images(facts: Facts) -> bool:
 def _is_short_text(facts: Facts) -> bool:
     """Short texts on a card, and rows enough for larger batches."""
     short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
-    enough = facts.asked.n_train is None or facts.asked.n_train >= 50 * 64
+    enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
     large = _is_large(facts) or _LARGE_TEXT_MODEL.search(facts.script.text)
-    return short and enough and facts.asked.card is not None and not large
+    return short and enough and facts.context.card is not None and not large
 
 
 def _is_large(facts: Facts) -> bool:
@@ -263,26 +265,25 @@ def _is_large(facts: Facts) -> bool:
 
 
 def accumulation(facts: Facts) -> int | None:
-    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07)."""
-    places = [
-        k.value for k in facts.script.all(ast.keyword)
-        if k.arg in ("gradient_accumulation_steps", "accumulate_grad_batches")
-    ]  # fmt: skip
-    if any(facts.values.number(place) is None for place in places):
-        return None
-    places += [
-        node.value
+    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07). None where
+    nothing says so, 0 where it is unknown."""
+    named = ("gradient_accumulation_steps", "accumulate_grad_batches")
+    numbers = [facts.values.number(k.value) for k in facts.script.all(ast.keyword) if k.arg in named]
+    if None in numbers:
+        return 0
+    numbers += [
+        facts.values.number(node.value) or 1
         for node in facts.script.all(ast.Assign)
         if any(re.search(r"accum", last_name(target), re.IGNORECASE) for target in node.targets)
     ]
-    return max((int(facts.values.number(place) or 1) for place in places), default=1)
+    return max((int(number) for number in numbers if number is not None), default=None)
 
 
 def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:
     """Whether a comment at the place, or where its value is set, gives a reason."""
     places = [place]
     for node in ast.walk(value) if value is not None else ():
-        places += [node, *sources_of(facts.values, node)]
+        places += [node, *facts.values.sources(node)]
         if isinstance(node, ast.Subscript):
             key = facts.values.text(node.slice)
             found = (facts.values.mapping(node.value) or {}).get(key or "")

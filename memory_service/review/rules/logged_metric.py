@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_none, receiver_name
-from memory_service.review.source.script import Function, last_name, words
+from memory_service.review.source.nodes import is_none, last_name, receiver_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
@@ -26,6 +24,12 @@ _SHORT_NAMES = {
 }
 _TRAINERS = ("Trainer", "Seq2SeqTrainer")
 _EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
+_OWN_LOGS = re.compile(
+    r"\blogs\[|\blogs\.(update|setdefault)|add_metric|"
+    r"def (train_step|test_step|compute_metrics|get_metrics_result)\b"
+)
+"""Models or callbacks put figures into the logs by themselves."""
+
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
 _MOST_WATCHED = 100
@@ -36,10 +40,10 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
     if facts.script.uses(*LIGHTNING):
         yield from _lightning(facts)
     elif facts.script.uses(*KERAS):
-        known, outputs = _compiled(facts), _outputs(facts)
+        known = _compiled(facts)
         for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if known is not None and not facts.script.qualified(call.func).startswith("torch."):
-                yield from _keras(facts, call, known, outputs)
+                yield from _keras(facts, call, known)
     for call in facts.training.arguments[:_MOST_TRAINERS]:
         yield from _trainer(facts, call)
 
@@ -68,14 +72,14 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     if not script.called("ReduceLROnPlateau"):
         return  # no other schedule looks at its figure
     for place in (*script.all(ast.Dict), *script.called("dict", "update")):
-        said = _said_of_schedule(place)
-        if "monitor" not in said or not _is_of_module(facts, place):
+        stated = _schedule_settings(place)
+        if "monitor" not in stated or not _is_of_module(facts, place):
             continue
-        schedule = said.get("scheduler", said.get("lr_scheduler"))
+        schedule = stated.get("scheduler", stated.get("lr_scheduler"))
         made = facts.training.objects.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
         plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
         if plateau:
-            yield said["monitor"], said["monitor"]
+            yield stated["monitor"], stated["monitor"]
     for node in script.all(ast.Assign):
         target = node.targets[0]
         named = isinstance(target, ast.Subscript) and values.text(target.slice) == "monitor"
@@ -83,7 +87,7 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
             yield node, node.value
 
 
-def _said_of_schedule(place: ast.AST) -> dict[str, ast.AST]:
+def _schedule_settings(place: ast.AST) -> dict[str, ast.AST]:
     """`{"scheduler": plateau, "monitor": "val_loss"}`, `dict(scheduler=plateau, monitor="val_loss")`."""
     if isinstance(place, ast.Dict):
         keys = [k.value if isinstance(k, ast.Constant) else None for k in place.keys]
@@ -96,7 +100,7 @@ def _is_of_module(facts: Facts, node: ast.AST) -> bool:
 
 
 def _logged(facts: Facts) -> set[str]:
-    """Figures that the modules of the file log; none where one cannot be told."""
+    """Figures that the modules of the file log; none where one is unknown."""
     values, script = facts.values, facts.script
     known: set[str] = set()
     for log in script.called("log", "log_dict"):
@@ -106,48 +110,38 @@ def _logged(facts: Facts) -> set[str]:
             continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
         if last_name(log.func) == "log_dict":
-            held = values.held(name) if name is not None else None
-            if held is None or held.open:
+            value = values.entries(name) if name is not None else None
+            if value is None or value.open:
                 return set()
-            known |= set(held.known)
+            known |= set(value.known)
             continue
-        said = values.all(name)
-        if said is None:
+        stated = values.all(name)
+        if stated is None:
             return set()
-        known |= {str(s) for s in said}
+        known |= {str(s) for s in stated}
     bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
     return known if bases == {"LightningModule"} else set()
 
 
-def _outputs(facts: Facts) -> set[str]:
-    """Names that layers are given: of several outputs each has figures of its own."""
-    named = (facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "name")
-    return {text.lower() for text in named if text is not None}
-
-
-def _keras(facts: Facts, call: ast.Call, known: set[str], outputs: set[str]) -> Iterator[Finding]:
+def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     """Keras warns once an epoch and goes on: the callback does nothing."""
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
     if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
         return
-    for name in known | {"loss"}:  # `val_age_mae`
-        output = figure.lower().removesuffix("_" + name.lower())
-        if output != figure.lower() and (output in outputs or re.fullmatch(r"dense(_\d+)?", output)):
-            return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
     yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
 
 
 def _compiled(facts: Facts) -> set[str] | None:
-    """Names of the metrics that models of the file are compiled with; None where one cannot be told."""
+    """Names of the metrics that models of the file are compiled with; None where one is unknown."""
     script = facts.script
     calls = [
         c for c in script.called("compile")
         if isinstance(c.func, ast.Attribute) and not script.qualified(c.func).startswith(("torch.", "re."))
     ]  # fmt: skip
-    if not calls or _logs_itself(facts):
+    if not calls or _OWN_LOGS.search(script.text):
         return None
     out: set[str] = set()
     for call in calls:
@@ -163,20 +157,6 @@ def _compiled(facts: Facts) -> set[str] | None:
                 return None
             out |= names
     return out
-
-
-def _logs_itself(facts: Facts) -> bool:
-    """Whether models or callbacks of the file put figures into the logs by themselves."""
-    script = facts.script
-    own = ("train_step", "test_step", "compute_metrics", "get_metrics_result")
-    if script.called("add_metric") or any(name in script.functions for name in own):
-        return True
-    targets = [target for node in script.all(ast.Assign) for target in node.targets]
-    targets = [target.value for target in targets if isinstance(target, ast.Subscript)]
-    targets += [node.target for node in script.all(ast.AugAssign)]
-    return any(last_name(target) == "logs" for target in targets) or any(
-        receiver_name(call) == "logs" for call in script.called("update", "setdefault")
-    )
 
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
@@ -206,12 +186,12 @@ def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
     if isinstance(node, ast.Name) and node.id in facts.script.functions:
         return node
-    sources = sources_of(facts.values, node)
+    sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
 
 
 def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
-    """Names that one metric may be logged under; none where it cannot be told."""
+    """Names that one metric may be logged under; none where it is unknown."""
     script = facts.script
     if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
         return {metric.value, _SHORT_NAMES.get(metric.value, metric.value)}
@@ -226,8 +206,8 @@ def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
     if name is not None:
         text = facts.values.text(name)
         return {text} if text is not None else set()
-    said = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    made = said | {_in_words(last_name(metric.func))}
+    stated = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    made = stated | {_in_words(last_name(metric.func))}
     return made if not facts.values.open_ended(metric) else set()
 
 
@@ -282,52 +262,23 @@ def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
 
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
-    """Names in what a function of metrics returns; None where one cannot be told."""
+    """Names in what a function of metrics returns; None where one is unknown."""
     returned = _returned(facts, function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
     out: set[str] = set()
     for value in returned:
-        held = facts.values.held(value)
-        if held.open or not held.known:
+        item = facts.values.entries(value)
+        if item.open or not item.known:
             return None
-        out |= set(held.known)
+        out |= set(item.known)
     return out
 
 
-def _returned(facts: Facts, function: ast.AST, deep: int = 0) -> list[ast.AST]:
-    """What a function returns: of the file, a lambda, or what another function of the file makes."""
-    if isinstance(function, ast.Lambda):
-        return [] if _names_at_run(function) else [function.body]
-    if isinstance(function, ast.Call) and deep < 1:
-        makers = facts.script.functions.get(last_name(function.func), [])
-        made = [v for f in makers for v in _values_of(facts, f)] if len(makers) == 1 else []
-        return _returned(facts, made[0], deep + 1) if len(made) == 1 else []
+def _returned(facts: Facts, function: ast.AST) -> list[ast.expr]:
+    """What a function of the file, or a lambda, returns."""
     found = facts.script.functions.get(last_name(function), [])
     if len(found) == 1:
-        return [] if _names_at_run(found[0]) else _values_of(facts, found[0])
+        return facts.script.returned(found[0])
     source = _only_source(facts, function)
-    return _returned(facts, source, deep) if isinstance(source, ast.Lambda) else []
-
-
-def _values_of(facts: Facts, function: Function) -> list[ast.AST]:
-    return [
-        n.value for n in ast.walk(function)
-        if isinstance(n, ast.Return) and n.value is not None and facts.script.function(n) is function
-    ]  # fmt: skip
-
-
-def _names_at_run(function: ast.AST) -> bool:
-    """Whether names of figures are put together: `{f"f1_{c}": ...}`, `out[name] = ...`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.DictComp):
-            return True
-        if isinstance(node, ast.Dict) and any(
-            k is not None and not isinstance(k, ast.Constant) for k in node.keys
-        ):
-            return True
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Subscript) and not isinstance(t.slice, ast.Constant) for t in node.targets
-        ):
-            return True
-    return False
+    return [source.body] if isinstance(source, ast.Lambda) else []

@@ -13,9 +13,8 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.prediction.device import TargetDevice
@@ -172,9 +171,9 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
     run = run_seconds(
         setup_seconds(model.params_m, CLAIMED_N_TRAIN, gpu=True, pretrained=model.pretrained, files=True),
-        Seconds(step.low, step.value, step.high),
+        Seconds.of(step),
         batch,
-        Seconds(forward.low, forward.value, forward.high),
+        Seconds.of(forward),
         n_train=CLAIMED_N_TRAIN,
         n_test=CLAIMED_N_TRAIN,
         folds=int(folds),

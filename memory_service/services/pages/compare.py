@@ -9,7 +9,8 @@ from typing import Any
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.runs import one_run_page, took_minutes
+from memory_service.services.pages.run_list import took_minutes
+from memory_service.services.pages.runs import one_run_page
 from memory_service.services.tables.table_rows import list_rows
 from memory_service.store.queries.runs import competition_metrics
 

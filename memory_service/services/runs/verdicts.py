@@ -28,7 +28,7 @@ from memory_service.services.runs.progress import outcome_so_far
 from memory_service.services.runs.summaries import read_summary, remembered
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
-from memory_service.store.tables.runs import Run
+from memory_service.store.tables.runs import Run, RunAdvice
 
 ANEW_SECONDS = 5.0
 """Between samples and epochs, which only show more of the same, the verdict of the last 5 s of the run's own
@@ -149,6 +149,25 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
         "log": None if log is None else {name: getattr(log, name) for name in _LOG},
     }
 
+
+def gravest_advice(
+    transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]
+) -> dict[str, Any] | None:
+    """`{"action", "rule", "severity", "at_seconds", "followed"}` of a run's gravest advice that was not
+    followed (of equal ones the latest), else of its latest; None before the first."""
+    if not given:
+        return None
+    facts, expected = expected_of(run)
+    state = State(facts, read_summary(transaction, run.id, run.started_at.timestamp()), expected)
+    after = runs.started_after(transaction.session, run, 20) if any(a.verdict["set"] for a in given) else []
+    judged = [(followed(each.at_seconds, each.verdict, state, after), each) for each in given]
+    left = [one for one in judged if one[0] in ("no", "open")] or judged[-1:]
+    answer, advice = max(left, key=lambda one: (_GRAVITY[one[1].severity], one[1].number))
+    shown = {name: getattr(advice, name) for name in ("action", "rule", "severity", "at_seconds")}
+    return {**shown, "followed": answer}
+
+
+_GRAVITY = {"info": 0, "warning": 1, "critical": 2}
 
 _SHOWN = ("at_seconds", "action", "set", "rule", "severity", "why")
 _LOG = ("offset", "lines", "understood", "clipped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
@@ -66,16 +66,13 @@ def last_advice(session: ReadSession, run_id: str) -> RunAdvice | None:
     return session.scalars(query).one_or_none()
 
 
-def last_advices(session: ReadSession, run_ids: Sequence[str]) -> dict[str, RunAdvice]:
-    """Run -> its last advice; runs without any are left out."""
-    numbers = (
-        select(RunAdvice.run_id, func.max(RunAdvice.number).label("number"))
-        .where(RunAdvice.run_id.in_(run_ids))
-        .group_by(RunAdvice.run_id)
-        .subquery()
-    )
-    last = and_(RunAdvice.run_id == numbers.c.run_id, RunAdvice.number == numbers.c.number)
-    return {row.run_id: row for row in session.scalars(select(RunAdvice).join(numbers, last))}
+def advices(session: ReadSession, run_ids: Sequence[str]) -> dict[str, list[RunAdvice]]:
+    """Run -> its advice, oldest first; runs without any are left out."""
+    query = select(RunAdvice).where(RunAdvice.run_id.in_(run_ids))
+    found: dict[str, list[RunAdvice]] = {}
+    for row in session.scalars(query.order_by(RunAdvice.run_id, RunAdvice.number)):
+        found.setdefault(row.run_id, []).append(row)
+    return found
 
 
 def advice_of(session: ReadSession, run_id: str, most: int) -> list[RunAdvice]:

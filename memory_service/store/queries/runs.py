@@ -166,22 +166,36 @@ def competition_metrics(session: ReadSession, slugs: Collection[str]) -> dict[st
     return {row.slug: {"metric": row.metric, "metric_direction": row.metric_direction} for row in found}
 
 
-class Minutes(NamedTuple):
-    """Where the minutes of one run went. waste: by part (`Run.waste`)."""
+class Recent(NamedTuple):
+    """What a run is found by, and where its minutes went. waste: by part (`Run.waste`)."""
 
-    gpu: str
+    id: str
+    status: str
+    task: str
     competition: str | None
+    model: str
+    gpu: str
+    device: str
+    wasted_on: str | None
     started_at: dt.datetime
-    finished_at: dt.datetime
+    finished_at: dt.datetime | None
     waste: Mapping[str, float] | None
 
 
-def minutes_since(session: ReadSession, since: dt.datetime, limit: int) -> list[Minutes]:
-    """Of the latest runs begun since then that have ended."""
-    columns = (Run.gpu, Run.competition, Run.started_at, Run.finished_at, Run.waste)
-    query = select(*columns).where(Run.started_at >= since, Run.finished_at.is_not(None))
-    found = session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit))
-    return [Minutes(*row) for row in found]
+def recent(session: ReadSession, limit: int) -> list[Recent]:
+    """The runs that began last, latest first."""
+    query = select(*(getattr(Run, name) for name in Recent._fields))
+    return [Recent(*row) for row in session.execute(query.order_by(Run.started_at.desc()).limit(limit))]
+
+
+def ids_from(session: ReadSession, prefix: str, limit: int) -> list[str]:
+    """Ids that begin so, ascending."""
+    query = select(Run.id).where(Run.id >= prefix, Run.id < prefix + "~")
+    return list(session.scalars(query.order_by(Run.id).limit(limit)))
+
+
+def several(session: ReadSession, run_ids: Collection[str]) -> Sequence[Run]:
+    return session.scalars(select(Run).where(Run.id.in_(sorted(run_ids)))).all()
 
 
 def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:

@@ -14,7 +14,7 @@ from memory_service.api.service import database_of
 from memory_service.domain.planning.plan_text import plan_markdown
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import MOST_IN_ADDRESS, ask_page, ask_script, understood
-from memory_service.services.pages.runs import runs_page
+from memory_service.services.pages.run_list import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
 from memory_service.web.site import HEADERS, Here, Pages, answer, form_of, query_of, see
 

@@ -13,7 +13,8 @@ from memory_service.api.service import database_of
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.pages.compare import compare_page
-from memory_service.services.pages.runs import STATUSES, epochs_table, one_run_page, runs_page
+from memory_service.services.pages.run_list import runs_page
+from memory_service.services.pages.runs import epochs_table, one_run_page
 from memory_service.services.tables.file_formats import MEDIA_TYPES, in_format
 from memory_service.web.charts.runs import (
     compared_over_time,
@@ -37,7 +38,7 @@ def run_list(request: Request) -> Response:
     query = query_of(request)
     still = query.pop(STILL, None) is not None
     data = runs_page(database_of(request), query, dt.datetime.now(dt.UTC))
-    return answer(request, "runs/list.html", data, title="Runs", statuses=STATUSES, still=still)
+    return answer(request, "runs/list.html", data, title="Runs", still=still)
 
 
 @router.page("/browse/compare")

@@ -51,6 +51,44 @@ document.addEventListener("keydown", (event) => {
   document.getElementById("find").select();
 });
 
+// Arrow keys walk through what the search found, Escape leaves it.
+document.addEventListener("keydown", (event) => {
+  const search = event.target.closest(".find");
+  if (!search) return;
+  const stops = [document.getElementById("find"), ...search.querySelectorAll("#find-results a")];
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (event.key === "Escape") event.target.blur();
+  if (!step || stops.length < 2) return;
+  event.preventDefault();
+  stops[(stops.indexOf(event.target) + step + stops.length) % stops.length].focus();
+});
+
+// Views that the reader keeps: their names and addresses stay in this browser.
+const views = document.querySelector("[data-views]");
+if (views) {
+  const keep = views.querySelector("[data-keep-view]");
+  const read = () => { try { return JSON.parse(localStorage.getItem("views")) ?? []; } catch { return []; } };
+  const write = (all) => { try { localStorage.setItem("views", JSON.stringify(all)); } catch { /* private mode */ } draw(); };
+  const draw = () => {
+    for (const old of views.querySelectorAll(".kept")) old.remove();
+    for (const [name, query] of read()) {
+      const box = Object.assign(document.createElement("span"), { className: "kept" });
+      const link = Object.assign(document.createElement("a"), { textContent: name, href: location.pathname + query });
+      const drop = Object.assign(document.createElement("button"), { type: "button", textContent: "✕", ariaLabel: `Forget ${name}` });
+      drop.onclick = () => write(read().filter(([other]) => other !== name));
+      box.append(link, " ", drop);
+      keep.before(box, " ");
+    }
+  };
+  keep.hidden = false;
+  keep.onclick = () => {
+    const said = [...new URLSearchParams(location.search)].map(([field, value]) => field === "sort" ? "" : value);
+    const name = prompt("Name of this view", said.filter(Boolean).join(", ") || "All runs")?.trim();
+    if (name) write([...read().filter(([other]) => other !== name), [name, location.search]]);
+  };
+  draw();
+}
+
 // A field that was changed and the button that was then pressed ask for the same rows.
 document.addEventListener("htmx:beforeHistoryUpdate", ({ detail: { history: step } }) => {
   if (step.type === "push" && step.path === location.pathname + location.search) step.type = "replace";

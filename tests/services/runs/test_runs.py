@@ -14,7 +14,7 @@ import pytest
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, observed
-from memory_service.services.pages.runs import runs_page
+from memory_service.services.pages.run_list import runs_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import progress as so_far
 from memory_service.services.runs.runs import begin_run, finish_run, run_page

@@ -1,0 +1,219 @@
+"""The list of runs: facets, sparklines, advice, and where last week's minutes went."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import orjson
+from cachetools import TTLCache
+
+from memory_service.domain.monitoring.clock import silent_seconds
+from memory_service.domain.runs.wasted_minutes import PARTS
+from memory_service.errors import unknown_name
+from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.runs.summaries import read_summary
+from memory_service.services.runs.verdicts import gravest_advice
+from memory_service.services.tables.table_rows import list_requested
+from memory_service.store.queries import run_summaries as watched
+from memory_service.store.queries import runs
+from memory_service.store.tables.runs import Run
+
+WEEK_DAYS = 7
+MOST_RECENT = 1_000
+"""Latest runs that facets count and the panel of last week adds up: read with every page of the list."""
+
+MINUTES_BY = ("day", "cause", "gpu", "competition")
+"""What last week's minutes are split by; the first is the usual one."""
+
+WAITING = ("loader", "stalled", "idle")
+"""Wasted minutes in which the GPU waited; the others were worked for nothing."""
+
+FACETS = ("status", "competition", "model", "gpu", "wasted_on")
+
+SILENT_MINUTES = 5.0
+"""A running run without an event for so long has no signal: scripts report at least each minute."""
+
+_MOST_GROUPS = 8
+_MOST_VALUES = 40
+_MOST_OF_CURVE = 24
+
+
+def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
+    """`{"items", "next", "week", "live", "facets"}`: rows with `advice` (the gravest that was not followed,
+    else the last; None before the first), `curve` (metric by epoch, a list for each fold), `took_minutes`,
+    `silent_minutes` (of a running one without a signal, else None), `metric` and `metric_direction` (of its
+    competition).
+
+    week     of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "runs",
+             "minutes", "useful", "waiting", "lost", "by", "groups"}`; groups: `[{"name", "runs", "minutes",
+             "useful", "waiting", "lost"}]` by day, cause, gpu or competition (`by=` of the query), the most
+             minutes first
+    live     whether one of the rows still runs
+    facets   `{name: [[value, runs]]}` of the latest `MOST_RECENT` runs that the other filters let through
+    """
+    fields = dict(requested)
+    by = fields.pop("by", MINUTES_BY[0])
+    since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+    with database.read() as transaction:
+        session = transaction.session
+        page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
+        extras = _extras(transaction, page.items)
+        running = [row["id"] for row in page.items if row["status"] == "running"]
+        last = runs.last_event_bodies(session, running)
+        metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
+        recent = runs.recent(session, MOST_RECENT)
+    items = [
+        {
+            **row,
+            **extras[row["id"]],
+            "took_minutes": took_minutes(row, now),
+            "silent_minutes": silent_minutes(row, last.get(row["id"]), now),
+            **metrics.get(row["competition"], {"metric": None, "metric_direction": None}),
+        }
+        for row in page.items
+    ]
+    return {
+        "items": items,
+        "next": page.next,
+        "week": {"since": since.date().isoformat(), "by": by, **_summed(recent, since, by)},
+        "live": bool(running),
+        "facets": _facets(recent, fields),
+    }
+
+
+@dataclass(eq=False)
+class _Kept:
+    """(id, when it changed last) -> `advice` and `curve` of an ended run. Later runs may still follow its
+    advice: it is looked at again after ten minutes."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    extras: TTLCache[tuple[str, str], dict[str, Any]] = field(default_factory=partial(TTLCache, 4_096, 600))
+
+
+def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """id -> {"advice", "curve"}"""
+    kept = transaction.caches.of(_Kept)
+    with kept.lock:
+        known = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
+    new = [row for row in rows if known[row["id"]] is None]
+    given = watched.advices(transaction.session, [row["id"] for row in new])
+    found = {run.id: run for run in runs.several(transaction.session, [row["id"] for row in new])}
+    for row in new:
+        run = found[row["id"]]
+        advice = gravest_advice(transaction, run, given.get(run.id, ()))
+        epochs = run.summary["epochs"] if run.summary else _epochs_so_far(transaction, run)
+        known[run.id] = {"advice": advice, "curve": _curve(epochs)}
+    with kept.lock:
+        kept.extras.update(
+            ((row["id"], row["updated_at"]), extra)
+            for row in new
+            if row["status"] != "running" and (extra := known[row["id"]]) is not None
+        )
+    return {run_id: extra for run_id, extra in known.items() if extra is not None}
+
+
+def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any]]:
+    epochs = read_summary(transaction, run.id, run.started_at.timestamp()).epochs
+    return [
+        {"fold": fold, "metric": epoch["metric"][2]}
+        for (fold, _), epoch in sorted(epochs.items())
+        if "metric" in epoch
+    ]
+
+
+def _curve(epochs: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """Metric by epoch, a list for each fold, about `_MOST_OF_CURVE` values in all."""
+    folds: dict[int, list[float]] = {}
+    for epoch in epochs:
+        if isinstance(epoch.get("metric"), int | float):
+            folds.setdefault(epoch.get("fold") or 0, []).append(float(epoch["metric"]))
+    step = -(-sum(map(len, folds.values())) // _MOST_OF_CURVE)
+    return [values[:: max(1, step)] for values in folds.values()]
+
+
+def _facets(recent: Sequence[runs.Recent], filters: Mapping[str, str]) -> dict[str, list[list[Any]]]:
+    """Each facet's values, the most frequent first."""
+    since = filters.get("started_at_min", "")
+    others = {name: filters[name] for name in runs.Recent._fields if name in filters}
+    found: dict[str, list[list[Any]]] = {}
+    for facet in FACETS:
+        counts = Counter(
+            getattr(run, facet)
+            for run in recent
+            if run.started_at.isoformat() >= since
+            and all(getattr(run, name) == value for name, value in others.items() if name != facet)
+        )
+        found[facet] = [[value, n] for value, n in counts.most_common(_MOST_VALUES) if value]
+    return found
+
+
+def silent_minutes(row: Mapping[str, Any], last_body: str | None, now: dt.datetime) -> float | None:
+    """Minutes since the latest event (the start, before the first) of a running run, past
+    `SILENT_MINUTES`."""
+    if row["status"] != "running":
+        return None
+    started, begun = _seconds(row["started_at"]), _seconds(row["created_at"])
+    last = _seconds(orjson.loads(last_body)["at"]) if last_body else max(started, begun)
+    silent = silent_seconds(last, started, begun, now.timestamp()) / 60.0
+    return round(silent, 1) if silent > SILENT_MINUTES else None
+
+
+def _seconds(at: str) -> float:
+    return dt.datetime.fromisoformat(at).timestamp()
+
+
+def took_minutes(row: Mapping[str, Any], now: dt.datetime) -> float:
+    """Minutes from a run's begin to its end, however it ended; while it goes on, until its latest event."""
+    begun = dt.datetime.fromisoformat(row["started_at"])
+    if row["finished_at"] is not None:
+        until = dt.datetime.fromisoformat(row["finished_at"])
+    else:
+        begun, until = max(begun, dt.datetime.fromisoformat(row["created_at"])), now
+    return max(0.0, (until - begun).total_seconds() / 60.0)
+
+
+def _summed(recent: Sequence[runs.Recent], since: dt.datetime, by: str) -> dict[str, Any]:
+    """Of no other `by` than `MINUTES_BY`: InvalidInput."""
+    if by not in MINUTES_BY:
+        raise unknown_name("by", by, MINUTES_BY)
+    ended = [run for run in recent if run.started_at >= since and run.finished_at is not None]
+    groups: dict[str, Counter[str]] = {}
+    total: Counter[str] = Counter()
+    for run in ended:
+        for name, minutes in _groups_of(run, by).items():
+            groups.setdefault(name, Counter()).update({"runs": 1, **minutes})
+        total.update(_minutes_of(run))
+    rows = [{"name": name, **_rounded(minutes)} for name, minutes in groups.items()]
+    rows.sort(key=lambda row: row["name"] if by == "day" else -row["minutes"])
+    return {
+        **_rounded(total), "runs": len(ended),
+        "groups": rows[:_MOST_GROUPS], "more": max(0, len(rows) - _MOST_GROUPS),
+    }  # fmt: skip
+
+
+def _rounded(minutes: Counter[str]) -> dict[str, Any]:
+    parts = {name: round(minutes[name], 2) for name in ("useful", "waiting", "lost")}
+    return {"runs": minutes["runs"], **parts, "minutes": round(sum(parts.values()), 2)}
+
+
+def _minutes_of(run: runs.Recent) -> dict[str, float]:
+    wasted = {name: value for name, value in (run.waste or {}).items() if name in PARTS}
+    took = (run.finished_at - run.started_at).total_seconds() / 60.0 if run.finished_at else 0.0
+    waiting = sum(wasted.get(name, 0.0) for name in WAITING)
+    lost = sum(wasted.values()) - waiting
+    return {"useful": max(0.0, took - waiting - lost), "waiting": waiting, "lost": lost}
+
+
+def _groups_of(run: runs.Recent, by: str) -> dict[str, dict[str, float]]:
+    """Group -> minutes of the run in it."""
+    if by == "cause":
+        wasted = {name: value for name, value in (run.waste or {}).items() if name in PARTS}
+        return {part: {"waiting" if part in WAITING else "lost": value} for part, value in wasted.items()}
+    named = {"day": run.started_at.date().isoformat(), "gpu": run.gpu, "competition": run.competition}
+    return {named[by] or "no competition": _minutes_of(run)}
