@@ -175,6 +175,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     if plan["folds"] > 1:
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
     done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
+    if "lag-features" in done:
+        done["rolling-features"] = done["lag-features"]
     if plan.get("method") in ("lora", "qlora"):
         done["lora"] = f"matrices of rank {plan['lora_rank']} beside every linear layer: LORA_RANK"
     if plan.get("method") == "qlora":
