@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.cost.generation import answer_tokens
 from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.candidates import CandidateSet
-from memory_service.domain.planning.plan_search import GridIndex, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex
+from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device_step_time import prepare
 
 WORTH = 0.6
@@ -34,6 +36,9 @@ def further_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mappin
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield f"{name} has no meaning for {model.name} and was not used."
+    if problem.task == "seq2seq" and candidates.table.options[pick.row].profile:
+        tokens = answer_tokens(candidates.table.options[pick.row].input_size)
+        yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
         other = _IN_DEPTH.get(problem.task)

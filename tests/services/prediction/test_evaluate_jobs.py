@@ -35,6 +35,22 @@ def test_jobs_of_decoders_are_predicted_for_the_whole_box(seeded_sqlite: Databas
     assert "prompt_tuning" in str(unknown.why_not)
 
 
+def test_writing_is_priced_by_the_launch_of_kernels_and_by_what_stands_in_memory(
+    seeded_sqlite: Database,
+) -> None:
+    row = {**LITGPT, "mode": "generate", "method": "", "seq_len_or_image_size": "", "peak_gib": "12.591"}
+    store, gpus = open_profile_store(seeded_sqlite)
+    half, packed, many = evaluate_rows(
+        [row, {**row, "method": "bnb.nf4"}, {**row, "batch_per_gpu": "64"}], store, gpus
+    )
+    assert half.predicted["peak_gib"].value == pytest.approx(12.591, rel=0.03)
+    assert half.predicted["tokens_per_s"].value == pytest.approx(30.97, rel=0.1)
+    assert packed.predicted["peak_gib"].value == pytest.approx(4.256, rel=0.03)
+    assert packed.predicted["tokens_per_s"].value < half.predicted["tokens_per_s"].value
+    assert many.predicted["tokens_per_s"].value == pytest.approx(64 * half.predicted["tokens_per_s"].value)
+    assert many.predicted["peak_gib"].value > 8 + half.predicted["peak_gib"].value, "keys and values"
+
+
 def test_threads_that_only_start_and_stop_make_no_tree_faster() -> None:
     small, large = 10_000, 10_000_000
     assert best_threads("lightgbm", 1e-3, 31, 64) < 8 < best_threads("lightgbm", 5.0, 31, 64)
