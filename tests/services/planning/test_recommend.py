@@ -225,7 +225,7 @@ def test_predicting_counts_the_tokens_of_answers_that_are_written(seeded_sqlite:
     more = [answer["expected"]["inference_minutes"]["value"] for answer in (few, many)]
     a_text = 60 * (more[1] - more[0]) / 1_000
     assert 0.02 < a_text < 1, "tens of passes a text, sixteen texts at once"
-    assert any("128 tokens written" in warning for warning in many["warnings"])
+    assert any("64 tokens written" in warning for warning in many["warnings"])
 
 
 def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started(
