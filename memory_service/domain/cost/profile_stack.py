@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,7 @@ class ProfileStack:
     params, parameter_tensors, step_bytes, optimizer_bytes, workspace_bytes   shape (n,); the last per sample,
                       by class of precision
     groups, of_group  by mode of the step: groups of kernels, and which are each profile's
+    keys              names of its predictions (`learning.baseline_prediction.prediction_keys`)
     """
 
     profiles: tuple[Profile, ...]
@@ -79,6 +81,7 @@ class ProfileStack:
     workspace_bytes: Mapping[str, Floats]
     groups: Mapping[StepMode, Roofline]
     of_group: Mapping[StepMode, Runs]
+    keys: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.profiles)

@@ -11,9 +11,10 @@ import numpy as np
 
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import price_trees
 from memory_service.domain.planning.cost_table import CostTable
-from memory_service.domain.planning.plan_search import Flags, GridIndex, PlanGrid, price_grid
+from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 
 _PRECISION_ORDER = ("fp32", "fp16", "bf16")

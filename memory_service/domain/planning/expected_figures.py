@@ -100,14 +100,18 @@ def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimat
         basis = no_device_memory(option.model.name, kind_of(option))
         return Estimate(0.0, 0.0, 0.0, basis=basis), cost.fit_seconds
     batch = int(candidates.grid.batches.batch_size[pick.row])
+    known = candidates.table.bases.get((pick.row, batch, saving))
+    if known is None:
 
-    def config(card: TargetDevice) -> StepConfig:
-        return StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer)
+        def config(card: TargetDevice) -> StepConfig:
+            return StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer)
 
-    fullest = min(problem.cards, key=lambda card: card.usable_gib)
-    memory = peak_memory(profile, batch, fullest, config(fullest)).driver_gib
-    steps = [prepare(profile, card, config(card)).step_seconds(batch) for card in problem.cards]
-    time = max(steps, key=lambda step: step.value)
+        fullest = min(problem.cards, key=lambda card: card.usable_gib)
+        memory = peak_memory(profile, batch, fullest, config(fullest)).driver_gib
+        steps = [prepare(profile, card, config(card)).step_seconds(batch) for card in problem.cards]
+        known = memory, max(steps, key=lambda step: step.value)
+        candidates.table.bases[pick.row, batch, saving] = known
+    memory, time = known
     if candidates.grid.loader_bound[pick.row]:
         workers = int(candidates.loader["num_workers"])
         loader = loader_rate(problem, option.input_size, workers)

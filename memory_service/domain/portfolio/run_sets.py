@@ -15,8 +15,9 @@ from math import inf
 
 import numpy as np
 
+from memory_service.domain.planning.batch_choice import Array, Integers
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.plan_search import PRICE, Array, Integers
+from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio.run_pool import RunPool, run_pool
 from memory_service.domain.quality.combination import expected_best

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +39,25 @@ class ReadText:
     vectors: Scores | None
 
 
+LONGEST_REMEMBERED = 8_000
+
+
 def read_text(text: str, encoder: Encodes | None) -> ReadText:
-    """Read a text of any length: one batch of at most three passages is encoded. Opens no transaction."""
+    """Read a text of any length: one batch of at most three passages is encoded, once while nobody asked of
+    128 others. Opens no transaction."""
+    return _remembered(text, encoder) if len(text) <= LONGEST_REMEMBERED else _read(text, encoder)
+
+
+def _read(text: str, encoder: Encodes | None) -> ReadText:
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
     reported, tasks = facts_and_tasks(text, leanings)
     return ReadText(text, reported, tasks, vectors)
+
+
+@lru_cache(maxsize=128)
+def _remembered(text: str, encoder: Any) -> ReadText:
+    return _read(text, encoder)
 
 
 def text_signals(

@@ -27,7 +27,6 @@ from memory_service.services.conflicts.statements import (
     estimate_statement,
 )
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.cost_cache import architecture_of
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 
 Row = Mapping[str, Any]
@@ -100,7 +99,7 @@ def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
         one.quantity == quantity
         and o.gpu == subject.gpu.slug
         and o.mode == "train"
-        and o.model == architecture_of(model.name, model.library)
+        and o.model == model.architecture
         and o.input_size == subject.option.input_size
         and precision_class(o.precision) == precision_class(subject.precision)
         and one.batch_size in (None, subject.batch_size)

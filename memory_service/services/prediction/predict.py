@@ -46,6 +46,7 @@ from memory_service.domain.prediction.device_memory import (
     peak_memory,
 )
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.prediction.peak_memory_curve import driver_peaks
 from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_value
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
@@ -185,11 +186,11 @@ def _prepare(
     curve = [
         {
             "batch_size": batch,
-            "peak_memory_gib": peak_memory(profile, batch, gpu, config).driver_gib.as_dict(),
+            "peak_memory_gib": peak.as_dict(),
             "samples_per_second": step.step_seconds(batch).reciprocal(batch * cards.n).as_dict(),
             "fits": batch <= value,
         }
-        for batch in shown
+        for batch, peak in zip(shown, driver_peaks(profile, shown, gpu, config), strict=True)
     ]
     bounds = observed_bounds(profile, gpu, config)
     fixed = {
