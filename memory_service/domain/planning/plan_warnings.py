@@ -8,9 +8,8 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
-from memory_service.domain.cost.generation import answer_tokens
-from memory_service.domain.cost.layout import layout_of
-from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.decoders.generation import answer_tokens
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex

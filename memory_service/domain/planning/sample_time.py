@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.data_loader import loader_samples_per_second
-from memory_service.domain.cost.generation import answer_seconds
+from memory_service.domain.cost.decoders.generation import answer_seconds
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.cost_table import Option

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.decoder import decoder_of
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
