@@ -365,12 +365,15 @@ def _price(
     train, infer = (prediction_keys(stack, gpu, config, layout) for config in configs)
     many = len(rungs) > 1
     most = np.array([LARGEST_RUNG[p.input_kind] if many else rungs[0] for p in stack.profiles])
-    bounds = [bounds_of(gpu, subject) for subject in train] if gpu.learned is not None else []
-    refused = np.array([each.refused or np.inf for each in bounds] or [np.inf])
-    proven = np.array([float(each.proven) for each in bounds] or [0.0])
+    refused, proven = np.full(len(stack), np.inf), np.zeros(len(stack))
+    known = gpu.learned.bounded_models if gpu.learned is not None else ()
+    for place, subject in enumerate(train):
+        if subject.model in known:
+            bounds = bounds_of(gpu, subject)
+            refused[place], proven[place] = bounds.refused or np.inf, bounds.proven
     tried = [rung for rung in rungs if rung <= most.max()]
     batch = np.array(tried, dtype=np.float64)
-    peaks = peak_curves(stack, tried, gpu, precision, train, np.broadcast_to(proven, len(stack)))
+    peaks = peak_curves(stack, tried, gpu, precision, train, proven)
     fits = (peaks.driver_high <= gpu.usable_gib) & (peaks.allocated <= allocated_limit_gib(gpu))
     fits &= (batch <= most[:, None]) & (batch < refused[:, None])
     fits = np.logical_and.accumulate(fits, axis=1)
