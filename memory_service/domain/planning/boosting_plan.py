@@ -92,6 +92,11 @@ def kind_of(option: Option) -> str:
     return cost_kind(model.name, model.library, model.family) or "lightgbm"
 
 
+def fitted_at_once(option: Option) -> bool:
+    """Whether the option is an estimator of the processor that is not boosted: no rounds, no rate."""
+    return option.is_trees and not is_boosting(kind_of(option))
+
+
 def rounds_of_estimator(kind: str) -> int:
     """What stands for rounds where nothing is boosted: the trees of a forest, else one fit."""
     return FOREST_TREES if kind in ("random-forest", "extra-trees") else 1
@@ -204,7 +209,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         kind = kind_of(options[pick.row])
         if not is_boosting(kind):
             n = float(rounds_of_estimator(kind))
-            return Estimate(n, n, n, basis="nothing is boosted: one fit")
+            return Estimate(n, n, n, basis="one fit, without rounds")
         rate = schedules[pick.epoch].learning_rate
         return best_round_of(problem, options[pick.row], rate, folds[pick.fold])
 

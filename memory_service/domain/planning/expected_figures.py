@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.planning.boosting_plan import cost_of
+from memory_service.domain.planning.boosting_plan import cost_of, kind_of
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected, Stage
@@ -95,7 +96,8 @@ def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimat
     profile = (option.checkpointed if saving else option.profile).get(kind)
     if profile is None:
         cost = cost_of(problem, option, problem.n_train, candidates.grid.epochs[pick.epoch])
-        return Estimate(0.0, 0.0, 0.0, basis="boosted trees use no device memory"), cost.fit_seconds
+        basis = no_device_memory(option.model.name, kind_of(option))
+        return Estimate(0.0, 0.0, 0.0, basis=basis), cost.fit_seconds
     batch = int(candidates.grid.batches.batch_size[pick.row])
     known = candidates.table.bases.get((pick.row, batch, saving))
     if known is None:

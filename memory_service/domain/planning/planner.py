@@ -150,13 +150,13 @@ def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dic
 
 
 def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, Any], ...]:
-    """What the other objectives would choose, and a smaller model that also fits."""
+    """What the other objectives would choose where that is another run, and a smaller model that also
+    fits."""
     question = all_sets.problem.question
     chosen = choice.candidate
-    out = [
-        {"objective": objective, **summary(other.candidates, other.pick)}
-        for objective, other in choice.by_objective.items()
-    ]
+    shown = summary(chosen.candidates, chosen.pick)
+    others = {name: summary(other.candidates, other.pick) for name, other in choice.by_objective.items()}
+    out = [{"objective": name, **other} for name, other in others.items() if other != shown]
     mine = chosen.candidates.table.options[chosen.pick.row].model
     smaller = all_sets.best(
         question.objective,

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import Option, with_memory
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import BOUNDS, GridIndex
+from memory_service.domain.planning.plan_warnings import further_warnings
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
 from memory_service.domain.prediction.device import provenance_warnings
@@ -43,10 +45,10 @@ def rationale(
         out.append(_batch_reason(candidates, pick, settings))
         out.append(_precision_reason(candidates, settings))
     passes = _plural(settings["epochs"], "epoch")
-    if expected.best_epoch is not None:
+    if expected.best_epoch is not None and settings["optimizer"] != "none":
         passes = f"about {_rounds_trained(settings, expected.best_epoch.value):.0f} rounds"
     out.append(
-        f"{_plural(settings['folds'], 'fold')} x {passes} take "
+        f"{_plural(settings['folds'], 'fold')} x {passes} of this run take "
         f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
         "setup, inference by every fold's model and writing included (R11, R14, R19)."
     )
@@ -83,6 +85,9 @@ def _boosting_reasons(
     """When boosting is expected to be best, and why not at a lower learning rate."""
     best, grid, question = expected.best_epoch, candidates.grid, candidates.problem.question
     if best is None:
+        return
+    if settings["optimizer"] == "none":
+        yield "It is fitted once on all rows of a fold: batch_size is their number, an epoch is the fit."
         return
     rate = settings["learning_rate"]
     yield (
@@ -237,8 +242,8 @@ def warnings(
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
         out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by DistributedDataParallel; "
-            "a generated script starts torchrun for them by itself."
+            f"The figures are for {settings['n_gpus']} cards that train one model by "
+            "DistributedDataParallel; a generated script starts torchrun for them by itself."
         )
     if option.method:
         out.append(
@@ -253,12 +258,7 @@ def warnings(
         for card in problem.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
-    idle = {"image_size", "seq_len"} - {option.model.input_kind}
-    out.extend(
-        f"{name} has no meaning for {option.model.name} and was not used."
-        for name in sorted(idle)
-        if getattr(problem.question, name) is not None
-    )
+    out.extend(further_warnings(candidates, pick, settings))
     return tuple(out)
 
 
@@ -299,12 +299,7 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     memory = expected.host_memory_gib
     if memory is not None and memory.high > LARGE_HOST_GIB:
         out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
-    out.extend(
-        f"{name} has no meaning for boosted trees and is passed through."
-        for name in ("batch_size", "precision")
-        if getattr(problem.question, name) is not None
-    )
-    if problem.on_gpu:
+    if problem.on_gpu and settings["model"]["name"] not in IN_CONTEXT_LIMITS:
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
     return out
 
@@ -332,12 +327,11 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
     if unsupported:
         return f"{', '.join(unsupported)} cannot compute {problem.question.precision} in hardware."
     if not any(candidates.table.options for candidates in all_sets.sets):
-        what = f"model {problem.model}" if problem.model else f"any model for {problem.task}"
-        pinned = problem.question.image_size or problem.question.seq_len
-        at = f" at size {pinned}" if pinned else ""
-        if problem.question.weights == "none" and problem.model is None:
-            return f"No model of the catalogue learns {problem.task}{at} without pretrained weights."
-        return f"The catalogue holds no profile of {what}{at}."
+        asked = {n: getattr(problem.question, n) for n in ("image_size", "seq_len", "method", "weights")}
+        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in (None, "hub"))
+        if not by:
+            return f"The catalogue holds no profile of {problem.model or f'any model for {problem.task}'}."
+        return f"{by} leaves out {problem.model or f'every model for {problem.task}'}."
     needed = all_sets.least_minutes()
     if needed == inf:
         batch = problem.question.batch_size

@@ -92,7 +92,8 @@ class ModalityFigures:
     center, points_per_unit   a mean published score, and index points of one unit of z
     slopes       slope name -> weight of SCORE_UNIT points of published score
     multilingual slope name -> what pretraining on many languages adds
-    effects      model -> group of data sets ("" = all) -> its effect there, finer groups included
+    effects      model, or decoder of masks -> group of data sets ("" = all) -> its effect there, finer groups
+                 included
     group_sd     how much an effect differs from group to group, by level
     unmeasured_sd   of a model that no table has, beside its prior
     difference_sd   class pair "gbdt|network" or model pair "catboost|lightgbm" -> of the difference of two
@@ -251,8 +252,10 @@ def _effect(figures: ModalityFigures, levels: tuple[str, ...], name: str) -> Eff
 def _effect_at(figures: ModalityFigures, levels: tuple[str, ...], name: str) -> Effect:
     known = figures.effects.get(name)
     spread = [*figures.group_sd[: len(levels)]]
-    if known is None:
-        return Effect(0.0, float(np.sqrt(figures.unmeasured_sd**2 + sum(sd * sd for sd in spread))))
+    if known is None:  # a decoder of masks may be known with other encoders
+        of_decoder = figures.effects.get(name.partition("/")[0], {}).get("", Effect(0.0, 0.0))
+        variance = of_decoder.sd**2 + figures.unmeasured_sd**2 + sum(sd * sd for sd in spread)
+        return Effect(of_decoder.mean, float(np.sqrt(variance)))
     for depth in range(len(levels), -1, -1):
         effect = known.get(levels[depth - 1] if depth else "")
         if effect is not None:

@@ -85,7 +85,8 @@ def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
     for one in knowledge.observations:
         cases.setdefault(_case_of(one), []).append(one)
     for _, runs in sorted(cases.items(), key=lambda item: str(item[0])):
-        card, profile = _card_of(knowledge, runs[0]), observed_profile(knowledge.priced, runs[0])
+        cards, profile = knowledge.cards, observed_profile(knowledge.priced, runs[0])
+        card = cards.devices.get(runs[0].device) or cards.sheets.get(runs[0].gpu)
         if card is None or profile is None:
             continue
         yield from _of_case(runs, profile, card)
@@ -96,10 +97,6 @@ def _case_of(o: Observation) -> tuple[Any, ...]:
         o.gpu, o.device, o.model, o.input_size, o.precision, o.layout, o.mode, o.optimizer, o.compiled,
         o.checkpointing, o.stack,
     )  # fmt: skip
-
-
-def _card_of(knowledge: Knowledge, o: Observation) -> TargetDevice | None:
-    return knowledge.cards.devices.get(o.device) or knowledge.cards.sheets.get(o.gpu)
 
 
 def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) -> Iterator[Shown]:

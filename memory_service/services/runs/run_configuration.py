@@ -101,7 +101,7 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     row, name = (None, reported["model"]) if own else _known_model(knowledge, reported["model"])
     sizes = {field: reported[field] for field in SIZE_FIELDS if field in reported}
     question = PredictRequest.model_construct(model=name, gpu=reported["gpu"], **sizes)
-    size = _own_size(reported) if own else requested_size(question, row)
+    size = next(iter(sizes.values()), None) if own else requested_size(question, row)
     precision = reported.get("precision") or gpu.preferred_precision()
     mode = reported.get("mode", "train")
     optimizer = "none" if mode == "infer" else reported.get("optimizer", "adamw")
@@ -142,10 +142,6 @@ def _own_card(reported: Mapping[str, Any]) -> TargetDevice:
         reported["gpu"], reported["gpu"], "cuda", "unknown", memory_gib, memory_gib, 0.0,
         {"fp16": 0.0, "bf16": 0.0},
     )  # fmt: skip
-
-
-def _own_size(reported: Mapping[str, Any]) -> int | None:
-    return next((int(reported[field]) for field in SIZE_FIELDS if field in reported), None)
 
 
 def _cores(reported: Mapping[str, Any]) -> int | None:

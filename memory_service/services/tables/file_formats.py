@@ -111,7 +111,7 @@ def _parquet(table: TableExport) -> Iterator[bytes]:
         characters = 0
         for page in table.pages():
             waiting += page
-            characters += _characters(page)
+            characters += sum(len(cell) for row in page for cell in row.values() if isinstance(cell, str))
             if len(waiting) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
                 writer.write_table(_group(waiting, table.columns, schema))
                 waiting, characters = [], 0
@@ -119,10 +119,6 @@ def _parquet(table: TableExport) -> Iterator[bytes]:
         if waiting:
             writer.write_table(_group(waiting, table.columns, schema))
     yield sink.taken()
-
-
-def _characters(rows: Sequence[Row]) -> int:
-    return sum(len(cell) for row in rows for cell in row.values() if isinstance(cell, str))
 
 
 def _group(rows: Sequence[Row], columns: Mapping[str, type[Any]], schema: pa.Schema) -> pa.Table:

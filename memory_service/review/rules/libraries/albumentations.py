@@ -11,15 +11,17 @@ from memory_service.review.analysis.activations import last_assigned
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
+    Function,
     calls_in,
     is_call,
     keyword_names,
+    last_name,
     names_in,
     receiver_name,
     texts_in,
     without_methods,
+    words,
 )
-from memory_service.review.source.script import Function, last_name, words
 
 trap = partial(finding, "albumentations-trap")
 

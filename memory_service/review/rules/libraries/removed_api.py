@@ -5,16 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from difflib import get_close_matches
-from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
+from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.library_facts import parameters_of, removed_of
-from memory_service.review.source.nodes import keyword_names
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import keyword_names, last_name
 from memory_service.review.training.training import KERAS, LIGHTNING
-
-wrong = partial(finding, "wrong-parameter")
 
 
 def removed_api_rules(facts: Facts) -> Iterator[Finding]:

@@ -9,8 +9,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import keyword_names, receiver
-from memory_service.review.source.script import Function, last_name, words, words_in
+from memory_service.review.source.nodes import Function, keyword_names, last_name, receiver, words, words_in
 
 trap = partial(finding, "timm-trap")
 
