@@ -6,7 +6,7 @@ touching a profile again: the largest batch is a comparison, step time and memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -97,7 +97,7 @@ def make_option(
 class Columns:
     """What the search reads of every option, as arrays [option], those of `learning` too; `family` is a place
     in `families`, names of `domain.recipe.vocabulary`. first: the first option of each name, by name; place:
-    of each option's name among them."""
+    of each option's name among them; family_of: of each name, as the catalogue says it."""
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -116,6 +116,7 @@ class Columns:
     families: tuple[tuple[str, ...], ...]
     first: Integers
     place: Integers
+    family_of: Mapping[str, str]
 
 
 def columns_of(options: Sequence[Option]) -> Columns:
@@ -150,6 +151,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         families=families,
         first=first,
         place=place,
+        family_of={o.model.name: o.model.family for o in options},
     )
 
 
