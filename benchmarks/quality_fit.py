@@ -34,9 +34,9 @@ GROUP_SD = (0.3, 0.3)
 0.6 they change no regret by a point (docs/quality.md)."""
 
 CLASS_SD = {"tabular": 0.5}
-"""Of what a class of models (boosted trees, forests, networks) has in common on one data set: with it one half
-of the data sets predicts the other better, from 0.4 to 1 alike. Elsewhere one class is measured, or (series)
-the halves say nothing."""
+"""Of what a class of models (boosted trees, forests, networks) has in common on one data set: with it one
+half of the data sets predicts the other better, from 0.4 to 1 alike. Elsewhere one class is measured, or
+(series) the halves say nothing."""
 
 DECODER_SD, MODEL_OF_DECODER_SD = 0.3, 0.15
 """Of a decoder of masks, and of a decoder and an encoder beside both."""

@@ -24,6 +24,7 @@ from memory_service.domain.cost.boosted_trees import (
     fit_cost,
     is_boosting,
 )
+from memory_service.domain.planning.batch_choice import BOUNDS, Array, Batches, Integers
 from memory_service.domain.planning.budget import (
     TREE_FOLD_OVERHEAD,
     RunSeconds,
@@ -34,17 +35,7 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, Option
-from memory_service.domain.planning.plan_search import (
-    BOUNDS,
-    PRICE,
-    Array,
-    Batches,
-    GridIndex,
-    Integers,
-    PlanGrid,
-    fold_choices,
-    quality_of,
-)
+from memory_service.domain.planning.plan_search import PRICE, GridIndex, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (
     CAP,

@@ -7,8 +7,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import no_device_memory
-from memory_service.domain.cost.layout import layout_of
-from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import cost_of, kind_of
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet

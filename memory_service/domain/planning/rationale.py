@@ -1,4 +1,4 @@
-"""Reasons of a plan: each choice as a sentence with its figure, the warnings, and the rows behind them."""
+"""Reasons of a plan: each choice as a sentence with its figure, and the rows behind them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import Option, with_memory
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import BOUNDS, GridIndex
-from memory_service.domain.planning.plan_warnings import further_warnings
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
-from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
-
-LEAST_UPDATES = 200
-LARGE_HOST_GIB = 16.0
 
 
 def rationale(
@@ -46,7 +41,8 @@ def rationale(
         out.append(_precision_reason(candidates, settings))
     passes = _plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
-        passes = f"about {_rounds_trained(settings, expected.best_epoch.value):.0f} rounds"
+        trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
+        passes = f"about {trained:.0f} rounds"
     out.append(
         f"{_plural(settings['folds'], 'fold')} x {passes} of this run take "
         f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
@@ -73,10 +69,6 @@ def rationale(
     if problem.question.mode == "blind":
         out.append("Mode blind: rules and physics only, nothing from past competitions.")
     return tuple(out)
-
-
-def _rounds_trained(settings: Mapping[str, Any], best: float) -> float:
-    return float(min(settings["epochs"], best + settings["early_stopping_patience"]))
 
 
 def _boosting_reasons(
@@ -227,81 +219,6 @@ def _fill_reason(expected: Expected, policy: Policy) -> str:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def warnings(
-    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
-) -> tuple[str, ...]:
-    """What the asker should know and did not ask."""
-    problem, option = candidates.problem, candidates.table.options[pick.row]
-    out = (
-        _tree_warnings(candidates, settings, expected)
-        if option.is_trees
-        else _network_warnings(candidates, pick, settings)
-    )
-    out.extend(provenance_warnings(problem.cards))
-    if settings.get("n_gpus"):
-        out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by "
-            "DistributedDataParallel; a generated script starts torchrun for them by itself."
-        )
-    if option.method:
-        out.append(
-            f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."
-        )
-    if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
-        out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
-    if option.model.licence_note:
-        out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
-    out.extend(
-        f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
-        for card in problem.visible
-        if expected.peak_memory_gib.high > card.usable_gib
-    )
-    out.extend(further_warnings(candidates, pick, settings))
-    return tuple(out)
-
-
-def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
-    defaults = candidates.table.options[pick.row].defaults
-    batch, epochs = settings["batch_size"], settings["epochs"]
-    updates = candidates.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
-    out = []
-    if updates < candidates.problem.policy.updates_per_epoch * 0.9:
-        out.append(
-            f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
-            "stopping may come late, watch the validation loss."
-        )
-    if updates * epochs < LEAST_UPDATES:
-        out.append(
-            f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
-        )
-    profile = candidates.table.options[pick.row].profile.get(precision_class(candidates.precision))
-    if profile is not None and "bounded_from" in profile.extra:
-        out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
-    if batch < 16 <= defaults.least_batch:
-        out.append(
-            f"Batch {batch} is small for batch normalisation: freeze its statistics or use group norm."
-        )
-    return out
-
-
-def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expected: Expected) -> list[str]:
-    problem, out = candidates.problem, []
-    best = expected.best_epoch
-    if best is not None and is_cut_short(settings, best):
-        why = "that many rounds were asked for" if problem.question.epochs else "the minutes allow no more"
-        why = f"{MOST_ROUNDS} are the most that is planned" if settings["epochs"] == MOST_ROUNDS else why
-        out.append(
-            f"Boosting may be cut short at round {settings['epochs']}: {why}, and validation is expected to "
-            f"be best at round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})."
-        )
-    memory = expected.host_memory_gib
-    if memory is not None and memory.high > LARGE_HOST_GIB:
-        out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
-    if problem.on_gpu and settings["model"]["name"] not in IN_CONTEXT_LIMITS:
-        out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
-    return out
 
 
 def ran_out(candidates: CandidateSet, option: Option) -> str:

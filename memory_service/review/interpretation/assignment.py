@@ -25,8 +25,8 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     elif isinstance(target, ast.Starred):
         assign(walk, target.value, value, scope)
     elif isinstance(target, ast.Attribute):
-        held = evaluate(walk, target.value, scope)
-        held.attrs[target.attr] = value
+        item = evaluate(walk, target.value, scope)
+        item.attrs[target.attr] = value
     elif isinstance(target, ast.Subscript):
         assign_item(walk, target, value, scope)
 

@@ -19,7 +19,7 @@ MOST_STEPS = 30_000
 MOST_LEARNED = 100
 MOST_DIVISIONS = 200
 MOST_PARTS = 2_000
-"""Fits and statistics, divisions, and parts of rows that are told from one another."""
+"""Fits and statistics, divisions, and parts of rows that are distinguished."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,18 +30,18 @@ class Division:
     kind: str
     maker: ast.Call | None
     value: Value
-    held: Flat
+    contents: Flat
 
 
 @dataclass(eq=False, slots=True)
 class Coding:
-    """Categories numbered anew. `sure`: under no condition that cannot be told, but for whether a column is
+    """Categories numbered anew. `unconditional`: under no unknown condition, but for whether a column is
     there (`present`), which rows of one file answer alike."""
 
     place: ast.AST
     what: str
     rows: frozenset[Rows]
-    sure: bool
+    unconditional: bool
     coder: Value | None
     columns: frozenset[str] | None
     present: bool = False
@@ -69,7 +69,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Fed:
+class Supervised:
     """Features handed on beside the answer. `final`: to a model, not to what divides them first."""
 
     place: ast.AST
@@ -78,7 +78,7 @@ class Fed:
     final: bool
 
 
-MOST_FED = 200
+MOST_SUPERVISED = 200
 
 
 _OF_NUMBERS = re.compile(
@@ -94,7 +94,7 @@ class Walk:
     divisions   rows divided, in the order of the run
     leaks       what was learned from rows that a division sets apart -> that division
     codings     categories numbered
-    fed         features and answers that went somewhere together
+    supervised  features and targets that went somewhere together
     loaders     call of a DataLoader -> the data sets that it got
     """
 
@@ -115,10 +115,9 @@ class Walk:
         self.divisions: list[Division] = []
         self.codings: list[Coding] = []
         self.adapted: list[Learned] = []
-        self.fed: list[Fed] = []
+        self.supervised: list[Supervised] = []
         self.loaders: dict[ast.AST, list[Value]] = {}
         self.shared: dict[int, set[str]] = {}
-        self.lagging: dict[ast.AST, bool] = {}
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
         self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
@@ -130,8 +129,8 @@ class Walk:
     @cached_property
     def predicts_numbers(self) -> bool:
         """Whether a loss, a metric or a model says that the target is a number."""
-        said = (last_name(call.func) for call in self.script.calls)
-        return any(_OF_NUMBERS.search(name) for name in said)
+        stated = (last_name(call.func) for call in self.script.calls)
+        return any(_OF_NUMBERS.search(name) for name in stated)
 
     @cached_property
     def targets(self) -> set[str]:

@@ -28,7 +28,7 @@ class Targets:
     @cached_property
     def targets(self) -> set[str]:
         """Columns that are what is to be predicted."""
-        values, found = self.values, self._told_by_settings()
+        values, found = self.values, self._of_settings()
         for node in self.script.all(ast.Assign):
             for target, value in ((last_name(t), v) for t, v in pairs(node.targets, node.value)):
                 if _TARGET_NAME.match(target):
@@ -57,10 +57,10 @@ class Targets:
                     found |= self._columns(keyword.value)
         return {name for name in found if name}
 
-    def _told_by_settings(self) -> set[str]:
+    def _of_settings(self) -> set[str]:
         """`target: str = "price"` of a dataclass."""
-        told = [s for s in self.script.all(ast.AnnAssign) if _TARGET_CONST.match(last_name(s.target))]
-        return {text for s in told if s.value is not None and (text := self.values.text(s.value))}
+        known = [s for s in self.script.all(ast.AnnAssign) if _TARGET_CONST.match(last_name(s.target))]
+        return {text for s in known if s.value is not None and (text := self.values.text(s.value))}
 
     def _attribute_column(self, node: ast.AST) -> set[str]:
         """`df.price` of a table whose columns are also read or written by name."""

@@ -48,8 +48,8 @@ def enter_alone(walk: Walk, function: Function) -> None:
     around = walk.script.class_of(function)
     if around is not None:  # methods of one class are of one object
         if around not in walk.objects:
-            held = walk.module.find(around.name) or Value(kind=around)
-            walk.objects[around] = make_instance(walk, held, [], {}, None)
+            item = walk.module.find(around.name) or Value(kind=around)
+            walk.objects[around] = make_instance(walk, item, [], {}, None)
         owner = walk.objects[around]
     if function not in walk.times:
         enter_function(walk, function, [], {}, owner, walk.module)

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.frontier import best_by_budget, best_of_models
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
 from memory_service.domain.portfolio.run_sets import run_sets
 from memory_service.errors import FieldError, InvalidInput, NotFound

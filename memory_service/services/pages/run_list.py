@@ -111,7 +111,9 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
         known[run.id] = {"advice": advice, "curve": _curve(epochs)}
     with kept.lock:
         kept.extras.update(
-            ((row["id"], row["updated_at"]), known[row["id"]]) for row in new if row["status"] != "running"
+            ((row["id"], row["updated_at"]), extra)
+            for row in new
+            if row["status"] != "running" and (extra := known[row["id"]]) is not None
         )
     return {run_id: extra for run_id, extra in known.items() if extra is not None}
 

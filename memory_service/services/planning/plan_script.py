@@ -1,7 +1,8 @@
 """The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library. `runtime`, `ddp` and `torch_loop` are modules that all scripts share, without Jinja.
+joined by task and library. `runtime`, `ddp` and `torch_loop` are modules that all scripts share, without
+Jinja.
 """
 
 from __future__ import annotations

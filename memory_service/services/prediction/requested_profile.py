@@ -10,14 +10,13 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
-from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of, can_take
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
-from memory_service.services.knowledge.cost_cache import architecture_of, can_take
 from memory_service.services.knowledge.profiling import profile_in_child_process
 from memory_service.services.knowledge.snapshot import Knowledge
 

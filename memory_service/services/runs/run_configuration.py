@@ -9,10 +9,9 @@ from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import reads_files
-from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
 from memory_service.domain.learning.baseline_prediction import observation_of, prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of

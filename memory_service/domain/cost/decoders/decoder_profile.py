@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memory_service.domain.cost.decoder import Decoder, Tuning
+from memory_service.domain.cost.decoders.decoder import Decoder, Tuning
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 
