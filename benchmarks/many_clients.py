@@ -206,10 +206,9 @@ _NOTES = f"""\
   requests; {ASKS:.0%} of its tasks are questions, seldom the same twice; a run is reported in 2 to 8 requests
   of 1 to 100 events.
 - Every answer but 2xx counts as an error, also 429 and 503. Lost and doubled events are found by comparing
-the
-  database with the events that were acknowledged.
-- Memory: the server's resident set every {LOOK_SECONDS:g} s; its slope is the median of those between all
-  pairs after the first {WARM_SHARE:.0%} of the time."""
+  the database with the events that were acknowledged.
+- Memory: of all the server's processes every {LOOK_SECONDS:g} s, what they share counted once; its slope is
+  the median of those between all pairs after the first {WARM_SHARE:.0%} of the time."""
 
 
 def _told(outcome: Outcome) -> str:
