@@ -250,7 +250,7 @@ def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: in
     seconds = cost.fit_seconds
     return Fit(
         over_rounds(seconds, rounds),
-        Seconds(seconds.low, seconds.value, seconds.high).times(1.0 / rounds[1]),
+        Seconds.of(seconds).times(1.0 / rounds[1]),
         over_rounds(cost.predict_seconds_per_row, rounds),
     )
 
@@ -260,8 +260,8 @@ def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, folds: i
     rows, _ = split_of(problem.n_train, folds)
     cost = cost_of(problem, option, int(rows), rounds_of_estimator(kind))
     fit, predict = cost.fit_seconds, cost.predict_seconds_per_row
-    seconds = Seconds(fit.low, fit.value, fit.high)
-    return Fit(seconds, seconds, Seconds(predict.low, predict.value, predict.high))
+    seconds = Seconds.of(fit)
+    return Fit(seconds, seconds, Seconds.of(predict))
 
 
 def over_rounds(cost: Estimate, rounds: tuple[float, float, float]) -> Seconds:
