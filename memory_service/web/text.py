@@ -62,6 +62,18 @@ def minutes(value: float | None) -> str:
     return f"{hours:,} h {rest:02d} min"
 
 
+def lasting(estimate: Mapping[str, Any], unit: str) -> str:
+    """A duration with its interval, of an estimate in `s` or `min`: `26.6 min (24.1–30.0)`."""
+    shown = clock if unit == "s" else minutes
+    value, low, high = (shown(estimate.get(key)) for key in ("value", "low", "high"))
+    if low == high == value or NOT_KNOWN in (low, high):
+        return value
+    name = value.rpartition(" ")[2]
+    if "h" not in value + low + high and low.endswith(f" {name}") and high.endswith(f" {name}"):
+        low, high = low.removesuffix(f" {name}"), high.removesuffix(f" {name}")
+    return f"{value} ({low}–{high})"
+
+
 def clock(seconds: float | None) -> str:
     if seconds is not None and 0 < abs(seconds) < 10:
         return f"{_number(float(seconds), 3)} s"

@@ -100,8 +100,9 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
     """id -> {"advice", "curve"}"""
     kept = transaction.caches.of(_Kept)
     with kept.lock:
-        known = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
-    new = [row for row in rows if known[row["id"]] is None]
+        stored = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
+    known = {run_id: extra for run_id, extra in stored.items() if extra is not None}
+    new = [row for row in rows if row["id"] not in known]
     given = watched.advices(transaction.session, [row["id"] for row in new])
     found = {run.id: run for run in runs.several(transaction.session, [row["id"] for row in new])}
     for row in new:
@@ -110,10 +111,10 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
         epochs = run.summary["epochs"] if run.summary else _epochs_so_far(transaction, run)
         known[run.id] = {"advice": advice, "curve": _curve(epochs)}
     with kept.lock:
-        kept.extras.update(
-            ((row["id"], row["updated_at"]), known[row["id"]]) for row in new if row["status"] != "running"
-        )
-    return {run_id: extra for run_id, extra in known.items() if extra is not None}
+        for row in new:
+            if row["status"] != "running":
+                kept.extras[row["id"], row["updated_at"]] = known[row["id"]]
+    return known
 
 
 def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any]]:
