@@ -77,7 +77,7 @@ def environment() -> Environment:
     jinja.filters.update(
         ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
         interval=text.interval, lasting=text.lasting, minutes=text.minutes, moment=text.moment, ruled=_ruled,
-        title_of=text.title_of,
+        sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
     return jinja
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 NOT_KNOWN = "–"
@@ -108,6 +109,18 @@ def ago(value: str, now: dt.datetime | None = None) -> str:
     return "just now"
 
 
+def sparks(lines: Sequence[Sequence[float]]) -> list[str]:
+    """Points of a polyline for each line, one after the other, x from 0.5 by 1, y from 2 (the greatest) to
+    18."""
+    low, high = min(map(min, lines)), max(map(max, lines))
+    scale, at, drawn = 16.0 / (high - low or 1.0), 0.5, []
+    for values in lines:
+        drawn.append(" ".join(f"{at + n},{18 - scale * (v - low):.1f}" for n, v in enumerate(values)))
+        at += len(values)
+    return drawn
+
+
+@lru_cache(maxsize=1024)
 def title_of(name: str) -> str:
     """A field's name as a heading: `peak_memory_gib` -> `Peak memory, GiB`."""
     words = name.split("_")
@@ -118,6 +131,13 @@ def title_of(name: str) -> str:
     text = text[:1].upper() + text[1:]
     return f"{text}, {unit}" if unit else text
 
+
+def unit(name: str | None) -> str:
+    """A unit as sources write it, as pages do: `sample/second` -> `samples/s`."""
+    return _SHORT_UNITS.get(name or "", name or "")
+
+
+_SHORT_UNITS = {"minute": "min", "second": "s", "percent": "%", "sample/second": "samples/s"}
 
 _UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "percent": "%", "minutes": "min", "seconds": "s", "w": "W"}
 

@@ -24,7 +24,7 @@ _MOST_WORDS = 4
 _SHORT = 3
 _HARDWARE = re.compile(
     r"\b(?:gpus?|nvidia|tesla|cards?|accelerators?|notebooks?|kaggle|colab|cuda|vram)\b"
-    r"|\bon (?:an?|one|the|two|my)\b|\d\s?[x×]\s?$|^\s?[x×]\s?\d",
+    r"|\b(?:on|have|with|using|own) (?:an?|one|the|two|my)\b|\d\s?[x×]\s?$|^\s?[x×]\s?\d",
     re.IGNORECASE,
 )
 _COUNT_BEFORE = re.compile(r"\b(\d)\s?[x×]\s?$", re.IGNORECASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from memory_service.domain.common.row_difference import difference
@@ -144,10 +145,16 @@ def in_form(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) if isinstance(value, dict | list) else str(value)
 
 
+@cache
+def _schema(table: str) -> dict[str, Any]:
+    properties: dict[str, Any] = ROW_MODELS[table].model_json_schema()["properties"]
+    return properties
+
+
 def _kind(table: str, name: str) -> dict[str, Any]:
     """How a field is entered: kind `text`, `long`, `number`, `choice` or `json`."""
     model = ROW_MODELS[table]
-    schema = model.model_json_schema()["properties"][name]
+    schema = _schema(table)[name]
     forms = [form for form in schema.get("anyOf", (schema,)) if form.get("type") != "null"]
     form = forms[0]
     required = model.model_fields[name].is_required()

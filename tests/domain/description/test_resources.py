@@ -21,6 +21,7 @@ GPUS = {
         ("CPU Notebook ≤ 6 hours run-time; GPU Notebook ≤ 4 hours run-time", {"minutes": 240}),
         ("We have 2 x T4 GPUs and 90 minutes to train.", {"gpu": "2xt4", "minutes": 90}),
         ("Kaggle T4 x2, up to 12 hours", {"gpu": "2xt4", "minutes": 720}),
+        ("I have a T4.", {"gpu": "t4"}),
         ("NVIDIA RTX 3090, 45 min budget", {"gpu": "rtx3090", "minutes": 45}),
         ("an A100-80GB for two hours", {"gpu": "a100-80gb", "minutes": 120}),
         ("training on a Tesla P100 for 30 min", {"gpu": "p100", "minutes": 30}),
