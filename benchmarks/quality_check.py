@@ -19,6 +19,7 @@ from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.quality.combination import expected_best, probability_better
 
 Chosen = Callable[[Table, Mapping[str, float]], str]
+HALVES = 20
 BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -29,7 +30,7 @@ class Regrets:
     found: dict[str, dict[str, list[float]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    models: set[str] = field(default_factory=set)
+    by_model: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, way: str, dataset: str, regret: float) -> None:
         self.found[way][dataset].append(100.0 * regret)
@@ -44,6 +45,13 @@ class Regrets:
         means = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
         low, high = np.percentile(means, [5, 95])
         return float(low), float(high)
+
+    @property
+    def hindsight(self) -> float:
+        """Of the best choice of one model for all tables, of those that most tables have: what no model that
+        knows the kind of data alone can be better than by more than luck."""
+        most = max(len(found) for found in self.by_model.values())
+        return min(float(np.mean(found)) for found in self.by_model.values() if len(found) >= 0.8 * most)
 
     @property
     def datasets(self) -> int:
@@ -70,13 +78,18 @@ def group_of(table: Table) -> str:
 
 
 def regrets_of(fit: Fit, differences: Mapping[str, float], families: Mapping[str, str]) -> dict[str, Regrets]:
-    """By group of tables: the model's choice, two runs, and the baselines."""
+    """By group of tables: the model's choice (each data set left out, or a half), two runs, baselines."""
     out: dict[str, Regrets] = defaultdict(Regrets)
     ranks = _mean_ranks(fit.evidence.tables)
+    for seed in range(HALVES):
+        for table, expected in zip(fit.evidence.tables, fit.half_left_out(seed), strict=True):
+            chosen = max(table.values, key=lambda m: expected[m])
+            out[group_of(table)].add("half", table.dataset, table.regret[chosen])
     for table, expected in zip(fit.evidence.tables, fit.left_out(), strict=True):
         regrets, scores = out[group_of(table)], fit.evidence.scores
         models = list(table.values)
-        regrets.models.update(models)
+        for model, regret in table.regret.items():
+            regrets.by_model[model].append(100.0 * regret)
         first = max(models, key=lambda m: expected[m])
         second = _second(first, expected, differences, families)
         regrets.add("model", table.dataset, table.regret[first])

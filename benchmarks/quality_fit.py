@@ -1,14 +1,15 @@
 """Fits the figures of `domain.quality.quality_model` on public results: Bayesian linear regression.
 
 Within a data set only differences of models count, so every table is centred. Effects have normal priors
-around what published scores say; a data set counts once however many tables use it. Leaving a data set out is
-exact: its share of the normal equations is taken away.
+around what published scores say; a data set counts once however many tables use it. Models of one class err
+together on a data set, so that three kinds of boosted trees are not three witnesses. Leaving a data set out
+is exact: its share of the normal equations is taken away.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -31,6 +32,14 @@ MODEL_SD = 0.3
 GROUP_SD = (0.3, 0.3)
 """Units of z: noise of a result, of a model beside its score, of a model from group to group. Between 0.2 and
 0.6 they change no regret by a point (docs/quality.md)."""
+
+CLASS_SD = {"tabular": 0.5}
+"""Of what a class of models (boosted trees, forests, networks) has in common on one data set: with it one
+half of the data sets predicts the other better, from 0.4 to 1 alike. Elsewhere one class is measured, or
+(series) the halves say nothing."""
+
+DECODER_SD, MODEL_OF_DECODER_SD = 0.3, 0.15
+"""Of a decoder of masks, and of a decoder and an encoder beside both."""
 
 SLOPES = {"all": (0.3, 0.3), "judged": (0.0, 0.1), "english": (0.5, 0.5), "other": (0.1, 0.1)}
 MULTILINGUAL = {"other": (2.5, 0.5)}
@@ -65,11 +74,18 @@ class Design:
         out[self.slopes.index(kind.slope)] = (score - self.center) / SCORE_UNIT
         if kind.slope in self.multilingual and is_multilingual(model):
             out[len(self.slopes) + self.multilingual.index(kind.slope)] = 1.0
-        for group in ("", *kind.levels):
-            place = self.effects.get((model, group))
-            if place is not None:
-                out[place] = 1.0
+        for key in _effects_of(model, kind.levels):
+            if key in self.effects:
+                out[self.effects[key]] = 1.0
         return out
+
+
+def _effects_of(model: str, levels: Sequence[str]) -> dict[tuple[str, str], float]:
+    """(model or decoder, group) -> standard deviation, of all effects that add up for a model."""
+    decoder, slash, _ = model.partition("/")
+    if slash:
+        return {(decoder, ""): DECODER_SD, (model, ""): MODEL_OF_DECODER_SD}
+    return {(model, g): sd for g, sd in zip(("", *levels), (MODEL_SD, *GROUP_SD), strict=False)}
 
 
 def design_of(evidence: Evidence) -> Design:
@@ -80,9 +96,9 @@ def design_of(evidence: Evidence) -> Design:
     spread: list[float] = []
     for table in evidence.tables:
         for model in table.values:
-            for group, sd in zip(("", *table.kind.levels), (MODEL_SD, *GROUP_SD), strict=False):
-                if (model, group) not in effects:
-                    effects[model, group] = len(sds) + len(effects)
+            for key, sd in _effects_of(model, table.kind.levels).items():
+                if key not in effects:
+                    effects[key] = len(sds) + len(effects)
                     spread.append(sd)
     mean = np.array([pair[0] for pair in sds] + [0.0] * len(spread))
     precision = 1.0 / np.array([pair[1] for pair in sds] + spread) ** 2
@@ -94,7 +110,7 @@ def design_of(evidence: Evidence) -> Design:
 class Fit:
     """The posterior of a kind of data, whole and with a data set left out."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, families: Mapping[str, str]) -> None:
         self.evidence, self.design = evidence, design_of(evidence)
         size = len(self.design.precision)
         self._matrix = np.diag(self.design.precision)
@@ -103,20 +119,20 @@ class Fit:
         for table, weight in zip(evidence.tables, evidence.weights, strict=True):
             x = np.array([self.design.row(model, table) for model in table.values])
             z = -np.array(list(table.regret.values()))
-            x, z = x - x.mean(axis=0), z - z.mean()
-            scale = weight / NOISE_SD**2
+            scale = weight * _precision(table, families)
             matrix, vector = self._parts.get(table.dataset, (np.zeros((size, size)), np.zeros(size)))
-            self._parts[table.dataset] = matrix + scale * x.T @ x, vector + scale * x.T @ z
+            self._parts[table.dataset] = matrix + x.T @ scale @ x, vector + x.T @ scale @ z
         for matrix, vector in self._parts.values():
             self._matrix += matrix
             self._vector += vector
 
-    def parameters(self, without: str | None = None) -> Array:
-        if without is None:
-            return np.asarray(np.linalg.solve(self._matrix, self._vector), dtype=np.float64)
-        matrix, vector = self._parts[without]
-        left = np.linalg.solve(self._matrix - matrix, self._vector - vector)
-        return np.asarray(left, dtype=np.float64)
+    def parameters(self, without: Iterable[str] = ()) -> Array:
+        """Means of the parameters; data sets may be left out."""
+        matrix, vector = self._matrix.copy(), self._vector.copy()
+        for dataset in without:
+            matrix -= self._parts[dataset][0]
+            vector -= self._parts[dataset][1]
+        return np.asarray(np.linalg.solve(matrix, vector), dtype=np.float64)
 
     def covariance(self) -> Array:
         return np.asarray(np.linalg.inv(self._matrix), dtype=np.float64)
@@ -126,8 +142,25 @@ class Fit:
 
     def left_out(self) -> list[dict[str, float]]:
         """z of each table's models, from all other data sets."""
-        kept = {dataset: self.parameters(dataset) for dataset in self._parts}
+        kept = {dataset: self.parameters([dataset]) for dataset in self._parts}
         return [self.expected(table, kept[table.dataset]) for table in self.evidence.tables]
+
+    def half_left_out(self, seed: int) -> list[dict[str, float]]:
+        """The same, each from a random half of the data sets that it is not in."""
+        shuffled = np.random.default_rng(seed).permutation(sorted(self._parts))
+        kept: dict[str, Array] = {}
+        for half in (shuffled[::2], shuffled[1::2]):
+            kept.update(dict.fromkeys(half, self.parameters(half)))
+        return [self.expected(table, kept[table.dataset]) for table in self.evidence.tables]
+
+
+def _precision(table: Table, families: Mapping[str, str]) -> Array:
+    """Inverse covariance of a table's results (m, m) about their mean, which is not known."""
+    classes = np.array([model_class(name, families.get(name, name)) for name in table.values])
+    shared = CLASS_SD.get(table.kind.table, 0.0) ** 2 * (classes[:, None] == classes[None, :])
+    inverse = np.linalg.inv(NOISE_SD**2 * np.eye(len(classes)) + shared)
+    row = inverse.sum(axis=0)
+    return np.asarray(inverse - np.outer(row, row) / row.sum(), dtype=np.float64)
 
 
 def difference_sds(
@@ -167,15 +200,16 @@ def figures_of(fit: Fit, name: str, families: Mapping[str, str]) -> dict[str, An
     """The row of `seeds/quality.json` for one kind of data."""
     design, parameters, covariance = fit.design, fit.parameters(), fit.covariance()
     effects: dict[str, dict[str, list[float]]] = defaultdict(dict)
-    groups = {("",), *(("", *t.kind.levels[:depth]) for t in fit.evidence.tables for depth in (1, 2))}
-    for model in sorted({model for model, _ in design.effects if model in families}):
-        for path in sorted(groups):
-            places = [design.effects[model, g] for g in path if (model, g) in design.effects]
-            if len(places) == len(path):
+    paths = {(), *(t.kind.levels[:depth] for t in fit.evidence.tables for depth in (1, 2))}
+    decoders = {model.partition("/")[0] for model, _ in design.effects if "/" in model}
+    for model in sorted({model for model, _ in design.effects if model in families or model in decoders}):
+        for path in sorted(paths):
+            keys = _effects_of(model, path)
+            if all(key in design.effects for key in keys):
                 x = np.zeros(len(parameters))
-                x[places] = 1.0
+                x[[design.effects[key] for key in keys]] = 1.0
                 mean, sd = float(x @ parameters), float(np.sqrt(x @ covariance @ x))
-                effects[model][path[-1]] = [round(mean, 3), round(sd, 3)]
+                effects[model][path[-1] if path else ""] = [round(mean, 3), round(sd, 3)]
     slopes = {slope: round(float(parameters[i]), 4) for i, slope in enumerate(design.slopes)}
     more = {g: round(float(parameters[len(slopes) + i]), 4) for i, g in enumerate(design.multilingual)}
     return {

@@ -39,12 +39,14 @@ def render_prediction(answer: Mapping[str, Any]) -> RenderableType:
         for label, name, unit in (
             ("largest batch", "max_batch_size", ""),
             ("peak memory", "peak_memory_gib", "GiB"),
+            ("memory of the host", "host_memory_gib", "GiB"),
             ("speed", "samples_per_second", "samples/s"),
             ("a step", "step_seconds", "s"),
             ("an epoch", "epoch_seconds", "s"),
             ("a fit", "fit_seconds", "s"),
+            ("a fit on the card", "card_fit_seconds", "s"),
         )
-        if answer.get(name)
+        if answer.get(name) and answer[name]["value"]
     ]
     for label, name in (("knee of throughput", "knee_batch_size"), ("answered at batch", "batch_size")):
         if answer.get(name):

@@ -145,8 +145,7 @@ class CudaSemantics(TorchFunctionMode):
         if query.dim() == 4 and self._fused_attention:
             bias = _attention_bias(attn_mask, query, key)
             fused = torch.ops.aten._scaled_dot_product_efficient_attention
-            out: Tensor = fused(query, key, value, bias, query.requires_grad, 0.0, is_causal, scale=scale)[0]
-            return out
+            return fused(query, key, value, bias, query.requires_grad, 0.0, is_causal, scale=scale)[0]
         return self._eager_attention(query, key, value, attn_mask, dropout_p, scale)
 
     def _eager_attention(
@@ -167,8 +166,7 @@ class CudaSemantics(TorchFunctionMode):
         weights = torch.ops.aten._softmax(scores, -1, self._amp and not self._fused_attention)
         if dropout_p:
             weights = torch.native_dropout(weights, dropout_p, True)[0]
-        out: Tensor = (self._cast(weights, value.dtype) if self._amp else weights) @ value
-        return out
+        return (self._cast(weights, value.dtype) if self._amp else weights) @ value
 
 
 def _is_half(x: Any) -> bool:

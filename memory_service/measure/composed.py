@@ -155,8 +155,7 @@ class _Frames(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         features = self.encoder(x.flatten(0, 1))
-        logits: Tensor = self.head(features.reshape(x.shape[0], x.shape[1], -1).mean(dim=1))
-        return logits
+        return self.head(features.reshape(x.shape[0], x.shape[1], -1).mean(dim=1))
 
 
 class _ImageAndTable(nn.Module):
@@ -171,8 +170,7 @@ class _ImageAndTable(nn.Module):
         )
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:
-        logits: Tensor = self.head(torch.cat([self.encoder(x), self.table(table)], dim=1))
-        return logits
+        return self.head(torch.cat([self.encoder(x), self.table(table)], dim=1))
 
 
 class _Captioner(nn.Module):

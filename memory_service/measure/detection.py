@@ -88,8 +88,7 @@ class _TimmPyramid(nn.Module):
         for index, last in zip(self.levels, self.channels_last_features, strict=True):
             feature = features[index]
             picked[str(index)] = feature.permute(0, 3, 1, 2) if last else feature
-        pyramid: dict[str, Tensor] = self.fpn(picked)
-        return pyramid
+        return self.fpn(picked)
 
 
 def _backbone(encoder: str, size: int, two_stage: bool) -> nn.Module:
@@ -130,8 +129,7 @@ class _OneStage(nn.Module):
         self.head = RetinaNetHead(256, 9, classes) if head == "retinanet" else FCOSHead(256, 1, classes)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        outputs: dict[str, Tensor] = self.head(list(self.backbone(x).values()))
-        return outputs
+        return self.head(list(self.backbone(x).values()))
 
 
 class _TwoStage(nn.Module):
@@ -167,8 +165,7 @@ class _TwoStage(nn.Module):
         from torchvision.ops import roi_align
 
         rois = torch.zeros((feature.shape[0] * count, 5), device=feature.device, dtype=feature.dtype)
-        aligned: Tensor = roi_align(feature, rois, output_size=side, spatial_scale=0.25, sampling_ratio=2)
-        return aligned
+        return roi_align(feature, rois, output_size=side, spatial_scale=0.25, sampling_ratio=2)
 
 
 class _SsdR50(nn.Module):

@@ -17,6 +17,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import Profile
+from memory_service.errors import wrong_value
 from memory_service.measure.autocast import CudaSemantics
 from memory_service.measure.live_memory import Ledger
 from memory_service.measure.traceable_model import BuiltModel
@@ -154,4 +155,5 @@ def _prepare(module: nn.Module, fused_attention: bool, checkpointing: bool) -> N
     elif switch is not None:
         switch(checkpointing)
     elif checkpointing:
-        raise ValueError(f"{type(module).__name__} offers no gradient checkpointing")
+        kind = type(module).__name__
+        raise wrong_value("gradient_checkpointing", f"is not offered by this network ({kind})", True)

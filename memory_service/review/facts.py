@@ -12,8 +12,8 @@ from typing import Any
 from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.walk import walk_script
-from memory_service.review.source.nodes import is_call
-from memory_service.review.source.script import Script, last_name
+from memory_service.review.source.nodes import is_call, last_name
+from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
 
 _KINDS = ("image", "text", "audio", "tabular", "time-series")

@@ -99,6 +99,11 @@ def finding(rule: str, place: Place, message: str, fix: str, since: ast.AST | No
     return Finding(rule, known.severity, line, max(line, end), column, message, fix, known.source)
 
 
+def wrong(place: Place, message: str, fix: str) -> Finding:
+    """A parameter that the library refuses, ignores or reads otherwise."""
+    return finding("wrong-parameter", place, message, fix)
+
+
 def head_of(place: ast.AST) -> ast.AST:
     """A statement at the same place, without what the tree holds below."""
     head = ast.copy_location(ast.Pass(), place)

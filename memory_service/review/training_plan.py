@@ -10,9 +10,9 @@ from typing import Any
 
 from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
-from memory_service.review.rules.data_loader import training_batches
+from memory_service.review.rules.data_loader import accumulation, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
-from memory_service.review.source.script import last_name, word_pairs
+from memory_service.review.source.nodes import last_name, word_pairs
 
 _TORCHVISION = word_pairs(
     "vit_b_16:vit_base_patch16_224 vit_b_32:vit_base_patch32_224 vit_l_16:vit_large_patch16_224 "
@@ -127,7 +127,7 @@ def meant_by(facts: Facts) -> Meant:
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
     return Meant(
         framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
-        batch_size=batch, batch_place=batch_place, grad_accumulation=_accumulation(facts),
+        batch_size=batch, batch_place=batch_place, grad_accumulation=accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=facts.seq_len, precision=_precision(facts),
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
@@ -225,17 +225,6 @@ def _precision(facts: Facts) -> str | None:
     return "fp32"
 
 
-def _accumulation(facts: Facts) -> int | None:
-    for given in _keywords(facts, "gradient_accumulation_steps", "accumulate_grad_batches"):
-        return _whole(facts, given)
-    for node in facts.script.all(ast.Assign):
-        if any("accum" in last_name(target).lower() for target in node.targets):
-            number = _whole(facts, node.value)
-            if number is not None and number >= 1:
-                return number
-    return None
-
-
 def _whole(facts: Facts, node: ast.AST | None) -> int | None:
     number = facts.values.number(node)
     return int(number) if number is not None else None
@@ -254,18 +243,9 @@ def _epochs(facts: Facts) -> int | None:
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
         return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
-    for fit in training.fits:
-        if fit.kind == "keras":
-            return _whole(facts, facts.argument(fit.call, "epochs"))
-    if "lightning" in training.kinds:
-        said = (_whole(facts, facts.argument(c, "max_epochs")) for c in facts.script.called("Trainer"))
-        return next((number for number in said if number is not None), None)
-    for call in training.arguments if "transformers" in training.kinds else ():
-        given = facts.argument(call, "num_train_epochs")
-        if facts.argument(call, "max_steps") is not None:
-            return None
-        return 3 if given is None else _whole(facts, given)
-    return None
+    kind = next((k for k in ("keras", "lightning", "transformers") if k in training.kinds), None)
+    told = training.framework_epochs(kind) if kind is not None else None
+    return int(told) if told is not None else None
 
 
 def _rounds(facts: Facts) -> int | None:

@@ -128,7 +128,8 @@ def parse_events(body: Mapping[str, Any]) -> list[ReportedEvent]:
         try:
             events += map(_split, _EVENTS.validate_python([event]))
         except ValidationError as error:
-            problems += _problems(error, index, event)
+            found = error.errors(include_url=False)[:100]
+            problems += _merged(_problem(dict(one), index, event) for one in found)
             if len(problems) >= MOST_PROBLEMS:
                 break
     if problems:
@@ -222,10 +223,6 @@ def _wire(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return value
-
-
-def _problems(error: ValidationError, index: int, event: Any) -> list[FieldError]:
-    return _merged(_problem(dict(found), index, event) for found in error.errors(include_url=False)[:100])
 
 
 def _problem(found: Mapping[str, Any], index: int, event: Any) -> FieldError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from memory_service.domain.cost.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f

@@ -58,6 +58,8 @@ class Dialect(ABC):
     embedded: ClassVar[bool]
     errors: ClassVar[type[Exception]]
     """What the driver raises."""
+    insert: ClassVar[Any]
+    """SQLAlchemy's INSERT that knows ON CONFLICT."""
     mark: ClassVar[str]
     """Where a value goes in a statement that the driver gets as it is."""
     rows_at_once: ClassVar[int] = 1
@@ -114,10 +116,6 @@ class Dialect(ABC):
         """Lock seeding against other processes to the end of the transaction; other writers go on."""
 
     @abstractmethod
-    def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
-        """Insert rows; where the key is taken, overwrite the other columns but `version` and `created_at`."""
-
-    @abstractmethod
     def advance_sequences(self, connection: Connection) -> None:
         """Continue id sequences behind rows inserted with explicit ids."""
 
@@ -145,6 +143,8 @@ class Dialect(ABC):
     def restore(self, engine: Engine, source: Path) -> None:
         """Fill an empty database from a file of `backup`."""
 
-    def upsert_with(self, insert: Any, session: Session, rows: Sequence[Mapping[str, Any]], key: str) -> None:
+    def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
+        """Insert rows; where the key is taken, overwrite the other columns but `version` and `created_at`."""
+        insert = self.insert(table)
         values = {name: insert.excluded[name] for name in rows[0] if name not in (key, *_NOT_OVERWRITTEN)}
         session.execute(insert.on_conflict_do_update(index_elements=[key], set_=values), list(rows))

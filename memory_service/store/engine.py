@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 from sqlalchemy import Engine, create_engine
 
 from memory_service.errors import Unavailable
 from memory_service.store import dialects
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def make_private_folder(folder: Path) -> None:
@@ -40,7 +36,7 @@ def make_engine(url: str) -> Engine:
         parsed = parsed.set(database=str(file))
     engine = create_engine(
         parsed,
-        json_serializer=_to_json,
+        json_serializer=partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
         json_deserializer=orjson.loads,
         hide_parameters=True,  # errors go to the log with their statement: what people wrote stays out
         **dialect.engine_options(),

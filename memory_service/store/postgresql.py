@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import psycopg
 from pgvector.sqlalchemy import Vector
-from sqlalchemy import Connection, Engine, Table, bindparam, event, text
+from sqlalchemy import Connection, Engine, bindparam, event, text
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -95,6 +95,7 @@ class Postgresql(Dialect):
     name = "postgresql"
     embedded = False
     errors = psycopg.Error
+    insert = staticmethod(postgresql.insert)
     mark = "%s"
     begin_write = "BEGIN"
     lock_row = " FOR UPDATE"
@@ -208,9 +209,6 @@ class Postgresql(Dialect):
     def lock_seeding(self, session: Session) -> None:
         # Not a lock on the knowledge's row: writers take that last; held while touching rows, it deadlocks.
         session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": self.SEED_LOCK})
-
-    def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
-        self.upsert_with(postgresql.insert(table), session, rows, key)
 
     def advance_sequences(self, connection: Connection) -> None:
         dump.advance_sequences(connection)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from sqlalchemy import Connection, Engine, LargeBinary, Table, event, text
+from sqlalchemy import Connection, Engine, LargeBinary, event, text
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import Session
@@ -58,6 +58,7 @@ class Sqlite(Dialect):
     name = "sqlite"
     embedded = True
     errors = sqlite3.Error
+    insert = staticmethod(sqlite.insert)
     mark = "?"
     # Each statement is a call into the library, and a chance for another thread to be called in: fifty rows
     # at once take a sixth less. Of up to 19 columns: older libraries take 999 values.
@@ -158,9 +159,6 @@ class Sqlite(Dialect):
 
     def lock_seeding(self, session: Session) -> None:
         """A write transaction is alone already."""
-
-    def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
-        self.upsert_with(sqlite.insert(table), session, rows, key)
 
     def advance_sequences(self, connection: Connection) -> None:
         """Nothing: a new id is the largest plus one."""

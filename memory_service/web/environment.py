@@ -53,10 +53,26 @@ _RULE = re.compile(r"\b([RS][0-9]{2})\b")
 _NUMBERS = itertools.count(1)
 
 
+class _Environment(Environment):
+    """As Jinja looks up `row.name`, but without trying the dict's own attributes first where there is none of
+    that name: half the time of a table."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is not dict or attribute in _OF_DICT:
+            return super().getattr(obj, attribute)
+        try:
+            return obj[attribute]
+        except KeyError:
+            return self.undefined(obj=obj, name=attribute)
+
+
+_OF_DICT = frozenset(dir(dict))
+
+
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The Jinja environment of all pages, made once."""
-    jinja = Environment(
+    jinja = _Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,

@@ -17,7 +17,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 def plain(text: str) -> str:
     """Terminal colours removed; control characters and those that turn the writing direction visible."""
-    if not _CONTROL.search(text):
+    if text.isprintable() or not _CONTROL.search(text):
         return text
     text = text.replace("\r\n", "\n")
     return _CONTROL.sub(lambda found: _visible(found[0]), _ANSI.sub("", text))
@@ -30,7 +30,9 @@ def cut(text: str, most: int = 400) -> str:
 
 def amount(value: Any, digits: int = 3) -> str:
     """Any JSON value: numbers to significant digits (whole parts never rounded), thousands marked."""
-    if value is None or value in ("", [], {}):
+    if isinstance(value, str):
+        return plain(value) if value else NOT_KNOWN
+    if value is None or value in ([], {}):
         return NOT_KNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -33,6 +33,7 @@ LIBRARIES = (
     "transformers",
     "transformers.models.bert.modeling_bert",
     "transformers.models.bert.tokenization_bert",
+    "transformers.models.llama.modeling_llama",
     "pandas",
     "scipy.signal",
     "sklearn.metrics",
@@ -51,6 +52,8 @@ def main() -> None:
     os.dup2(2, 1)
     for name in LIBRARIES:
         importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("peft")  # where it is installed
     for ending in weakref.finalize._registry:  # type: ignore[attr-defined]
         ending.atexit = False  # the libraries' own: each child would copy 40 MB to tidy up what it never used
     gc.collect()

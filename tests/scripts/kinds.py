@@ -17,10 +17,10 @@ from memory_service.services.planning.recommend import recommend
 from tests.scripts import data
 from tests.scripts.data import Size, Writer
 
-__all__ = ["KINDS", "TREES", "Kind", "asked", "cut_down", "tiny_bert"]
+__all__ = ["KINDS", "TREES", "Kind", "asked", "cut_down", "tiny_models"]
 
-TINY_BERT = "tiny-bert"
-"""Stands for the folder that `tiny_bert` made."""
+TINY_BERT, TINY_LLAMA = "tiny-bert", "tiny-llama"
+"""Stand for the folders that `tiny_models` made."""
 
 
 ROWS, FEW = Size(train=48, test=12), Size(train=24, test=6)
@@ -57,6 +57,12 @@ def _texts(task: str, write: Writer) -> Kind:
     return Kind({"task": task}, write, TINY_BERT, {"seq_len": 32}, 1e-2, 8, 4, TEXTS)
 
 
+def _decoder(task: str, method: str, write: Writer) -> Kind:
+    question = {"task": task, "model": "qwen2.5-0.5b", "method": method, "minutes": 240}
+    sizes = {"seq_len": 32, "pretrained": True}
+    return Kind(question, write, TINY_LLAMA, sizes, 1e-2, 8, 4, TEXTS)
+
+
 def _network(task: str, write: Writer) -> Kind:
     return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE, SHORT_TABLE)
 
@@ -81,6 +87,7 @@ KINDS: dict[str, Kind] = {
     ),
     "text-classification": _texts("text-classification", data.texts_of_classes),
     "text-regression": _texts("text-regression", data.texts_of_values),
+    "text-classification-lora": _decoder("text-classification", "lora", data.texts_of_classes),
     "audio-classification": Kind(
         {"task": "audio-classification"},
         data.sounds_of_classes,
@@ -101,10 +108,11 @@ def asked(database: Database, kind: Kind) -> dict[str, Any]:
     return dict(recommend(database, {"size": "small", "gpu": "a100", "minutes": 30, **kind.question}))
 
 
-def cut_down(plan: Mapping[str, Any], kind: Kind, bert: Path, **changes: Any) -> dict[str, Any]:
+def cut_down(plan: Mapping[str, Any], kind: Kind, folders: Path, **changes: Any) -> dict[str, Any]:
     """A copy of the plan with a tiny model, small inputs and little to do; `changes` go last."""
     small = copy.deepcopy(dict(plan))
-    name = str(bert) if kind.model == TINY_BERT else kind.model
+    made = kind.model in (TINY_BERT, TINY_LLAMA)
+    name = str(folders / kind.model) if made else kind.model
     small["model"] |= {"name": name, "pretrained": False, **kind.sizes}
     small |= {
         "batch_size": kind.batch_size,
@@ -120,21 +128,22 @@ def cut_down(plan: Mapping[str, Any], kind: Kind, bert: Path, **changes: Any) ->
     return small | changes
 
 
-def tiny_bert(folder: Path) -> Path:
-    """A BERT of 8 000 weights that knows the words of the data, with its tokenizer."""
+def tiny_models(folder: Path) -> None:
+    """A BERT and a Llama of 8 000 weights that know the words of the data, with their tokenizer."""
     import transformers
 
-    folder.mkdir(parents=True)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ",", '"', *data.WORDS]
     numbers = {word: number for number, word in enumerate(words)}
-    transformers.BertTokenizer(vocab=numbers).save_pretrained(folder)
-    shape = transformers.BertConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    transformers.BertModel(shape).save_pretrained(folder)
-    return folder
+    shape: dict[str, Any] = {
+        "vocab_size": len(words),
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+    }
+    bert = transformers.BertModel(transformers.BertConfig(**shape))
+    llama = transformers.LlamaModel(transformers.LlamaConfig(**shape))
+    for name, model in ((TINY_BERT, bert), (TINY_LLAMA, llama)):
+        model.save_pretrained(folder / name)
+        transformers.BertTokenizer(vocab=numbers).save_pretrained(folder / name)

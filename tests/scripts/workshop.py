@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import plan_script
 from tests.scripts.data import Data, Size
-from tests.scripts.kinds import KINDS, Kind, asked, cut_down, tiny_bert
+from tests.scripts.kinds import KINDS, TINY_BERT, Kind, asked, cut_down, tiny_models
 from tests.scripts.runner import Ended, Forks, plainly
 from tests.scripts.submission import check_submission
 
@@ -93,7 +95,7 @@ class Workshop:
     _scripts: dict[str, str] = field(default_factory=dict)
     _data: dict[tuple[str, Size], Data] = field(default_factory=dict)
     _numbers: Any = field(default_factory=itertools.count)
-    _bert: Path | None = None
+    _models: Path | None = None
 
     def trial(
         self,
@@ -107,6 +109,8 @@ class Workshop:
         """Of the kind of that name. `spoil` gets a copy of the data's folder; `changes` go into the plan."""
         kind = KINDS[name]
         plan = self.plan(name, **changes)
+        if plan.get("method") in ("lora", "qlora"):
+            pytest.importorskip("peft")
         folder = self.folder / f"{name}-{next(self._numbers)}"
         folder.mkdir()
         (folder / "train.py").write_text(self._script(plan), encoding="utf-8")
@@ -125,7 +129,7 @@ class Workshop:
         kind = KINDS[name]
         if name not in self._plans:
             self._plans[name] = asked(self.database, kind)
-        return cut_down(self._plans[name], kind, self.bert, **changes)
+        return cut_down(self._plans[name], kind, self.models, **changes)
 
     def data(self, name: str, size: Size) -> Data:
         if (name, size) not in self._data:
@@ -133,10 +137,16 @@ class Workshop:
         return self._data[name, size]
 
     @property
+    def models(self) -> Path:
+        """The folder of those that are too small for any hub."""
+        if self._models is None:
+            tiny_models(self.folder)
+            self._models = self.folder
+        return self._models
+
+    @property
     def bert(self) -> Path:
-        if self._bert is None:
-            self._bert = tiny_bert(self.folder / "tiny-bert")
-        return self._bert
+        return self.models / TINY_BERT
 
     def _script(self, plan: Mapping[str, Any]) -> str:
         key = json.dumps(plan, sort_keys=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import expm1, log2
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.tree_rounds import best_threads, start_seconds
+from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree, start_seconds
 from memory_service.errors import unknown_name
 
 SECONDS_PER_ROW_FEATURE_LEVEL = 2.0e-9
@@ -176,6 +176,31 @@ def fit_cost(
         fit_seconds=_wide(seconds, spread, basis),
         predict_seconds_per_row=_wide(per_row * law.factor / speedup, spread * 1.5, basis),
         memory_gib=_wide(memory, 1.4, f"rows x columns x {law.bytes_per_value:g} bytes + histograms"),
+    )
+
+
+CARD_SPREAD = 2.0
+"""Either way, of eight in ten public rows: machines, dates and options differ."""
+
+
+def fit_on_card(
+    kind: str, n_train: int, n_features: int, n_classes: int, rounds: int, card_gb_s: float, leaves: int = 31
+) -> Estimate | None:
+    """Seconds of a fit by the library's own trees on a card of this bandwidth; None where no law is known."""
+    outputs = n_classes if n_classes > 2 else 1
+    tree = seconds_per_tree(kind, n_train, n_features, leaves, card_gb_s=card_gb_s)
+    if tree is None:
+        return None
+    binning = n_train * n_features * BINNING_SECONDS_PER_VALUE
+    return _wide(binning + rounds * outputs * tree, CARD_SPREAD, f"law of {kind} trees on a card")
+
+
+def no_device_memory(name: str, kind: str) -> str:
+    """Why a card's memory is 0 for what is fitted in one go."""
+    return (
+        f"what {name} takes of a card is not predicted"
+        if kind in IN_CONTEXT_LIMITS
+        else (f"{name} is fitted in the host's memory")
     )
 
 

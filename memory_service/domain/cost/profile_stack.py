@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.cost.layout import is_convolutional, tensor_core_layout
 from memory_service.domain.cost.memory import (
     optimizer_bytes,
     step_bytes,
@@ -18,7 +18,7 @@ from memory_service.domain.cost.memory import (
 )
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.roofline import Floats, Roofline, roofline_of
-from memory_service.domain.cost.step_config import StepMode
+from memory_service.domain.cost.step_config import StepMode, is_convolutional, tensor_core_layout
 
 Integers = NDArray[np.intp]
 
@@ -63,6 +63,7 @@ class ProfileStack:
     params, parameter_tensors, step_bytes, optimizer_bytes, workspace_bytes   shape (n,); the last per sample,
                       by class of precision
     groups, of_group  by mode of the step: groups of kernels, and which are each profile's
+    keys              names of its predictions (`learning.baseline_prediction.prediction_keys`)
     """
 
     profiles: tuple[Profile, ...]
@@ -79,6 +80,7 @@ class ProfileStack:
     workspace_bytes: Mapping[str, Floats]
     groups: Mapping[StepMode, Roofline]
     of_group: Mapping[StepMode, Runs]
+    keys: dict[Any, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.profiles)

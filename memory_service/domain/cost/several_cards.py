@@ -40,6 +40,13 @@ _NVLINK_CARDS = frozenset(
     {"p100-sxm2", "v100", "v100-32gb", "a100", "a100-80gb", "h100", "h200", "gh200", "b200", "gb200"}
 )
 
+_BRIDGED_CARDS = frozenset(
+    {"rtx2080", "rtx2080super", "rtx2080ti", "titanrtx", "rtx5000", "rtx6000", "rtx8000", "rtx3090",
+     "rtx3090ti", "rtxa4500", "rtxa5000", "rtxa5500", "rtxa6000", "a30", "a40", "a100-pcie-40gb",
+     "a100-pcie-80gb", "h100-pcie", "h100-nvl", "h200-nvl"}
+)  # fmt: skip
+"""Cards with a connector for a bridge, by NVIDIA's data sheets; a box has none unless it is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cards:
@@ -59,7 +66,7 @@ def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
     if n <= 1:
         return ONE_CARD
     if gpu.kind == "cpu":
-        raise wrong_value("n_gpus", f"must be 1: {gpu.slug} is no card")
+        raise wrong_value("n_gpus", f"must be 1: {gpu.slug} is no card", n)
     joined: Link = "nvlink" if link == "nvlink" or (link is None and gpu.slug in _NVLINK_CARDS) else "pcie"
     if joined == "nvlink":
         return Cards(n, joined, NVLINK_GB_S.get(gpu.architecture, 50.0) * REACHED["nvlink"])
@@ -68,6 +75,14 @@ def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
     )
     share = THROUGH_HOST if geforce else REACHED["pcie"]
     return Cards(n, joined, PCIE_GB_S.get(gpu.architecture, 15.75) * share)
+
+
+def check_link(gpu: Gpu, n: int, link: str | None) -> None:
+    """InvalidInput for an interconnect that one card, or cards of this kind, cannot have."""
+    if link is not None and n <= 1:
+        raise wrong_value("interconnect", "applies to several cards: ask for them by gpu=2x… or n_gpus", link)
+    if link == "nvlink" and gpu.slug not in _NVLINK_CARDS | _BRIDGED_CARDS:
+        raise wrong_value("interconnect", f"must be pcie: {gpu.name} has no NVLink", link)
 
 
 def exchange_seconds(profile: Profile, cards: Cards) -> float:

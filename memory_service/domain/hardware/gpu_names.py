@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from memory_service.domain.hardware.gpu_spec import AnyGpu, Gpu
@@ -15,6 +16,7 @@ MOST_CARDS = 64
 _MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
 
 
+@lru_cache(maxsize=4096)
 def normal_gpu_name(name: str) -> str:
     """The name without maker, punctuation, case or a count: what two spellings of one card share.
 

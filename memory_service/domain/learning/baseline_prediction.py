@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from memory_service.domain.cost.layout import is_convolutional
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
-from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.step_config import StepConfig, is_convolutional
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 
@@ -71,13 +70,32 @@ def prediction_key(profile: Profile, gpu: Gpu, config: StepConfig) -> Prediction
     return _key(profile, gpu, config if with_layout else replace(config, layout="nhwc"))
 
 
-def prediction_keys(
-    stack: ProfileStack, gpu: Gpu, config: StepConfig, layout: Integers
-) -> list[PredictionKey]:
+class PredictionKeys(list[PredictionKey]):
+    """Keys of many profiles on one device. known: what was made of all of them, and of what else."""
+
+    known: tuple[Any, Any] | None = None
+
+
+MOST_KNOWN = 64
+"""Lists of keys that a stack remembers: of its cards, precisions and modes."""
+
+
+def prediction_keys(stack: ProfileStack, gpu: Gpu, config: StepConfig, layout: Integers) -> PredictionKeys:
     """`prediction_key` of each profile with its optimizer ("adamw" in inference) and its layout, a place in
-    LAYOUTS."""
+    LAYOUTS; made once of a stack."""
+    asked = (gpu.slug, gpu.device, config, layout.tobytes())
+    known = stack.keys.get(asked)
+    if known is None:
+        known = _keys(stack, gpu, config, layout)
+        if len(stack.keys) >= MOST_KNOWN:
+            stack.keys.clear()
+        stack.keys[asked] = known
+    return known
+
+
+def _keys(stack: ProfileStack, gpu: Gpu, config: StepConfig, layout: Integers) -> PredictionKeys:
     configs: dict[tuple[str, str], StepConfig] = {}
-    keys = []
+    keys = PredictionKeys()
     for profile, optimizer, convolutional, place in zip(
         stack.profiles, stack.optimizers, stack.convolutional, layout.tolist(), strict=True
     ):

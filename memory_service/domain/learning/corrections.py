@@ -22,6 +22,7 @@ from memory_service.domain.learning.baseline_prediction import (
     BaselinePrediction,
     Predict,
     PredictionKey,
+    PredictionKeys,
     observation_key,
 )
 from memory_service.domain.learning.batch_bounds import BatchBounds, Bounds, bounding
@@ -176,10 +177,12 @@ class LearnedCorrections:
         """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
         return self._time.corrections(subjects, shares, card_log_sd)
 
-    def memories_of(self, subjects: Sequence[PredictionKey]) -> dict[Reading, MemoryCorrections | None]:
+    def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrections | None]:
         """`memory_of` of many peaks at once, by reading."""
-        observed = {key for posterior in self._memory.values() for key in posterior.observed}
-        rows = MemorySubjects.of(subjects, observed)
+        observed = frozenset(key for posterior in self._memory.values() for key in posterior.observed)
+        if subjects.known is None or subjects.known[0] != observed:
+            subjects.known = observed, MemorySubjects.of(subjects, observed)
+        rows = subjects.known[1]
         return {reading: posterior.corrections(rows) for reading, posterior in self._memory.items()}
 
     def has_bounds(self, subject: PredictionKey) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_service.domain.cost.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.errors import FieldError, InvalidInput
 
 Row = Mapping[str, str]

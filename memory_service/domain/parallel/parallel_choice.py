@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
+from memory_service.domain.planning.batch_choice import Flags, Integers, head_gib
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.contingency import model_class_of
-from memory_service.domain.planning.plan_search import PRICE, GridIndex, head_gib
+from memory_service.domain.planning.plan_search import PRICE, GridIndex
 
 Array = npt.NDArray[np.float64]
 
@@ -86,15 +87,14 @@ def _workers(cores: int, processes: int) -> int:
 def _with_trees(networks: CandidateSet, trees: CandidateSet, peaks: Peaks, share: float) -> Group | None:
     """The best network and, on the cores it leaves, the best boosted trees."""
     problem = networks.problem
-    network = next(iter(_ranked(networks, 1, problem.question.objective, share)), None)
-    chosen = next(iter(_ranked(trees, 1, problem.question.objective, share * TREES_SHARE)), None)
+    alone, beside, fits = _rungs(networks, peaks, 1)
+    network = next(_ranked(networks, 1, problem.question.objective, share), None)
+    chosen = next(_ranked(trees, 1, problem.question.objective, share * TREES_SHARE), None)
     workers = _workers(problem.cpu_count // 2, 1)
     cores = problem.cpu_count - 1 - workers
-    if network is None or chosen is None or cores < 1:
+    if network is None or chosen is None or cores < 1 or not fits[network.row]:
         return None
-    member = _member(networks, peaks, network, 1)
-    if member is None:
-        return None
+    member = Member(network, int(alone[network.row]), int(beside[network.row]))
     return Group("network_and_trees", (member,), workers, chosen, cores)
 
 
@@ -104,23 +104,26 @@ def _members(
     """The best `count` models of different families, each in its share of minutes and memory; none when
     there are fewer."""
     chosen: dict[str, Member] = {}
-    for pick in _ranked(networks, count, objective, share):
+    alone, beside, fits = _rungs(networks, peaks, count)
+    for pick in _ranked(networks, count, objective, share, fits):
         model = networks.table.options[pick.row].model
         if model.family in chosen or (large and model_class_of(model.name, model.params_m) != "large"):
             continue
-        member = _member(networks, peaks, pick, count)
-        if member is not None:
-            chosen[model.family] = member
-            if len(chosen) == count:
-                return tuple(chosen.values())
+        chosen[model.family] = Member(pick, int(alone[pick.row]), int(beside[pick.row]))
+        if len(chosen) == count:
+            return tuple(chosen.values())
     return ()
 
 
-def _ranked(candidates: CandidateSet, count: int, objective: str, share: float) -> Iterator[GridIndex]:
+def _ranked(
+    candidates: CandidateSet, count: int, objective: str, share: float, keep: Flags | None = None
+) -> Iterator[GridIndex]:
     """Each option's best plan in its share of the minutes, best first: one split (R17), or as many as were
-    asked for."""
+    asked for. keep: restricts the options."""
     grid = candidates.grid
     fits = grid.minutes[:, :, 0] <= share * candidates.problem.question.minutes / count
+    if keep is not None:
+        fits &= keep[:, None]
     rows = np.flatnonzero(fits.any(axis=1))
     price = PRICE[objective] * grid.doublings[rows, :, 0]
     utility = np.where(fits[rows], grid.quality[rows, :, 0] - price, -np.inf)
@@ -133,17 +136,16 @@ def _ranked(candidates: CandidateSet, count: int, objective: str, share: float) 
         yield GridIndex(row, epoch, 0, value)
 
 
-def _member(networks: CandidateSet, peaks: Peaks, pick: GridIndex, count: int) -> Member | None:
-    """The largest batch up to its own whose p90 memory fits its share of the card; None when that is too
-    small."""
-    grid, table, row = networks.grid, networks.table, pick.row
-    if grid.batches.checkpointing[row]:
-        return None
-    alone = int(np.searchsorted(table.rungs, grid.batches.batch_size[row]))
-    share = table.usable_gib / count
-    beside = alone
-    while beside >= 0 and peaks[1][row, beside] > share:
-        beside -= 1
+def _rungs(networks: CandidateSet, peaks: Peaks, count: int) -> tuple[Integers, Integers, Flags]:
+    """Of each option the rung of its own batch, the largest up to it whose p90 memory fits its share of the
+    card, and whether that is large enough."""
+    table, batches = networks.table, networks.grid.batches
+    alone = np.searchsorted(table.rungs, batches.batch_size)
+    alone = np.minimum(alone, len(table.rungs) - 1)
+    at = np.arange(len(table.rungs))
+    fitting = (at <= alone[:, None]) & ~(peaks[1] > table.usable_gib / count)
+    beside = np.where(fitting, at, -1).max(axis=1)
     batch = table.rungs[alone]
-    least = max(min(batch, LEAST_BATCH), batch / LEAST_SHARE_OF_BATCH)
-    return Member(pick, alone, beside) if beside >= 0 and table.rungs[beside] >= least else None
+    least = np.maximum(np.minimum(batch, LEAST_BATCH), batch / LEAST_SHARE_OF_BATCH)
+    fits = ~batches.checkpointing & (beside >= 0) & (table.rungs[beside] >= least)
+    return alone, beside, fits

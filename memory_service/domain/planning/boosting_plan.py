@@ -24,6 +24,7 @@ from memory_service.domain.cost.boosted_trees import (
     fit_cost,
     is_boosting,
 )
+from memory_service.domain.planning.batch_choice import BOUNDS, Array, Batches, Integers
 from memory_service.domain.planning.budget import (
     TREE_FOLD_OVERHEAD,
     RunSeconds,
@@ -34,16 +35,7 @@ from memory_service.domain.planning.budget import (
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, Option
-from memory_service.domain.planning.plan_search import (
-    BOUNDS,
-    PRICE,
-    Array,
-    Batches,
-    GridIndex,
-    PlanGrid,
-    fold_choices,
-    quality_of,
-)
+from memory_service.domain.planning.plan_search import PRICE, GridIndex, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (
     CAP,
@@ -89,6 +81,11 @@ def kind_of(option: Option) -> str:
     """The cost law of an option of the processor."""
     model = option.model
     return cost_kind(model.name, model.library, model.family) or "lightgbm"
+
+
+def fitted_at_once(option: Option) -> bool:
+    """Whether the option is an estimator of the processor that is not boosted: no rounds, no rate."""
+    return option.is_trees and not is_boosting(kind_of(option))
 
 
 def rounds_of_estimator(kind: str) -> int:
@@ -194,11 +191,16 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         at = (pick.row, pick.epoch, pick.fold)
         return _run(problem, fit.at(at), per_round.at(at), predict.at(at), folds[pick.fold])
 
+    def runs_of(rows: Integers, at_schedules: Integers, at_folds: Integers) -> RunSeconds:
+        at = (rows, at_schedules, at_folds)
+        costs = fit.taken(at), per_round.taken(at), predict.taken(at)
+        return _run(problem, *costs, np.array(folds, dtype=np.float64)[at_folds])
+
     def best_epoch_of(pick: GridIndex) -> Estimate:
         kind = kind_of(options[pick.row])
         if not is_boosting(kind):
             n = float(rounds_of_estimator(kind))
-            return Estimate(n, n, n, basis="nothing is boosted: one fit")
+            return Estimate(n, n, n, basis="one fit, without rounds")
         rate = schedules[pick.epoch].learning_rate
         return best_round_of(problem, options[pick.row], rate, folds[pick.fold])
 
@@ -210,6 +212,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         forward,
         np.zeros(n, dtype=bool),
         run_of,
+        runs_of,
         needed,
         quality,
         learning_rates=tuple(schedule.learning_rate for schedule in schedules),

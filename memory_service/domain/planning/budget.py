@@ -67,6 +67,15 @@ class Seconds:
         )
         return Seconds(low, value, high)
 
+    def taken(self, index: Any) -> Seconds:
+        """Some of arrays; what is common to all for each of them."""
+        return Seconds(
+            *(
+                np.asarray(part)[index] if np.ndim(part) else np.full(len(index), part)
+                for part in (self.low, self.value, self.high)
+            )
+        )
+
     def times(self, factor: Any) -> Seconds:
         return Seconds(self.low * factor, self.value * factor, self.high * factor)
 

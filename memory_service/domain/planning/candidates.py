@@ -11,9 +11,10 @@ import numpy as np
 
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import price_trees
 from memory_service.domain.planning.cost_table import CostTable
-from memory_service.domain.planning.plan_search import Flags, GridIndex, PlanGrid, price_grid
+from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 
 _PRECISION_ORDER = ("fp32", "fp16", "bf16")
@@ -25,7 +26,7 @@ name."""
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """One lane of a problem, everything priced: networks on the cards, or boosted trees on the processor.
+    """One kind of candidates, everything priced: networks on the cards, or boosted trees on the processor.
 
     loader   data loader settings of the contract
     """
@@ -39,7 +40,7 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The plan that won in its lane."""
+    """The plan that won in its set."""
 
     candidates: CandidateSet
     pick: GridIndex
@@ -51,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSets:
-    """Every lane of a problem: what both the plan and the refusal are read from."""
+    """Every set of a problem: what both the plan and the refusal are read from."""
 
     problem: PlanningProblem
     sets: tuple[CandidateSet, ...]

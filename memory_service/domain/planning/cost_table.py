@@ -7,11 +7,12 @@ touching a profile again: the largest batch is a comparison, step time and memor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, ProfileStack, stack_of
@@ -95,7 +96,8 @@ def make_option(
 @dataclass(frozen=True, slots=True)
 class Columns:
     """What the search reads of every option, as arrays [option], those of `learning` too; `family` is a place
-    in `families`, names of `domain.recipe.vocabulary`."""
+    in `families`, names of `domain.recipe.vocabulary`. first: the first option of each name, by name; place:
+    of each option's name among them."""
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -112,6 +114,8 @@ class Columns:
     trained_params: Array
     family: Integers
     families: tuple[tuple[str, ...], ...]
+    first: Integers
+    place: Integers
 
 
 def columns_of(options: Sequence[Option]) -> Columns:
@@ -126,8 +130,10 @@ def columns_of(options: Sequence[Option]) -> Columns:
     def integers(values: Iterable[int]) -> Integers:
         return np.array(list(values), dtype=np.int64)
 
+    names = np.array([o.model.name for o in options], dtype=np.str_)
+    _, first, place = np.unique(names, return_index=True, return_inverse=True)
     return Columns(
-        names=np.array([o.model.name for o in options], dtype=np.str_),
+        names=names,
         score=numbers(o.model.quality_score for o in options),
         params_m=numbers(o.model.params_m for o in options),
         size_ratio=numbers(o.size_ratio for o in options),
@@ -142,6 +148,8 @@ def columns_of(options: Sequence[Option]) -> Columns:
         trained_params=numbers(max((p.params for p in o.profile.values()), default=0) for o in options),
         family=integers(families.index(names) for names in of_option),
         families=families,
+        first=first,
+        place=place,
     )
 
 
@@ -194,6 +202,7 @@ class CostTable:
     usable_gib   what a process may use; rungs: the batch sizes priced, the ladder's first ones or one pinned
     knee         index of the rung after which the next one gains under 10 % throughput
     (`domain.cost.step_time`)
+    bases        (option, batch, checkpointing) -> what its memory and step stand on, once it was asked
     """
 
     usable_gib: float
@@ -205,6 +214,7 @@ class CostTable:
     checkpointed: Grid
     knee: Integers
     gpus: tuple[TargetDevice, ...]
+    bases: dict[tuple[int, int, bool], tuple[Estimate, Estimate]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:

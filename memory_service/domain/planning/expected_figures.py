@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.layout import layout_of
-from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.planning.boosting_plan import cost_of
+from memory_service.domain.cost.boosted_trees import no_device_memory
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
+from memory_service.domain.planning.boosting_plan import cost_of, kind_of
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected, Stage
@@ -95,16 +95,21 @@ def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimat
     profile = (option.checkpointed if saving else option.profile).get(kind)
     if profile is None:
         cost = cost_of(problem, option, problem.n_train, candidates.grid.epochs[pick.epoch])
-        return Estimate(0.0, 0.0, 0.0, basis="boosted trees use no device memory"), cost.fit_seconds
+        basis = no_device_memory(option.model.name, kind_of(option))
+        return Estimate(0.0, 0.0, 0.0, basis=basis), cost.fit_seconds
     batch = int(candidates.grid.batches.batch_size[pick.row])
+    known = candidates.table.bases.get((pick.row, batch, saving))
+    if known is None:
 
-    def config(card: TargetDevice) -> StepConfig:
-        return StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer)
+        def config(card: TargetDevice) -> StepConfig:
+            return StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer)
 
-    fullest = min(problem.cards, key=lambda card: card.usable_gib)
-    memory = peak_memory(profile, batch, fullest, config(fullest)).driver_gib
-    steps = [prepare(profile, card, config(card)).step_seconds(batch) for card in problem.cards]
-    time = max(steps, key=lambda step: step.value)
+        fullest = min(problem.cards, key=lambda card: card.usable_gib)
+        memory = peak_memory(profile, batch, fullest, config(fullest)).driver_gib
+        steps = [prepare(profile, card, config(card)).step_seconds(batch) for card in problem.cards]
+        known = memory, max(steps, key=lambda step: step.value)
+        candidates.table.bases[pick.row, batch, saving] = known
+    memory, time = known
     if candidates.grid.loader_bound[pick.row]:
         workers = int(candidates.loader["num_workers"])
         loader = loader_rate(problem, option.input_size, workers)

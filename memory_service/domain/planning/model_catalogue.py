@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
 from memory_service.errors import unknown_name
 
 _HUB_OWNERS = (
     "timm/", "hf-hub:timm/", "microsoft/", "google-bert/", "google/", "facebookai/", "facebook/",
     "answerdotai/", "distilbert/", "sentence-transformers/", "openai-community/",
 )  # fmt: skip
+
+_FIXED_GRID = re.compile(
+    r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins|nest"
+    r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|ast"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,22 @@ class CatalogueModel:
     def can_be_profiled(self) -> bool:
         """Whether `measure.build_model` can make a module of it; boosted trees follow another law."""
         return "cost" not in self.config
+
+    @property
+    def architecture(self) -> str:
+        """The name without timm's tag of the weights: what decides the cost."""
+        return architecture_of(self.name, self.library)
+
+    @property
+    def is_trees(self) -> bool:
+        """Whether it is boosted trees, priced by the cost law of the processor."""
+        return self.family == "gbdt" or self.library in ("lightgbm", "xgboost", "catboost")
+
+    @property
+    def is_estimator(self) -> bool:
+        """Whether the processor fits it once by a cost law of its own: linear models, kernels, neighbours."""
+        kind = cost_kind(self.name, self.library, self.family)
+        return not self.can_be_profiled and kind is not None and not is_boosting(kind)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -121,3 +144,34 @@ def models_for_task(task: str, models: Iterable[CatalogueModel]) -> list[Catalog
 def _untagged(name: str) -> str:
     head, _, tail = name.rpartition("/")
     return f"{head}/{tail.split('.', 1)[0]}" if head else tail.split(".", 1)[0]
+
+
+def architecture_of(name: str, library: str) -> str:
+    """The name without timm's tag of the weights: what decides the cost."""
+    return name.split(".", 1)[0] if library == "timm" else name
+
+
+def untrained(models: Iterable[CatalogueModel]) -> list[CatalogueModel]:
+    """Each architecture once, of random weights: what it was pretrained on is no merit then."""
+    best: dict[str, CatalogueModel] = {}
+    for model in models:
+        name = model.architecture
+        known = best.get(name)
+        if known is None or model.quality_score < known.quality_score:
+            best[name] = replace(model, pretrained=False)
+    return list(best.values())
+
+
+def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
+    """Whether a model accepts an input size: any for convolutions, whole patches for vision transformers,
+    profiled sizes only for fixed grids, up to the model's longest usual sequence for text."""
+    if size in profiled:
+        return True
+    if model.input_kind == "seq_len":
+        return size <= max(*profiled, *model.input_sizes)
+    if model.input_kind == "n_features":
+        return True
+    if size < 32 or _FIXED_GRID.search(model.name):
+        return False
+    patch = re.search(r"patch(\d+)", model.name)
+    return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family

@@ -12,13 +12,20 @@ from dataclasses import dataclass, field, fields, replace
 from math import log
 
 import numpy as np
-import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.data_loader import loader_samples_per_second
 from memory_service.domain.cost.several_cards import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
+from memory_service.domain.planning.batch_choice import (
+    ROOMY_GIB,
+    Array,
+    Batches,
+    Flags,
+    Integers,
+    choose_batches,
+    cramped,
+)
 from memory_service.domain.planning.budget import (
     RunSeconds,
     Seconds,
@@ -26,20 +33,15 @@ from memory_service.domain.planning.budget import (
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
-from memory_service.domain.planning.hyperparameters import (
-    accumulation_steps,
-    is_dense,
-    most_by_updates,
-    rule_batch,
-)
+from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.conditioning import given_runs
-from memory_service.domain.quality.quality_index import Learning, quality_index, too_large, without_weights
-
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from memory_service.domain.quality.quality_index import (
+    Learning,
+    from_random_weights,
+    quality_index,
+    too_large,
+)
 
 PRICE = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
 """Index points that a doubling of the minutes must buy (R32).
@@ -50,128 +52,6 @@ fast: only what a first submission needs pays as much.
 """
 
 EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60, 100, 150)
-
-
-@dataclass(frozen=True, slots=True)
-class Batches:
-    """The batch of each option: one integer, why, and what a step costs with it.
-
-    batch_size     0 where not even the smallest rung fits
-    bound          index into `BOUNDS`: what kept the batch from being larger
-    step, forward  seconds per training step / per sample in evaluation, loader not included
-    """
-
-    batch_size: Integers
-    accumulation: Integers
-    checkpointing: Flags
-    bound: Integers
-    peak_gib: Array
-    peak_high_gib: Array
-    step: Seconds
-    forward: Seconds
-
-
-LEAST_IMAGE_BATCH = 48
-ROOMY_GIB = 20.0
-"""R28, R32: on a card of 20 GiB or more a picture model of which fewer than 48 samples fit is too large for
-the card: it is left out unless it was asked for. Batch 32 on a 40 GB card is how the observed run was
-lost."""
-
-BOUNDS = ("memory", "updates", "knee", "pinned")
-
-
-HEAD_WIDTH = 2048
-HEAD_BYTES_PER_WEIGHT = 16
-LOGIT_BYTES = 12
-"""A head for very many classes: weights, gradients and two Adam moments in fp32; logits, softmax, their
-gradient."""
-
-
-def head_gib(problem: PlanningProblem, table: CostTable) -> Array:
-    """Extra memory [option, rung] of a head for more classes than the profiles were traced with."""
-    more = np.maximum(0.0, problem.n_classes - table.columns.n_outputs)[:, None]
-    per_class = HEAD_WIDTH * HEAD_BYTES_PER_WEIGHT + LOGIT_BYTES * table.rungs[None, :]
-    return np.asarray(more * per_class / 2**30, dtype=np.float64)
-
-
-def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
-    """One batch per option: the largest that memory holds at p90, up to the knee (or the rule's default where
-    the knee comes earlier), never past ~50 updates an epoch; a pinned batch as it is.
-
-    Depends on card, data and model, not on minutes; never falls when memory grows.
-    """
-    rungs, rows = table.rungs, len(table.options)
-    extra: Array | float = head_gib(problem, table) if problem.n_classes > 1000 else 0.0
-    n = problem.together.n
-    if n > 1:  # buckets of gradients beside the gradients
-        buckets = table.columns.trained_params[:, None] * (4.0 / 2**30)
-        extra = extra + np.broadcast_to(buckets, (rows, len(rungs)))
-    largest, largest_saving = table.largest(extra), table.largest_checkpointed(extra)
-    if problem.question.batch_size is not None:
-        plain = largest >= 0
-        only = np.zeros(rows, dtype=np.int64)
-        return _gather(
-            table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), np.ones(rows), extra
-        )
-    columns = table.columns
-    policy = problem.policy
-    rule = _each(
-        columns.input_size,
-        lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
-    )
-    most = _each(
-        columns.least_batch,
-        lambda least: max(1, most_by_updates(problem.n_train, least, policy.updates_per_epoch) // n),
-    )
-    default = np.maximum(rule, columns.wanted_batch)
-    by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
-    by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
-    wanted = np.minimum(by_knee, by_updates)
-    plain_column = np.minimum(largest, wanted)
-    saving_column = np.minimum(
-        np.minimum(largest_saving, wanted), np.searchsorted(BATCH_LADDER, CHECKPOINT_BELOW)
-    )
-    saving = saving_column > plain_column
-    column = np.where(saving, saving_column, plain_column)
-    bound = np.where(column < wanted, 0, np.where(by_updates < by_knee, 1, 2))
-    batch = rungs[np.maximum(column, 0)]
-    accumulation = np.where(bound == 0, accumulation_steps(batch * n, columns.wanted_batch, most * n), 1)
-    fits = (column >= 0) & ~saving
-    return _gather(table, np.maximum(column, 0), fits, saving, bound, accumulation, extra)
-
-
-def _each(values: Integers, law: Callable[[int], int]) -> Integers:
-    """A law of few different values applied to many."""
-    unique, inverse = np.unique(values, return_inverse=True)
-    return np.array([law(int(value)) for value in unique], dtype=np.int64)[inverse]
-
-
-def _gather(
-    table: CostTable,
-    column: Integers,
-    fits: Flags,
-    saving: Flags,
-    bound: Integers,
-    accumulation: npt.NDArray[np.generic],
-    extra: Array | float,
-) -> Batches:
-    rows = np.arange(len(table.options))
-
-    def take(name: str) -> Array:
-        plain, other = getattr(table.plain, name), getattr(table.checkpointed, name)
-        return np.asarray(np.where(saving, other[rows, column], plain[rows, column]), dtype=np.float64)
-
-    more = extra[rows, column] if isinstance(extra, np.ndarray) else extra
-    return Batches(
-        batch_size=np.where(fits | saving, table.rungs[column].astype(np.int64), 0),
-        accumulation=accumulation.astype(np.int64),
-        checkpointing=saving,
-        bound=bound,
-        peak_gib=take("peak_gib") + more,
-        peak_high_gib=take("peak_high_gib") + more,
-        step=Seconds(take("step_s_low"), take("step_s"), take("step_s_high")),
-        forward=Seconds(take("eval_s_low"), take("eval_s"), take("eval_s_high")),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +69,8 @@ class PlanGrid:
     """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
-    run_of          the stages of one plan, as floats
+    run_of          the stages of one plan, as floats; runs_of: of several, by arrays of their options, epochs
+                    and folds
     learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
     best_epoch_of   when a fold's validation is expected to be best
     doublings       log2(1 + minutes), 0 where nothing fits
@@ -202,6 +83,7 @@ class PlanGrid:
     forward: Seconds
     loader_bound: Flags
     run_of: Callable[[GridIndex], RunSeconds]
+    runs_of: Callable[[Integers, Integers, Integers], RunSeconds]
     minutes: Array
     quality: Array
     learning_rates: tuple[float, ...] = ()
@@ -272,10 +154,12 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
     n_train = float(problem.n_train)
     points = _expected_points(problem, table)
     if problem.data_kind.table == "image":
-        points = points - too_large(c.params_m, n_train)
         if problem.question.weights == "none":
             published = np.array([option.model.library != "torch" for option in table.options])
-            points = points - published * without_weights(n_train)
+            random = from_random_weights(points, c.params_m, n_train)
+            points = np.where(published, random, points)
+        else:
+            points = points - too_large(c.params_m, n_train)
     learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
     index = quality_index(column(points), column(c.size_ratio), epochs, folds, learning, n_train)
     preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
@@ -285,13 +169,12 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
 def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
     """Points of each option's model on these data [option], given the results of runs of the competition."""
     c, kind = table.columns, problem.data_kind
-    names, first, place = np.unique(c.names, return_index=True, return_inverse=True)
-    points = problem.quality.expected(kind, names.tolist(), c.score[first]).points
+    models = [table.options[row].model for row in c.first]
+    points = problem.quality.expected(kind, [model.name for model in models], c.score[c.first]).points
     if len(problem.results) > 1:
-        models = [table.options[row].model for row in first]
         named = [(model.name, model.family) for model in models]
         points = given_runs(points, named, problem.results, problem.quality, kind.table)
-    return points[place]
+    return points[c.place]
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
@@ -323,14 +206,6 @@ def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
     if problem.question.folds:
         return (problem.question.folds,)
     return tuple(sorted({*problem.policy.fold_choices, *problem.preferences.folds}))
-
-
-def _cramped(problem: PlanningProblem, table: CostTable, batches: Batches) -> Flags:
-    """Picture models that memory, not the data, keeps under 48 samples."""
-    short_of_memory = batches.bound == BOUNDS.index("memory")
-    pictures = table.columns.pictures & (not is_dense(problem.task))
-    cramped: Flags = pictures & short_of_memory & (batches.batch_size < LEAST_IMAGE_BATCH)
-    return cramped
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:
@@ -402,10 +277,22 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
             epochs=epochs[pick.epoch],
         )
 
+    def runs_of(rows: Integers, at_epochs: Integers, at_folds: Integers) -> RunSeconds:
+        return run_seconds(
+            setup.taken(rows),
+            step.taken(rows),
+            batch[rows],
+            forward.taken(rows),
+            n_train=problem.n_train,
+            n_test=problem.n_test,
+            folds=np.array(folds)[at_folds],
+            epochs=np.array(epochs, dtype=np.float64)[at_epochs],
+        )
+
     quality = quality_of(problem, table, e, k)
     runs = batches.batch_size > 0
     if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
-        cramped = _cramped(problem, table, batches)
-        runs = runs & ~cramped if (runs & ~cramped).any() else runs
+        roomy = runs & ~cramped(problem, table, batches)
+        runs = roomy if roomy.any() else runs
     minutes = np.where(runs[:, None, None], needed, np.inf)
-    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, run_of, minutes, quality)
+    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, run_of, runs_of, minutes, quality)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory_service.domain.cost.boosted_trees import is_boosting
-from memory_service.domain.cost.layout import layout_of
-from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.planning.boosting_plan import kind_of, rounds_of_estimator
+from memory_service.domain.cost.step_config import layout_of, precision_class
+from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
@@ -22,8 +20,8 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     batch = int(grid.batches.batch_size[pick.row])
     steps = int(grid.batches.accumulation[pick.row])
     epochs, folds = int(grid.epochs[pick.epoch]), int(grid.folds[pick.fold])
-    if option.is_trees and not is_boosting(kind_of(option)):
-        epochs = rounds_of_estimator(kind_of(option))
+    at_once = fitted_at_once(option)
+    epochs = rounds_of_estimator(kind_of(option)) if at_once else epochs
     rates = grid.learning_rates
     effective = batch * steps * candidates.problem.together.n
     rate = rates[pick.epoch] if rates else learning_rate(option.defaults, effective)
@@ -46,9 +44,9 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         **_special(candidates, option),
         "folds": folds,
         "epochs": epochs,
-        "early_stopping_patience": patience_of(option, candidates.problem.policy, rate),
-        "optimizer": option.defaults.optimizer,
-        "learning_rate": rate,
+        "early_stopping_patience": 0 if at_once else patience_of(option, candidates.problem.policy, rate),
+        "optimizer": "none" if at_once else option.defaults.optimizer,
+        "learning_rate": 0.0 if at_once else rate,
         "warmup_epochs": warmup_epochs(epochs),
         "data_loader": dict(candidates.loader),
     }

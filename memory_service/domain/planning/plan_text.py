@@ -66,7 +66,9 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
             f"{_range(expected['samples_per_second'])} samples/s, "
             f"epoch {_range(expected['epoch_seconds'])} s, "
         )
-    figures += f"total {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
+    of_run = " this run" if len(answer["portfolio"]) > 1 else ""
+    start = ", from its start" if of_run else ""
+    figures += f"total{of_run} {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
     first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
     out = [
         f"**{answer['plan_id']}**: {answer['task']} on {_card(answer['gpu'])}, {answer['minutes']:g} min",
@@ -75,10 +77,14 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         *([f"- {tuning}"] if (tuning := tuning_words(answer)) else []),
         f"- folds={answer['folds']}, epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
         *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
-        f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}",
+        *(
+            []
+            if answer["optimizer"] == "none"
+            else [f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}"]
+        ),
         *loading,
         f"- expect ({_grades(expected)}): {figures}",
-        f"- over by minute (p90): {stages}; reserve {answer['reserve_minutes']:.1f} min",
+        f"- over by minute (p90{start}): {stages}; reserve {answer['reserve_minutes']:.1f} min",
         f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
     out += portfolio_line(answer)

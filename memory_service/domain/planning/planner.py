@@ -18,6 +18,7 @@ from memory_service.domain.planning.candidates import Candidate, CandidateSets, 
 from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
 from memory_service.domain.planning.plan import Plan, Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.plan_warnings import warnings
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.relaxation import closest_changes
 from memory_service.domain.prediction.device import provenance_warnings
@@ -127,7 +128,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         warnings=(
             *problem.inferred,
             *problem.warnings,
-            *reasons.warnings(candidates, pick, settings, expected),
+            *warnings(candidates, pick, settings, expected),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidates, pick, expected, costs)),
         facts=problem.facts,
@@ -150,13 +151,13 @@ def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dic
 
 
 def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, Any], ...]:
-    """What the other objectives would choose, and a smaller model that also fits."""
+    """What the other objectives would choose where that is another run, and a smaller model that also
+    fits."""
     question = all_sets.problem.question
     chosen = choice.candidate
-    out = [
-        {"objective": objective, **summary(other.candidates, other.pick)}
-        for objective, other in choice.by_objective.items()
-    ]
+    shown = summary(chosen.candidates, chosen.pick)
+    others = {name: summary(other.candidates, other.pick) for name, other in choice.by_objective.items()}
+    out = [{"objective": name, **other} for name, other in others.items() if other != shown]
     mine = chosen.candidates.table.options[chosen.pick.row].model
     smaller = all_sets.best(
         question.objective,

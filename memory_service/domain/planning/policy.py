@@ -43,10 +43,6 @@ class BatchDefault:
     row: str | None = None
 
 
-def _default_batches() -> Mapping[Place, BatchDefault]:
-    return MappingProxyType({place: BatchDefault(batch) for place, batch in _BATCHES.items()})
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Numbers that plans are made with.
@@ -63,7 +59,9 @@ class Policy:
     steering           rows that say any of this; changed: those that say another number than the default
     """
 
-    batches: Mapping[Place, BatchDefault] = field(default_factory=_default_batches)
+    batches: Mapping[Place, BatchDefault] = field(
+        default_factory=lambda: {place: BatchDefault(batch) for place, batch in _BATCHES.items()}
+    )
     reserve_share: float = RESERVE_SHARE
     median_share: float = MEDIAN_SHARE
     updates_per_epoch: int = 50

@@ -1,4 +1,4 @@
-"""Reasons of a plan: each choice as a sentence with its figure, the warnings, and the rows behind them."""
+"""Reasons of a plan: each choice as a sentence with its figure, and the rows behind them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import Option, with_memory
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import BOUNDS, GridIndex
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider
-from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
-
-LEAST_UPDATES = 200
-LARGE_HOST_GIB = 16.0
 
 
 def rationale(
@@ -43,10 +40,11 @@ def rationale(
         out.append(_batch_reason(candidates, pick, settings))
         out.append(_precision_reason(candidates, settings))
     passes = _plural(settings["epochs"], "epoch")
-    if expected.best_epoch is not None:
-        passes = f"about {_rounds_trained(settings, expected.best_epoch.value):.0f} rounds"
+    if expected.best_epoch is not None and settings["optimizer"] != "none":
+        trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
+        passes = f"about {trained:.0f} rounds"
     out.append(
-        f"{_plural(settings['folds'], 'fold')} x {passes} take "
+        f"{_plural(settings['folds'], 'fold')} x {passes} of this run take "
         f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
         "setup, inference by every fold's model and writing included (R11, R14, R19)."
     )
@@ -73,16 +71,15 @@ def rationale(
     return tuple(out)
 
 
-def _rounds_trained(settings: Mapping[str, Any], best: float) -> float:
-    return float(min(settings["epochs"], best + settings["early_stopping_patience"]))
-
-
 def _boosting_reasons(
     candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
 ) -> Iterator[str]:
     """When boosting is expected to be best, and why not at a lower learning rate."""
     best, grid, question = expected.best_epoch, candidates.grid, candidates.problem.question
     if best is None:
+        return
+    if settings["optimizer"] == "none":
+        yield "It is fitted once on all rows of a fold: batch_size is their number, an epoch is the fit."
         return
     rate = settings["learning_rate"]
     yield (
@@ -224,92 +221,6 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def warnings(
-    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
-) -> tuple[str, ...]:
-    """What the asker should know and did not ask."""
-    problem, option = candidates.problem, candidates.table.options[pick.row]
-    out = (
-        _tree_warnings(candidates, settings, expected)
-        if option.is_trees
-        else _network_warnings(candidates, pick, settings)
-    )
-    out.extend(provenance_warnings(problem.cards))
-    if settings.get("n_gpus"):
-        out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by DistributedDataParallel "
-            f"(torchrun --nproc_per_node={settings['n_gpus']}); the script of this plan trains on one card: "
-            "for its times ask for one."
-        )
-    if option.method:
-        out.append(
-            f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."
-        )
-    if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
-        out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
-    if option.model.licence_note:
-        out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
-    out.extend(
-        f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
-        for card in problem.visible
-        if expected.peak_memory_gib.high > card.usable_gib
-    )
-    idle = {"image_size", "seq_len"} - {option.model.input_kind}
-    out.extend(
-        f"{name} has no meaning for {option.model.name} and was not used."
-        for name in sorted(idle)
-        if getattr(problem.question, name) is not None
-    )
-    return tuple(out)
-
-
-def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
-    defaults = candidates.table.options[pick.row].defaults
-    batch, epochs = settings["batch_size"], settings["epochs"]
-    updates = candidates.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
-    out = []
-    if updates < candidates.problem.policy.updates_per_epoch * 0.9:
-        out.append(
-            f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
-            "stopping may come late, watch the validation loss."
-        )
-    if updates * epochs < LEAST_UPDATES:
-        out.append(
-            f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
-        )
-    profile = candidates.table.options[pick.row].profile.get(precision_class(candidates.precision))
-    if profile is not None and "bounded_from" in profile.extra:
-        out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
-    if batch < 16 <= defaults.least_batch:
-        out.append(
-            f"Batch {batch} is small for batch normalisation: freeze its statistics or use group norm."
-        )
-    return out
-
-
-def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expected: Expected) -> list[str]:
-    problem, out = candidates.problem, []
-    best = expected.best_epoch
-    if best is not None and is_cut_short(settings, best):
-        why = "that many rounds were asked for" if problem.question.epochs else "the minutes allow no more"
-        why = f"{MOST_ROUNDS} are the most that is planned" if settings["epochs"] == MOST_ROUNDS else why
-        out.append(
-            f"Boosting may be cut short at round {settings['epochs']}: {why}, and validation is expected to "
-            f"be best at round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})."
-        )
-    memory = expected.host_memory_gib
-    if memory is not None and memory.high > LARGE_HOST_GIB:
-        out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
-    out.extend(
-        f"{name} has no meaning for boosted trees and is passed through."
-        for name in ("batch_size", "precision")
-        if getattr(problem.question, name) is not None
-    )
-    if problem.on_gpu:
-        out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
-    return out
-
-
 def ran_out(candidates: CandidateSet, option: Option) -> str:
     """Which batches of an option are known to run out of memory on the cards, in words; "" for none."""
     profile = option.profile.get(precision_class(candidates.precision))
@@ -333,12 +244,11 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
     if unsupported:
         return f"{', '.join(unsupported)} cannot compute {problem.question.precision} in hardware."
     if not any(candidates.table.options for candidates in all_sets.sets):
-        what = f"model {problem.model}" if problem.model else f"any model for {problem.task}"
-        pinned = problem.question.image_size or problem.question.seq_len
-        at = f" at size {pinned}" if pinned else ""
-        if problem.question.weights == "none" and problem.model is None:
-            return f"No model of the catalogue learns {problem.task}{at} without pretrained weights."
-        return f"The catalogue holds no profile of {what}{at}."
+        asked = {n: getattr(problem.question, n) for n in ("image_size", "seq_len", "method", "weights")}
+        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in (None, "hub"))
+        if not by:
+            return f"The catalogue holds no profile of {problem.model or f'any model for {problem.task}'}."
+        return f"{by} leaves out {problem.model or f'every model for {problem.task}'}."
     needed = all_sets.least_minutes()
     if needed == inf:
         batch = problem.question.batch_size

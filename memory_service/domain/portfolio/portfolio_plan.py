@@ -97,12 +97,11 @@ def _plan_id(problem: PlanningProblem, portfolio: Portfolio) -> str:
 def _settings(run: Run) -> dict[str, Any]:
     candidates, pick = run.candidate.candidates, run.candidate.pick
     option = candidates.table.options[pick.row]
+    settings = settings_of(candidates, pick)
     return {
         "model": option.model.name,
         option.model.input_kind: option.input_size,
-        "batch_size": run.candidate.batch_size,
-        "folds": int(candidates.grid.folds[pick.fold]),
-        "epochs": int(candidates.grid.epochs[pick.epoch]),
+        **{name: settings[name] for name in ("batch_size", "folds", "epochs")},
         "seeds": run.seeds,
     }
 

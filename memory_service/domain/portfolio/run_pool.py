@@ -10,15 +10,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from memory_service.domain.planning.budget import (
-    RunSeconds,
-    Seconds,
-    minutes_needed,
-    run_seconds,
-    setup_seconds,
-)
+from memory_service.domain.planning.batch_choice import Array, Integers
+from memory_service.domain.planning.budget import RunSeconds, minutes_needed
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
-from memory_service.domain.planning.plan_search import Array, GridIndex, Integers
 from memory_service.domain.quality.quality_index import fold_gain
 
 MOST_RUNS = 3
@@ -33,16 +27,16 @@ SEEDS = (1, 2, 3, 5)
 class RunPool:
     """Arrays over runs, the cheapest first.
 
-    lane, flat    candidate set, and the place in its grid
+    candidate_set, flat   place of the set, and the place in its grid
     seeds         repeats of all its folds
-    family        one number for each family, over all lanes
+    family        one number for each family, over all sets
     quality       expected index, repeats included
     alone         the smallest budget (minutes) that holds it as the only run
     share         minutes of the budget that it takes beside others, its part of the reserve included
     first         p90 minute by which a submission of its first fold is written
     """
 
-    lane: Integers
+    candidate_set: Integers
     flat: Integers
     seeds: Integers
     family: Integers
@@ -59,9 +53,9 @@ def run_pool(all_sets: CandidateSets, minutes: float) -> RunPool:
     """The runs that at most `minutes` hold and that fewer than `MOST_RUNS` other families beat at their own
     cost: a run that is beaten so often could be exchanged for one of them in any set."""
     found, families = [], 0
-    for lane, candidates in enumerate(all_sets.sets):
+    for candidate_set, candidates in enumerate(all_sets.sets):
         if candidates.table.options:
-            found.append(_lane(candidates, lane, families, minutes))
+            found.append(_pool_of(candidates, candidate_set, families, minutes))
             families += len(candidates.table.columns.families)
     joined = [np.concatenate([getattr(pool, item.name) for pool in found]) for item in fields(RunPool)]
     pool = RunPool(*joined)
@@ -84,14 +78,14 @@ def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
 
 
-def _lane(candidates: CandidateSet, lane: int, families: int, minutes: float) -> RunPool:
+def _pool_of(candidates: CandidateSet, candidate_set: int, families: int, minutes: float) -> RunPool:
     grid, columns = candidates.grid, candidates.table.columns
     plans = grid.minutes.shape[1] * grid.minutes.shape[2]
     needed, quality = grid.minutes.ravel(), grid.quality.ravel()
     fits = np.flatnonzero(needed <= minutes)
     flat = fits[_layers(needed[fits], quality[fits], columns.family[fits // plans])]
     rows, epochs, folds = np.unravel_index(flat, grid.minutes.shape)
-    run = _seconds_of(candidates, rows, epochs, folds)
+    run = _at(grid.runs_of(rows, epochs, folds), np.arange(len(rows)))
     n_folds = np.array(grid.folds, dtype=np.float64)[folds]
     policy, n_train = candidates.problem.policy, candidates.problem.n_train
     once = fold_gain(columns.learning.fold_gain[rows], n_folds, n_train)
@@ -109,7 +103,7 @@ def _lane(candidates: CandidateSet, lane: int, families: int, minutes: float) ->
         gained = fold_gain(columns.learning.fold_gain[rows[at]], n_folds[at] * seeds, n_train) - once[at]
         first = (run.first_fold + run.inference.times(1.0 / n_folds)).and_independent(run.setup)
         pool = RunPool(
-            lane=np.full(len(at), lane),
+            candidate_set=np.full(len(at), candidate_set),
             flat=flat[at],
             seeds=np.full(len(at), seeds),
             family=families + columns.family[rows[at]],
@@ -122,44 +116,5 @@ def _lane(candidates: CandidateSet, lane: int, families: int, minutes: float) ->
     return RunPool(*(np.concatenate([getattr(p, item.name) for p in out]) for item in fields(RunPool)))
 
 
-def _seconds_of(candidates: CandidateSet, rows: Integers, epochs: Integers, folds: Integers) -> RunSeconds:
-    """The stages of several plans of a grid as arrays."""
-    grid, problem, columns = candidates.grid, candidates.problem, candidates.table.columns
-    if candidates.table.options[0].is_trees:
-        places = zip(rows.tolist(), epochs.tolist(), folds.tolist(), strict=True)
-        runs = [grid.run_of(GridIndex(row, epoch, fold, 0.0)) for row, epoch, fold in places]
-        return RunSeconds(*(_stacked([getattr(run, f.name) for run in runs]) for f in fields(RunSeconds)))
-    setup = setup_seconds(
-        columns.params_m[rows],
-        problem.n_train,
-        gpu=problem.on_gpu,
-        pretrained=columns.pretrained[rows] * problem.fetches_weights,
-        files=problem.reads_files,
-    )
-    run = run_seconds(
-        setup,
-        _taken(grid.step, rows),
-        grid.batches.batch_size[rows].astype(np.float64),
-        _taken(grid.forward, rows),
-        n_train=problem.n_train,
-        n_test=problem.n_test,
-        folds=np.array(grid.folds)[folds],
-        epochs=np.array(grid.epochs, dtype=np.float64)[epochs],
-    )
-    return _at(run, np.arange(len(rows)))
-
-
-def _stacked(parts: list[Seconds]) -> Seconds:
-    return Seconds(*(np.array([getattr(p, name) for p in parts]) for name in ("low", "value", "high")))
-
-
-def _taken(seconds: Seconds, rows: Integers) -> Seconds:
-    """Of each row; what is common to all for each of them."""
-    return Seconds(
-        *(np.asarray(part)[rows] if np.ndim(part) else np.full(len(rows), part)
-          for part in (seconds.low, seconds.value, seconds.high))
-    )  # fmt: skip
-
-
 def _at(run: RunSeconds, index: Integers) -> RunSeconds:
-    return RunSeconds(*(_taken(getattr(run, item.name), index) for item in fields(RunSeconds)))
+    return RunSeconds(*(getattr(run, item.name).taken(index) for item in fields(RunSeconds)))

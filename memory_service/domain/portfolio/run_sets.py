@@ -15,8 +15,9 @@ from math import inf
 
 import numpy as np
 
+from memory_service.domain.planning.batch_choice import Array, Integers
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.plan_search import PRICE, Array, Integers
+from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio.run_pool import RunPool, run_pool
 from memory_service.domain.quality.combination import expected_best
@@ -159,10 +160,10 @@ def _differences(
 ) -> tuple[Array, Array]:
     """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
     names = np.empty(len(pool.flat), dtype=object)
-    for lane, candidates in enumerate(all_sets.sets):
-        of_lane = pool.lane == lane
+    for candidate_set, candidates in enumerate(all_sets.sets):
+        of_set = pool.candidate_set == candidate_set
         plans = candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2]
-        names[of_lane] = candidates.table.columns.names[pool.flat[of_lane] // plans]
+        names[of_set] = candidates.table.columns.names[pool.flat[of_set] // plans]
     unique, places = np.unique(names.astype(np.str_), return_inverse=True)
     families, problem = _families(all_sets), all_sets.problem
     models = [(str(name), families[str(name)]) for name in unique]

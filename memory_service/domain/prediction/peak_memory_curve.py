@@ -31,7 +31,7 @@ from memory_service.domain.cost.memory import (
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import ProfileStack
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
+from memory_service.domain.learning.baseline_prediction import PredictionKeys, prediction_key
 from memory_service.domain.learning.memory_residuals import MemoryCorrection, MemoryCorrections
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
@@ -99,8 +99,8 @@ class _Band:
     grade: Grade = "estimated"
     n: NDArray[np.int64] | int = 0
 
-    def first(self) -> Estimate:
-        value, low, high = (float(each[0]) for each in (self.value, self.low, self.high))
+    def at(self, place: int) -> Estimate:
+        value, low, high = (float(each[place]) for each in (self.value, self.low, self.high))
         return Estimate(value, low, high, self.grade, int(self.n), self.basis)
 
 
@@ -118,7 +118,20 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
             f"The batch size must be at least 1, got {batch_size}",
             [FieldError("batch_size", "at least 1", batch_size)],
         )
-    return PeakMemory(*(band.first() for band in _peaks(profile, (batch_size,), device, config)))
+    return PeakMemory(*(band.at(0) for band in _peaks(profile, (batch_size,), device, config)))
+
+
+def driver_peaks(
+    profile: Profile, batches: Sequence[int], device: TargetDevice, config: StepConfig
+) -> list[Estimate]:
+    """`driver_gib` of `peak_memory` at several batches, rising."""
+    refused = None
+    if device.learned is not None:
+        key = prediction_key(profile, device, config)
+        refused = device.learned.peaks_of(key, device.usable_gib).bounds.refused
+    ran = sum(refused is None or batch < refused for batch in batches)
+    parts = [(part, _peaks(profile, part, device, config)) for part in (batches[:ran], batches[ran:]) if part]
+    return [bands[2].at(place) for part, bands in parts for place in range(len(part))]
 
 
 def allocated_limit_gib(device: TargetDevice, confidence: Confidence = "p90") -> float:
@@ -163,7 +176,7 @@ def peak_curves(
     batches: Sequence[int],
     device: TargetDevice,
     precision: str,
-    subjects: Sequence[PredictionKey],
+    subjects: PredictionKeys,
     proven: Floats,
 ) -> PeakCurve:
     """Peaks of training steps of many profiles at once, at batches that did not run out of memory on this

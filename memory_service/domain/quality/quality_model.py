@@ -92,11 +92,13 @@ class ModalityFigures:
     center, points_per_unit   a mean published score, and index points of one unit of z
     slopes       slope name -> weight of SCORE_UNIT points of published score
     multilingual slope name -> what pretraining on many languages adds
-    effects      model -> group of data sets ("" = all) -> its effect there, finer groups included
+    effects      model, or decoder of masks -> group of data sets ("" = all) -> its effect there, finer groups
+                 included
     group_sd     how much an effect differs from group to group, by level
     unmeasured_sd   of a model that no table has, beside its prior
     difference_sd   class pair "gbdt|network" or model pair "catboost|lightgbm" -> of the difference of two
                  models on one data set
+    known        effects that were asked for, by levels and model
     """
 
     center: float
@@ -108,6 +110,7 @@ class ModalityFigures:
     unmeasured_sd: float
     difference_sd: Mapping[str, float]
     n_datasets: int = 0
+    known: dict[tuple[tuple[str, ...], str], Effect] = field(default_factory=dict, compare=False)
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> ModalityFigures:
@@ -173,13 +176,10 @@ class QualityModel:
         more = figures.multilingual.get(kind.slope, 0.0)
         if more:
             prior = prior + more * np.array([is_multilingual(name) for name in names], dtype=np.float64)
-        found = [_effect(figures, kind, name) for name in names]
-        z = prior + np.array([effect.mean for effect in found])
+        found = np.array([_effect(figures, kind.levels, name) for name in names]).reshape(-1, 2)
         unit = figures.points_per_unit
         measured = np.array([name in figures.effects for name in names], dtype=np.bool_)
-        return Expectation(
-            figures.center + unit * z, unit * np.array([effect.sd for effect in found]), measured
-        )
+        return Expectation(figures.center + unit * (prior + found[:, 0]), unit * found[:, 1], measured)
 
     def difference_sds(self, table: str, models: Sequence[tuple[str, str]]) -> Array:
         """Standard deviation, in index points, of the difference of each two models on one data set beyond
@@ -242,13 +242,22 @@ another model does."""
 NO_FIGURES = QualityModel({})
 
 
-def _effect(figures: ModalityFigures, kind: Kind, name: str) -> Effect:
+def _effect(figures: ModalityFigures, levels: tuple[str, ...], name: str) -> Effect:
+    effect = figures.known.get((levels, name))
+    if effect is None:
+        effect = figures.known[levels, name] = _effect_at(figures, levels, name)
+    return effect
+
+
+def _effect_at(figures: ModalityFigures, levels: tuple[str, ...], name: str) -> Effect:
     known = figures.effects.get(name)
-    spread = [*figures.group_sd[: len(kind.levels)]]
-    if known is None:
-        return Effect(0.0, float(np.sqrt(figures.unmeasured_sd**2 + sum(sd * sd for sd in spread))))
-    for depth in range(len(kind.levels), -1, -1):
-        effect = known.get(kind.levels[depth - 1] if depth else "")
+    spread = [*figures.group_sd[: len(levels)]]
+    if known is None:  # a decoder of masks may be known with other encoders
+        of_decoder = figures.effects.get(name.partition("/")[0], {}).get("", Effect(0.0, 0.0))
+        variance = of_decoder.sd**2 + figures.unmeasured_sd**2 + sum(sd * sd for sd in spread)
+        return Effect(of_decoder.mean, float(np.sqrt(variance)))
+    for depth in range(len(levels), -1, -1):
+        effect = known.get(levels[depth - 1] if depth else "")
         if effect is not None:
             missing = sum(sd * sd for sd in spread[depth:])
             return Effect(effect.mean, float(np.sqrt(effect.sd**2 + missing)))

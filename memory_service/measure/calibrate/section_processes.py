@@ -67,8 +67,7 @@ def _request() -> dict[str, Any] | None:
         if not byte:
             return None
         read += byte
-    request: dict[str, Any] = json.loads(read)
-    return request
+    return json.loads(read)
 
 
 def _serve(context: Any, wire: int, request: Mapping[str, Any]) -> None:

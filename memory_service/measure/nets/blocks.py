@@ -37,5 +37,4 @@ class _Block(nn.Module):
         query, key, value = self.qkv(self.norm1(x)).reshape(shape).permute(2, 0, 3, 1, 4).unbind(0)
         attended = functional.scaled_dot_product_attention(query, key, value)
         x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
-        y: Tensor = x + self.feed(self.norm2(x))
-        return y
+        return x + self.feed(self.norm2(x))

@@ -29,8 +29,7 @@ class TwoTower(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         user = self.user_net(torch.cat([self.users(x[:, 0]), self.items(x).mean(dim=1)], dim=1))
         candidates = self.item_net(self.items.weight[: self.sampled])
-        logits: Tensor = user @ candidates.transpose(0, 1)
-        return logits
+        return user @ candidates.transpose(0, 1)
 
 
 class BagOfWords(nn.Module):
@@ -41,8 +40,7 @@ class BagOfWords(nn.Module):
         self.vectors, self.last = nn.Embedding(buckets, width), nn.Linear(width, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.last(self.vectors(torch.cat([x, x], dim=1)).mean(dim=1))  # words and pairs
-        return logits
+        return self.last(self.vectors(torch.cat([x, x], dim=1)).mean(dim=1))  # words and pairs
 
 
 class SelfAttentiveHistory(nn.Module):
@@ -59,5 +57,4 @@ class SelfAttentiveHistory(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         states = self.body(self.items(x) + self.positions)
-        logits: Tensor = (states @ self.candidates.weight.transpose(0, 1)).transpose(1, 2)
-        return logits
+        return (states @ self.candidates.weight.transpose(0, 1)).transpose(1, 2)

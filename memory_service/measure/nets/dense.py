@@ -38,8 +38,7 @@ class _C3(nn.Module):
         y = self.one(x)
         for block in self.body:
             y = y + block(y) if self.shortcut else block(y)
-        z: Tensor = self.out(torch.cat([y, self.two(x)], dim=1))
-        return z
+        return self.out(torch.cat([y, self.two(x)], dim=1))
 
 
 class _C2f(nn.Module):
@@ -59,8 +58,7 @@ class _C2f(nn.Module):
         for block in self.body:
             y = block(parts[-1])
             parts.append(parts[-1] + y if self.shortcut else y)
-        z: Tensor = self.out(torch.cat(parts, dim=1))
-        return z
+        return self.out(torch.cat(parts, dim=1))
 
 
 class CspDetector(nn.Module):

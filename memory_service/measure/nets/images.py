@@ -27,5 +27,4 @@ class SmallCnn(nn.Module):
         self.head = nn.Linear(widths[-1], outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.body(x))
-        return logits
+        return self.head(self.body(x))

@@ -25,8 +25,7 @@ class PointNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.early(self.align_input(x))
-        logits: Tensor = self.last(self.late(self.align_feature(x)).amax(dim=2))
-        return logits
+        return self.last(self.late(self.align_feature(x)).amax(dim=2))
 
 
 class _Alignment(nn.Module):
@@ -67,8 +66,7 @@ class Dgcnn(nn.Module):
             x = edge(self._pairs(x)).amax(dim=3)
             levels.append(x)
         merged = self.merge(torch.cat(levels, dim=1))
-        logits: Tensor = self.last(torch.cat([merged.amax(dim=2), merged.mean(dim=2)], dim=1))
-        return logits
+        return self.last(torch.cat([merged.amax(dim=2), merged.mean(dim=2)], dim=1))
 
     def _pairs(self, x: Tensor) -> Tensor:
         """(batch, channels, points) -> (batch, 2 channels, points, neighbours)."""
@@ -105,8 +103,7 @@ class PointTransformer(nn.Module):
         )
         x = self.first(x)
         x = self.second(torch.cat([x, x.amax(dim=2, keepdim=True).expand_as(x)], dim=1)).amax(dim=2)
-        logits: Tensor = self.last(self.body(x.reshape(batch, groups, -1)).mean(dim=1))
-        return logits
+        return self.last(self.body(x.reshape(batch, groups, -1)).mean(dim=1))
 
 
 class GraphSage(nn.Module):
@@ -133,5 +130,4 @@ class GraphSage(nn.Module):
         ring = (nodes[:, None] + torch.arange(1, self.neighbours + 1, device=x.device)) % x.shape[1]
         for own, near, norm in zip(self.own, self.near, self.norms, strict=True):
             x = functional.relu(norm(own(x) + near(x[:, ring].mean(dim=2))))
-        logits: Tensor = self.last(x.mean(dim=1))
-        return logits
+        return self.last(x.mean(dim=1))

@@ -62,8 +62,7 @@ class _Cnn(nn.Module):
         self.last = nn.Linear(before, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.last(self.body(x))
-        return logits
+        return self.last(self.body(x))
 
 
 class _Excitation(nn.Module):
@@ -117,8 +116,7 @@ class _Mobile(nn.Module):
         self.last = nn.Linear(head, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.last(self.body(x))
-        return logits
+        return self.last(self.body(x))
 
 
 class _Vit(nn.Module):
@@ -135,8 +133,7 @@ class _Vit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.patches(x).flatten(2).transpose(1, 2) + self.positions
-        logits: Tensor = self.last(self.norm(self.blocks(tokens)).mean(dim=1))
-        return logits
+        return self.last(self.norm(self.blocks(tokens)).mean(dim=1))
 
 
 _NETS: dict[str, Callable[[int, int, int, int], nn.Module]] = {"cnn": _Cnn, "mobile": _Mobile, "vit": _Vit}

@@ -33,8 +33,7 @@ class ResNet1d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for block, shortcut in zip(self.blocks, self.shortcuts, strict=True):
             x = functional.relu(block(x) + shortcut(x))
-        logits: Tensor = self.last(x.mean(dim=2))
-        return logits
+        return self.last(x.mean(dim=2))
 
 
 class InceptionTime(nn.Module):
@@ -57,8 +56,7 @@ class InceptionTime(nn.Module):
             if index % 3 == 2:
                 x = functional.relu(x + self.shortcuts[index // 3](entry))
                 entry = x
-        logits: Tensor = self.last(x.mean(dim=2))
-        return logits
+        return self.last(x.mean(dim=2))
 
 
 class _Inception(nn.Module):
@@ -120,8 +118,7 @@ class Recurrent(nn.Module):
         x = x.transpose(1, 2)
         for layer in self.layers:
             x = layer(x)
-        logits: Tensor = self.last(x[:, -1])
-        return logits
+        return self.last(x[:, -1])
 
 
 class SeriesTransformer(nn.Module):
@@ -153,8 +150,7 @@ class SeriesTransformer(nn.Module):
         pooled = self.body(self.patches(x).transpose(1, 2)).mean(dim=1)
         if self.independent:
             pooled = pooled.reshape(batch, channels, -1).mean(dim=1)
-        logits: Tensor = self.last(pooled)
-        return logits
+        return self.last(pooled)
 
 
 class WaveNet(nn.Module):
@@ -179,5 +175,4 @@ class WaveNet(nn.Module):
             filtered, gate = gated(x).chunk(2, dim=1)
             y = mixed(torch.tanh(filtered) * torch.sigmoid(gate))
             x, total = x + y, total + y
-        logits: Tensor = self.last(functional.relu(total).mean(dim=2))
-        return logits
+        return self.last(functional.relu(total).mean(dim=2))

@@ -27,8 +27,7 @@ class Mlp(nn.Module):
         self.body = nn.Sequential(*layers, nn.Linear(width, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.body(x)
-        return logits
+        return self.body(x)
 
 
 class TabularResNet(nn.Module):
@@ -56,8 +55,7 @@ class TabularResNet(nn.Module):
         x = self.first(x)
         for block in self.blocks:
             x = x + block(x)
-        logits: Tensor = self.last(x)
-        return logits
+        return self.last(x)
 
 
 class FtTransformer(nn.Module):
@@ -76,8 +74,7 @@ class FtTransformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         tokens = x.unsqueeze(-1) * self.weight + self.bias
         tokens = torch.cat([self.token.expand(x.shape[0], -1, -1), tokens], dim=1)
-        logits: Tensor = self.last(self.body(tokens)[:, 0])
-        return logits
+        return self.last(self.body(tokens)[:, 0])
 
 
 class TabM(nn.Module):
@@ -125,8 +122,7 @@ class RealMlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         waves = torch.cos(x.unsqueeze(-1) * self.frequency + self.phase)
         embedded = torch.einsum("bfk,fkd->bfd", waves, self.embed)
-        logits: Tensor = self.body(torch.cat([x, embedded.flatten(1)], dim=1))
-        return logits
+        return self.body(torch.cat([x, embedded.flatten(1)], dim=1))
 
 
 class TabNet(nn.Module):
@@ -156,5 +152,4 @@ class TabNet(nn.Module):
             for index, layer in enumerate((self.shared[1], *self.own[2 * block : 2 * block + 2]), 1):
                 y = (y + functional.glu(self.norms[4 * block + index](layer(y)))) * 0.7071
             decided, attended = decided + functional.relu(y[:, : self.width]), y[:, self.width :]
-        logits: Tensor = self.last(decided)
-        return logits
+        return self.last(decided)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 import re
 
-from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
     is_call,
     is_of_self,
-    receiver,
-    returned_by,
+    last_name,
     without_methods,
+    word_pairs,
+    words,
 )
-from memory_service.review.source.script import last_name, word_pairs, words
 
 _ACTIVATIONS = word_pairs(
     "softmax:softmax Softmax:softmax sigmoid:sigmoid Sigmoid:sigmoid log_softmax:log_softmax "
@@ -27,7 +26,6 @@ SHAPES = words(
 )
 """Methods that leave the values as they are."""
 
-_PLACING = ("to", "cuda")
 _HEADS = ("fc", "classifier", "head", "heads", "last_linear")
 _SMP = "segmentation_models_pytorch."
 DEEPEST = 8
@@ -45,8 +43,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
         source = last_assigned(facts, node)
         if source is not None:
             return activation_of(facts, source, deep + 1)
-        passed = passed_for(facts.script, facts.values, node)[:8]
-        found = {activation_of(facts, given, deep + 2) for given in passed}
+        found = {activation_of(facts, given, deep + 2) for given in facts.values.sources(node)[:8]}
         return found.pop() if len(found) == 1 else None
     if not isinstance(node, ast.Call):
         return None
@@ -59,39 +56,24 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
 
 
 def units_of(facts: Facts, call: ast.Call) -> float | None:
-    """How many outputs the network behind a call has, by its last linear layer; None: not told."""
-    found = {_units(facts, source, 0) for source in sources_of(facts.values, call.func)}
-    return found.pop() if len(found) == 1 else None
+    """How many outputs the network behind a call has, by its last linear layer; None: unknown."""
+    return _units(facts, call.func, 0)
 
 
 def _units(facts: Facts, node: ast.AST, deep: int) -> float | None:
-    node = unplaced(node)
-    if not isinstance(node, ast.Call) or deep > DEEPEST:
+    made = facts.training.objects.makers(node)
+    if len(made) != 1 or deep > DEEPEST:
         return None
-    if is_call(node, "Linear"):
-        return facts.number(node, "out_features", 1)
-    if is_call(node, "Sequential") and node.args:
-        return _units(facts, node.args[-1], deep + 1)
-    forward = _forward(facts.script.classes.get(last_name(node.func)))
-    returned = returned_by(forward) if forward is not None else []
+    if is_call(made[0], "Linear"):
+        return facts.number(made[0], "out_features", 1)
+    if is_call(made[0], "Sequential") and made[0].args:
+        return _units(facts, made[0].args[-1], deep + 1)
+    forward = _forward(facts.script.classes.get(last_name(made[0].func)))
+    returned = facts.script.returned(forward) if forward is not None else []
     last = without_methods(returned[0], SHAPES) if len(returned) == 1 else None
-    if not isinstance(last, ast.Call) or not is_of_self(last.func):
-        return None
-    made = {_units(facts, source, deep + 1) for source in sources_of(facts.values, last.func)}
-    return made.pop() if len(made) == 1 else None
-
-
-def unplaced(node: ast.AST) -> ast.AST:
-    """A network before `.to(device)`, `torch.compile(...)` or `DataParallel(...)`."""
-    while isinstance(node, ast.Call):
-        model = receiver(node)
-        if model is not None and is_call(node, *_PLACING):
-            node = model
-        elif is_call(node, "compile", "DataParallel") and node.args:
-            node = node.args[0]
-        else:
-            break
-    return node
+    return (
+        _units(facts, last.func, deep + 1) if isinstance(last, ast.Call) and is_of_self(last.func) else None
+    )
 
 
 def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
@@ -104,19 +86,12 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         )
     if (isinstance(call.func, ast.Name) and name == "self") or (name == "forward" and is_of_self(call.func)):
         return _returned(facts, script.class_of(call), deep)
-    sources: list[ast.AST] = []
-    if isinstance(call.func, ast.Name) or is_of_self(call.func):
-        sources = sources_of(facts.values, call.func)
-    if isinstance(call.func, ast.Name) and not sources:
-        passed = passed_for(script, facts.values, call.func)
-        sources = [s for given in passed for s in sources_of(facts.values, given)]
-    for source in sources:
-        made = facts.training.objects.made_by(source)
-        if made in script.classes:
-            return _returned(facts, script.classes[made], deep)
-        plain = unplaced(source)
-        found = _of_constructor(facts, plain, deep) if isinstance(plain, ast.Call) else None
-        if found is not None:
+    named = isinstance(call.func, ast.Name) or is_of_self(call.func)
+    sources = facts.values.written_as(call.func) if named else []
+    for maker in (m for source in sources for m in facts.training.objects.makers(source)):
+        made = script.classes.get(last_name(maker.func))
+        found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)
+        if made is not None or found is not None:
             return found
     modules = [c for c in script.classes.values() if bases_of(c) & {"Module", "LightningModule"}]
     if len(modules) == 1 and not sources and re.search(r"model|net", name, re.IGNORECASE):
@@ -174,8 +149,8 @@ def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None
     forward, script = _forward(owner), facts.script
     found = {
         activation_of(facts, value, deep + 1)
-        for value in (returned_by(forward) if forward is not None else ())
-        if script.function(value) is forward and not any(isinstance(up, ast.If) for up in script.above(value))
+        for value in (script.returned(forward) if forward is not None else ())
+        if not any(isinstance(up, ast.If) for up in script.above(value))
     }
     return found.pop() if len(found) == 1 else None
 

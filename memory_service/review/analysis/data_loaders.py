@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
-from memory_service.review.source.script import Function, Script, last_name, roots, words_in
+from memory_service.review.source.nodes import Function, last_name, roots, words_in
+from memory_service.review.source.script import Script
 
 Role = Literal["train", "valid", "test", ""]
 
@@ -116,38 +117,15 @@ def _in_memory(data: Value) -> bool:
     )
 
 
-def _as_given(facts: Facts, node: ast.AST | None, deep: int = 0) -> ast.AST | None:
-    """The expression that the one caller looked at gives for a parameter, and what a condition on its
-    parameters or a key comes to (`BATCH if train else 64`); others as they are."""
-    values = facts.values
-    if node is None or deep > 4:
-        return node
-    chosen: ast.AST | None = None
-    if isinstance(node, ast.IfExp):
-        test = values.one(node.test)
-        chosen = None if test is None else node.body if test else node.orelse
-    elif isinstance(node, ast.Subscript):
-        key = values.one(node.slice)
-        chosen = values.held(node.value).known.get(str(key)) if isinstance(key, str | bool) else None
-    elif isinstance(node, ast.Name):
-        chosen = _given_for(facts, node)
-    if chosen is None and isinstance(node, ast.BinOp | ast.BoolOp | ast.Subscript | ast.Call):
-        number = values.number(node)
-        chosen = ast.copy_location(ast.Constant(number), node) if number is not None else None
-    return _as_given(facts, chosen, deep + 1) if chosen is not None else node
-
-
-def _given_for(facts: Facts, node: ast.Name) -> ast.AST | None:
-    """What a name of the function around is: set once there, or handed over by the one caller."""
-    function = facts.script.function(node)
-    if function is None:
+def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
+    """Where a number is written, as the one caller looked at gives it; where it is computed, the number."""
+    if node is None:
         return None
-    if facts.values.assigned_in(function, node.id):
-        found = facts.values.assigned(node.id, node)
-        return found[0] if len(found) == 1 and facts.values.within_one_call(function) else None
-    names = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
-    given = facts.values.handed(function, node.id) if node.id in names else []
-    return given[0] if len(given) == 1 else None
+    written = facts.values.origin(node)
+    number = facts.values.number(written)
+    if number is None or isinstance(written, ast.Constant):
+        return written
+    return ast.copy_location(ast.Constant(number), written)
 
 
 def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call) -> Role:

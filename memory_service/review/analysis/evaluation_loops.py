@@ -6,8 +6,7 @@ import ast
 import re
 
 from memory_service.review.facts import Facts
-from memory_service.review.source.nodes import arguments_of, caller_of, names_in
-from memory_service.review.source.script import words_in
+from memory_service.review.source.nodes import arguments_of, names_in, words_in
 
 _OTHER_PASSES = re.compile(
     r"train|(^|_)bn(_|$)|warm|calib|find_lr|lr_find|mc_?drop|dropout|mixup|fit|recon|attack|perturb|generate",
@@ -45,7 +44,7 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
             return False
     if function is None or home:
         return True
-    callers = caller_of(script, call)
+    callers = script.callers(call)
     return bool(callers) and not any(_within(facts, caller, trained) for caller in callers)
 
 

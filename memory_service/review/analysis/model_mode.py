@@ -6,15 +6,16 @@ import ast
 
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
+    Function,
     bases_of,
-    caller_of,
     calls_in,
     is_of_self,
     keyword_names,
+    last_name,
+    name_of,
     receiver,
     receiver_name,
 )
-from memory_service.review.source.script import Function, last_name, name_of
 
 _SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
@@ -44,7 +45,7 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
         return "train"
     if len(seen) > MOST_CALLERS or function in seen:
         return ""
-    found = {mode_at(facts, caller, seen | {function}) for caller in caller_of(script, call)}
+    found = {mode_at(facts, caller, seen | {function}) for caller in script.callers(call)}
     if "train" in found and not _comes_in_eval(facts):
         return "train"
     return "eval" if found == {"eval"} else ""

@@ -6,7 +6,8 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from memory_service.review.source.script import Script, last_name
+from memory_service.review.source.nodes import last_name, targets_of, unpacked
+from memory_service.review.source.script import Script
 
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
@@ -14,17 +15,10 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 def assignments(script: Script) -> Assigned:
     """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
     out: Assigned = defaultdict(list)
-    pending: list[tuple[ast.AST, ast.AST | None]] = list(_settings(script))[::-1]
-    while pending:
-        target, value = pending.pop()
-        if isinstance(target, ast.Name):
-            out[script.scope(target), target.id].append(value)
-        elif isinstance(target, ast.Tuple | ast.List):
-            given = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-            same = len(given) == len(target.elts)
-            pending += [(item, given[i] if same else None) for i, item in enumerate(target.elts)]
-        elif isinstance(target, ast.Starred):
-            pending.append((target.value, None))
+    for target, value in _settings(script):
+        for item, given in unpacked(target, value):
+            if isinstance(item, ast.Name):
+                out[script.scope(item), item.id].append(given)
     for stated in script.all(ast.Global):
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
@@ -63,47 +57,26 @@ def _without_retries(script: Script, held: list[ast.AST | None]) -> list[ast.AST
     return first or held
 
 
-def attributes(script: Script) -> dict[tuple[str, str], list[ast.AST | None]]:
-    """(class or variable, attribute) -> what it is set to: class bodies, `self.x =`, `cfg.x =`."""
-    held: dict[str, dict[str, list[ast.AST | None]]] = defaultdict(lambda: defaultdict(list))
+def attributes(script: Script) -> dict[str, dict[str, list[ast.AST]]]:
+    """Class or variable -> attribute -> what it is set to: class bodies, `self.x =`, `cfg.x =`."""
+    out: dict[str, dict[str, list[ast.AST]]] = defaultdict(lambda: defaultdict(list))
     for owner in script.all(ast.ClassDef):
         for base in owner.bases:
-            for name, values in held.get(last_name(base), {}).items():
-                held[owner.name][name] = list(values)
-        for name, value in _of_body(owner):
-            held[owner.name][name] = [value]
+            for name, values in out.get(last_name(base), {}).items():
+                out[owner.name][name] = list(values)
+        for statement in owner.body:
+            for target in targets_of(statement):
+                for item, value in unpacked(target, getattr(statement, "value", None)):
+                    if isinstance(item, ast.Name) and value is not None:
+                        out[owner.name][item.id] = [value]
     for node in script.all(ast.Assign):
-        for target, given in _paired(node):
-            if isinstance(target, ast.Attribute):
-                base_name = last_name(target.value)
-                around = script.class_of(node) if base_name in ("self", "cls") else None
-                held[around.name if around is not None else base_name][target.attr].append(given)
-    return {(holder, name): values for holder, names in held.items() for name, values in names.items()}
-
-
-def _paired(node: ast.Assign) -> Iterator[tuple[ast.AST, ast.AST | None]]:
-    """Each target of an assignment with what it gets: `self.a, self.b = a, b` has two."""
-    for target in node.targets:
-        if isinstance(target, ast.Tuple | ast.List):
-            given = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
-            same = len(given) == len(target.elts)
-            yield from ((item, given[i] if same else None) for i, item in enumerate(target.elts))
-        else:
-            yield target, node.value
-
-
-def _of_body(owner: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
-    """What a class body sets."""
-    for statement in owner.body:
-        if isinstance(statement, ast.Assign):
-            for target in statement.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, statement.value
-                elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
-                    for part, value in zip(target.elts, statement.value.elts, strict=False):
-                        yield last_name(part), value
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            yield last_name(statement.target), statement.value
+        for target in node.targets:
+            for item, value in unpacked(target, node.value):
+                if isinstance(item, ast.Attribute) and value is not None:
+                    holder = last_name(item.value)
+                    around = script.class_of(node) if holder in ("self", "cls") else None
+                    out[around.name if around is not None else holder][item.attr].append(value)
+    return out
 
 
 def command_line(script: Script) -> dict[str, list[ast.AST]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memory_service.review.constants.lookup import Known, ValueLookup
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
@@ -43,25 +43,14 @@ def _power(a: Any, b: Any) -> Any:
     return a**b
 
 
-def _shift(a: int, b: int) -> int:
-    if not 0 <= b <= 60 or abs(a) > 2**30:
-        raise ArithmeticError
-    return a << b
-
-
-def _plus(a: Any, b: Any) -> Any:
-    return a + b
-
-
 ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: _plus,
+    ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: _times,
     ast.Div: lambda a, b: a / b,
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b if not isinstance(a, str) else None,
     ast.Pow: _power,
-    ast.LShift: _shift,
 }
 BUILTINS: Mapping[str, Callable[..., Any]] = {
     "int": int,
@@ -88,14 +77,8 @@ def _constant(_values: ValueLookup, node: ast.Constant, _deep: int, _seen: froze
 
 
 def _subscript(values: ValueLookup, node: ast.Subscript, deep: int, seen: frozenset[ast.AST]) -> Known:
-    key = values.of(node.slice, deep, seen)
-    if key is None or len(key) != 1:
-        return None
-    if isinstance(key[0], str):
-        held = values.held(node.value).known
-        return values.of(held[key[0]], deep, seen) if key[0] in held else None
-    base = values.of(node.value, deep, seen)
-    if base is None or not isinstance(key[0], int):
+    key, base = values.of(node.slice, deep, seen), values.of(node.value, deep, seen)
+    if base is None or key is None or len(key) != 1 or not isinstance(key[0], int):
         return None
     return [value[key[0]] for value in base if isinstance(value, list | tuple | str)] or None
 
@@ -133,13 +116,6 @@ def _unary(values: ValueLookup, node: ast.UnaryOp, deep: int, seen: frozenset[as
     if isinstance(node.op, ast.Not):
         return [not value for value in found]
     return [-value if isinstance(node.op, ast.USub) else value for value in found]
-
-
-def _either(values: ValueLookup, node: ast.IfExp, deep: int, seen: frozenset[ast.AST]) -> Known:
-    test = values.of(node.test, deep, seen)
-    if test is not None and len(test) == 1:
-        return values.of(node.body if test[0] else node.orelse, deep, seen)
-    return values.union([node.body, node.orelse], deep, seen)
 
 
 def _choice(values: ValueLookup, node: ast.BoolOp, deep: int, seen: frozenset[ast.AST]) -> Known:
@@ -191,28 +167,11 @@ def _joined(values: ValueLookup, node: ast.JoinedStr, deep: int, seen: frozenset
 
 def _call(values: ValueLookup, node: ast.Call, deep: int, seen: frozenset[ast.AST]) -> Known:
     name = last_name(node.func)
-    if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
-        key = values.of(node.args[0], deep, seen)
-        held = values.held(node.func.value)
-        if key and key[0] in held.known:
-            return values.of(held.known[key[0]], deep, seen)
-        environment = "environ" in ast.dump(node.func.value)[:300]
-        if not held.open or environment:
-            return values.of(node.args[1], deep, seen) if len(node.args) > 1 else None
-        return None
     if name in ("startswith", "endswith") and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
         text, end = values.of(node.func.value, deep, seen), values.of(node.args[0], deep, seen)
         if text is None or end is None or len(text) * len(end) > MOST_VALUES:
             return None
         return [bool(getattr(str(a), name)(b)) for a in text for b in end]
-    if name == "getenv" and len(node.args) > 1:
-        return values.of(node.args[1], deep, seen)
-    if name == "getattr" and len(node.args) >= 2 and isinstance(node.args[1], ast.Constant):
-        return values.of(node.args[2], deep, seen) if len(node.args) > 2 else None
-    if name in ("Option", "Argument", "Field", "field") and (
-        found := values.argument(node, "default", 0 if name != "field" else None)
-    ):
-        return values.of(found, deep, seen)
     function = BUILTINS.get(name) if isinstance(node.func, ast.Name) else None
     if function is None or node.keywords:
         return None
@@ -230,7 +189,6 @@ COMPUTED: Mapping[type[ast.AST], Callable[..., Known]] = {
     ast.Set: _sequence,
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
-    ast.IfExp: _either,
     ast.BoolOp: _choice,
     ast.Compare: _compared,
     ast.JoinedStr: _joined,

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from memory_service.review.constants.lookup import Held, ValueLookup
-from memory_service.review.source.script import Function, last_name, words
+from memory_service.review.constants.instances import fields
+from memory_service.review.constants.lookup import Entries, ValueLookup
+from memory_service.review.source.nodes import Function, last_name, words
 from memory_service.review.source.settings_text import settings_of
 
 DEEPEST = 8
@@ -31,7 +32,7 @@ _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
 
 
-_UNKNOWN = Held(open=True)
+_UNKNOWN = Entries(open=True)
 
 
 class Mappings:
@@ -40,10 +41,10 @@ class Mappings:
     def __init__(self, values: ValueLookup) -> None:
         self._values = values
         self._script = values.script
-        self._kept: dict[ast.AST, Held] = {}
+        self._kept: dict[ast.AST, Entries] = {}
         self._looks = 0
 
-    def held(self, node: ast.AST, deep: int = 0) -> Held:
+    def entries(self, node: ast.AST, deep: int = 0) -> Entries:
         """What an expression holds as far as the text says."""
         if deep == 0 and node in self._kept:
             return self._kept[node]
@@ -55,85 +56,72 @@ class Mappings:
             self._kept[node] = found
         return found
 
-    def _look(self, node: ast.AST, deep: int) -> Held:
+    def _look(self, node: ast.AST, deep: int) -> Entries:
         if isinstance(node, ast.Dict):
             return self._literal(node, deep)
         if isinstance(node, ast.Call):
             return self._made(node, deep)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return _over(self.held(node.left, deep), self.held(node.right, deep))
+            return _over(self.entries(node.left, deep), self.entries(node.right, deep))
         if isinstance(node, ast.BoolOp):
             return self._either([v for v in node.values if not _is_nothing(v)], deep)
-        if isinstance(node, ast.IfExp):
-            test = self._values.one(node.test)
-            if test is not None:
-                return self.held(node.body if test else node.orelse, deep)
-            return self._either([node.body, node.orelse], deep)
         if isinstance(node, ast.Name):
             return self._named(node, deep)
-        if isinstance(node, ast.Subscript):
-            key = node.slice.value if isinstance(node.slice, ast.Constant) else self._values.text(node.slice)
-            inner = self.held(node.value, deep).known.get(str(key))
-            return self.held(inner, deep) if inner is not None else _UNKNOWN
-        if isinstance(node, ast.Attribute):
-            if node.attr == "__dict__":
-                return self._fields(node.value, deep)
-            found = self._values.sources(node, deep)
-            if found:
-                return self._either(found, deep)
-            return self._returned(node.attr, node, deep, properties=True)
-        return _UNKNOWN
+        if isinstance(node, ast.Attribute) and node.attr == "__dict__":
+            return self._fields(node.value, deep)
+        return self._defined(node, deep)
 
-    def _literal(self, node: ast.Dict, deep: int) -> Held:
-        out = Held()
+    def _defined(self, node: ast.AST, deep: int) -> Entries:
+        """What the expressions hold that it stands for."""
+        found = self._values.definitions(node, deep)
+        if not found:
+            return _UNKNOWN
+        known = _merged([self.entries(one, deep) for one in found if one is not None])
+        return known if None not in found else Entries(known.known, open=True)
+
+    def _literal(self, node: ast.Dict, deep: int) -> Entries:
+        out = Entries()
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                out = _over(out, self.held(value, deep))
+                out = _over(out, self.entries(value, deep))
             elif isinstance(key, ast.Constant) and isinstance(key.value, str):
                 out.known[key.value] = value
+            else:
+                out = Entries(out.known, open=True)
         return out
 
-    def _made(self, node: ast.Call, deep: int) -> Held:
+    def _made(self, node: ast.Call, deep: int) -> Entries:
         name = last_name(node.func)
         if name in _NAMESPACES and (isinstance(node.func, ast.Name) or name != "dict"):
             return self._given(node, deep)
-        if name in ("field", "Field"):
-            factory = self._values.argument(node, "default_factory") or self._values.argument(node, "default")
-            factory = factory.body if isinstance(factory, ast.Lambda) else factory
-            return self.held(factory, deep) if factory is not None else _UNKNOWN
         if name in ("asdict", "vars") and node.args:
             return self._fields(node.args[0], deep)
         if name in _OWN_COPIES and isinstance(node.func, ast.Attribute) and not node.args:
             base = node.func.value
-            copied = self.held(base, deep)
+            copied = self.entries(base, deep)
             return copied if not copied.open or name == "copy" else self._fields(base, deep)
         if name in _HOLDERS and node.args:
-            return self.held(node.args[0], deep)
+            return self.entries(node.args[0], deep)
         if name in _TEXT_LOADERS and node.args:
             text = self._values.text(node.args[0])
             said = settings_of(text, node) if text is not None else None
             return self._literal(said, deep) if said is not None else _UNKNOWN
-        if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
-            key = self._values.text(node.args[0])
-            inner = self.held(node.func.value, deep).known.get(str(key))
-            inner = inner or (node.args[1] if len(node.args) > 1 else None)
-            return self.held(inner, deep) if inner is not None else _UNKNOWN
-        return self._returned(name, node.func, deep)
+        return self._defined(node, deep)
 
-    def _given(self, call: ast.Call, deep: int, *, positional: bool = True) -> Held:
+    def _given(self, call: ast.Call, deep: int, *, positional: bool = True) -> Entries:
         """What the arguments of a call hold together: `dict(base, lr=1e-3, **more)`."""
-        out = Held()
+        out = Entries()
         for given in call.args if positional else ():
-            out = _over(out, self.held(given, deep))
+            out = _over(out, self.entries(given, deep))
         for keyword in call.keywords:
-            more = Held({keyword.arg: keyword.value}) if keyword.arg else self.held(keyword.value, deep)
+            more = Entries({keyword.arg: keyword.value}) if keyword.arg else self.entries(keyword.value, deep)
             out = _over(out, more)
         return out
 
-    def _either(self, nodes: Sequence[ast.AST], deep: int) -> Held:
-        return _merged([self.held(node, deep) for node in nodes])
+    def _either(self, nodes: Sequence[ast.AST], deep: int) -> Entries:
+        return _merged([self.entries(node, deep) for node in nodes])
 
-    def _named(self, node: ast.Name, deep: int) -> Held:
+    def _named(self, node: ast.Name, deep: int) -> Entries:
         bound = self._values.binding(node.id, node)
         if bound is None:
             return _UNKNOWN
@@ -149,7 +137,7 @@ class Mappings:
         if before:
             first = self._either(before, deep)
             if unknown > 0:
-                first = Held(first.known, open=True)
+                first = Entries(first.known, open=True)
         elif isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             first = self._handed(scope, node.id, deep)
         return self._with_growth(node, scope, first, deep)
@@ -173,7 +161,7 @@ class Mappings:
                 return passed[position:]
         return passed or sources
 
-    def _handed(self, function: Function, name: str, deep: int) -> Held:
+    def _handed(self, function: Function, name: str, deep: int) -> Entries:
         """What callers of this file hand over for a parameter, `**more` included."""
         calls = [c for c in self._values.callers(function)[0] if self._script.function(c) is not function]
         if len(calls) > MOST_CALLERS:
@@ -182,43 +170,29 @@ class Mappings:
         if arguments.kwarg is not None and arguments.kwarg.arg == name:
             named = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
             given_by = [self._given(call, deep, positional=False) for call in calls]
-            extras = [Held({k: v for k, v in g.known.items() if k not in named}, g.open) for g in given_by]
+            extras = [Entries({k: v for k, v in g.known.items() if k not in named}, g.open) for g in given_by]
             return _merged(extras) if extras else _UNKNOWN
-        given = self._values.handed(function, name)
+        given = self._values.passed(function, name)
         if not given or any(g is None for g in given):
             return _UNKNOWN
         return self._either([g for g in given if g is not None and not _is_nothing(g)], deep)
 
-    def _returned(self, name: str, at: ast.AST, deep: int, *, properties: bool = False) -> Held:
-        """What a helper of the file gives back."""
-        found = self._script.functions.get(name, [])
-        method = isinstance(at, ast.Attribute)
-        found = [f for f in found if isinstance(self._script.parents.get(f), ast.ClassDef) is method]
-        if properties:
-            found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
-        if len(found) != 1:
-            return _UNKNOWN
-        given = [
-            n.value for n in ast.walk(found[0])
-            if isinstance(n, ast.Return) and n.value is not None and self._script.function(n) is found[0]
-        ]  # fmt: skip
-        return self._either(given, deep) if 0 < len(given) <= MOST_GROWTH else _UNKNOWN
-
-    def _fields(self, node: ast.AST, deep: int) -> Held:
+    def _fields(self, node: ast.AST, deep: int) -> Entries:
         """The fields of an object: a dataclass, a class of settings, the parsed command line."""
         values = self._values
         if isinstance(node, ast.Name):
             bound = values.binding(node.id, node)
             sources = [s for s in bound[1] if s is not None] if bound else []
             if any(isinstance(s, ast.Call) and last_name(s.func) in _PARSED for s in sources):
-                return values.command_line()
-        made = values.instances(node, deep)
-        return _merged([Held(values.fields(name, call)) for name, call in made]) if made else _UNKNOWN
+                return values.parsed_arguments()
+        made = [fields(values, name, call) for name, call in values.instances(node, deep)]
+        known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
+        return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
-    def _with_growth(self, node: ast.Name, scope: ast.AST, first: Held, deep: int) -> Held:
+    def _with_growth(self, node: ast.Name, scope: ast.AST, first: Entries, deep: int) -> Entries:
         """A dict with what `d.update(...)`, `d |= ...` and `d["key"] = ...` add; under a condition only
         new keys."""
-        script, out = self._script, Held(dict(first.known), first.open)
+        script, out = self._script, Entries(dict(first.known), first.open)
         here, home = script.order.get(node, 0), script.function(node)
         loops = set(script.loops(node))
         for grown in self._growth.get(node.id, ())[:MOST_GROWTH]:
@@ -234,30 +208,31 @@ class Mappings:
             more, gone, added = self._grown(grown, deep)
             sometimes = any(isinstance(up, ast.If) for up in above)
             if gone and not sometimes:
-                out = Held({k: v for k, v in out.known.items() if k not in gone}, out.open)
+                out = Entries({k: v for k, v in out.known.items() if k not in gone}, out.open)
             elif sometimes or added:
-                out = Held({**more.known, **out.known}, out.open or more.open)
+                out = Entries({**more.known, **out.known}, out.open or more.open)
             else:
                 out = _over(out, more)
         return out
 
-    def _grown(self, grown: ast.AST, deep: int) -> tuple[Held, set[str], bool]:
+    def _grown(self, grown: ast.AST, deep: int) -> tuple[Entries, set[str], bool]:
         """What a statement puts in, what it takes out, and whether only where nothing is yet."""
-        more = Held()
+        more = Entries()
         if isinstance(grown, ast.Call):
             name = last_name(grown.func)
             if name == "pop":
                 return more, {str(self._values.text(grown.args[0]))} if grown.args else set(), False
             if name == "setdefault":
                 key = self._values.text(grown.args[0]) if len(grown.args) == 2 else None
-                return Held({key: grown.args[1]} if key else {}), set(), True
+                return Entries({key: grown.args[1]} if key else {}), set(), True
             more = self._given(grown, deep)
         elif isinstance(grown, ast.AugAssign):
-            more = self.held(grown.value, deep)
+            more = self.entries(grown.value, deep)
         elif isinstance(grown, ast.Assign):
             for target in grown.targets:
-                if isinstance(target, ast.Subscript) and (key := self._values.text(target.slice)):
-                    more.known[key] = grown.value
+                if isinstance(target, ast.Subscript):
+                    key = self._values.text(target.slice)
+                    more = Entries({key: grown.value}) if key else _UNKNOWN
         return more, set(), False
 
     @cached_property
@@ -291,7 +266,7 @@ def expand(values: ValueLookup) -> None:
             if keyword.arg is not None:
                 out.append(keyword)
                 continue
-            held = values.held(keyword.value)
+            held = values.entries(keyword.value)
             left -= len(held.known)
             for name, value in held.known.items() if left > 0 else ():
                 if name not in said and isinstance(value, ast.expr):
@@ -309,16 +284,16 @@ def _is_nothing(node: ast.AST) -> bool:
     )
 
 
-def _over(first: Held, more: Held) -> Held:
+def _over(first: Entries, more: Entries) -> Entries:
     """A mapping with another put over it; where that one is open, what was said before may be replaced."""
-    return Held({**first.known, **more.known}, first.open or more.open)
+    return Entries({**first.known, **more.known}, first.open or more.open)
 
 
-def _merged(alternatives: Iterable[Held]) -> Held:
+def _merged(alternatives: Iterable[Entries]) -> Entries:
     """What one of several mappings holds. A key that some have not is given with a value that is unknown."""
     all_of = list(alternatives)
     if not all_of:
-        return Held()
+        return Entries()
     if len(all_of) == 1:
         return all_of[0]
     known: dict[str, ast.AST] = {}
@@ -337,4 +312,4 @@ def _merged(alternatives: Iterable[Held]) -> Held:
             choice = ast.IfExp(ast.Name("", ast.Load()), node, value)  # type: ignore[arg-type]
             value = ast.copy_location(choice, node)
         known[key] = value
-    return Held(known, any(one.open for one in all_of))
+    return Entries(known, any(one.open for one in all_of))

@@ -1,29 +1,32 @@
-"""Constant propagation: possible values of an expression, followed through names, configs, command line
-defaults, attributes and function parameters; anything else is unknown.
+"""Constants on demand: the values that an expression may have, followed through names, settings, command line
+defaults, attributes and function parameters to where they are written; anything else is unknown.
 
-All values that an expression may have are kept (`64 if big else 16` has two); an unknown part makes it
-unknown. What is computed from them: `computed.py`, within bounds.
+Three questions are asked of any expression of the script, and each is answered by the same step towards where
+the expression is written (`definitions`): its values (`all`), the entries of a mapping (`entries`), and the
+objects of classes of the file that it may be (`instances`). All values that are possible are kept
+(`64 if big else 16` has two); an unknown part makes a value unknown.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from memory_service.review.constants.assignments import assignments, attributes, command_line
 from memory_service.review.constants.computed import COMPUTED, MOST_VALUES
-from memory_service.review.constants.instances import Objects
-from memory_service.review.constants.lookup import Held, Known
+from memory_service.review.constants.instances import fields, instances
+from memory_service.review.constants.lookup import Entries, Known
 from memory_service.review.constants.mappings import Mappings
-from memory_service.review.source.nodes import parameters_of
-from memory_service.review.source.script import Function, Script, last_name
-
-Node = TypeVar("Node", bound=ast.AST)
+from memory_service.review.source.nodes import Function, all_parameters, is_call, last_name, words
+from memory_service.review.source.script import Script
 
 DEEPEST = 40
+DEEPEST_DEFINITION = 8
+"""Names, attributes and calls followed to where something is written."""
+
 MOST_SOURCES = 24
 """Assignments of one name that are looked at: a name set more often says nothing."""
 
@@ -32,6 +35,9 @@ MOST_ASKED = 6
 
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
+
+_DEFAULTS = words("field Field Option Argument")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Values:
@@ -44,9 +50,10 @@ class Values:
         self._attributes = attributes(script)
         self._arguments = command_line(script)
         self._mappings = Mappings(self)
-        self._objects = Objects(self, self._attributes, self._arguments)
         self._caller: dict[ast.AST, ast.Call] = {}
         self.spread: dict[ast.Call, list[ast.keyword]] = {}
+
+    # --- what is asked
 
     def one(self, node: ast.AST | None) -> Any:
         """The value where there is just one, else None."""
@@ -54,7 +61,7 @@ class Values:
         return found[0] if found is not None and len(found) == 1 else None
 
     def all(self, node: ast.AST | None) -> Known:
-        """Every value it may have; None where that cannot be told."""
+        """Every value it may have; None where that is unknown."""
         if node is None or self._asked >= MOST_ASKED:
             return None
         self._steps = 0
@@ -72,16 +79,21 @@ class Values:
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def text(self, node: ast.AST | None) -> str | None:
+        """The one text it is, else None."""
         value = self.one(node)
         return value if isinstance(value, str) else None
 
-    def assigned(self, name: str, at: ast.AST) -> list[ast.AST]:
-        """What a name is set to in its scope, else in the module."""
-        for scope in self._scopes(at):
-            found = self._assigned.get((scope, name))
-            if found:
-                return [node for node in found[:MOST_SOURCES] if node is not None]
-        return []
+    def entries(self, node: ast.AST, deep: int = 0) -> Entries:
+        """Keys and expressions of a mapping, as far as they are known."""
+        try:
+            return self._mappings.entries(node, deep)
+        except RecursionError:
+            return Entries(open=True)
+
+    def mapping(self, node: ast.AST) -> dict[str, ast.AST] | None:
+        """Keys and expressions of a mapping that is known in full, else None."""
+        found = self.entries(node)
+        return None if found.open else found.known
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
         """The expression given for a parameter by keyword, through `**config`, or by position."""
@@ -90,7 +102,7 @@ class Values:
             if keyword.arg == name:
                 return keyword.value
         for keyword in keywords:
-            if keyword.arg is None and name in (spread := self.held(keyword.value).known):
+            if keyword.arg is None and name in (spread := self.entries(keyword.value).known):
                 return spread[name]
         if position is not None and position < len(call.args):
             given = call.args[position]
@@ -100,7 +112,7 @@ class Values:
 
     def open_ended(self, call: ast.Call) -> bool:
         """Whether arguments come from a place that is not in the file (`**kwargs`)."""
-        return any(k.arg is None and self.held(k.value).open for k in self._keywords(call)) or any(
+        return any(k.arg is None and self.entries(k.value).open for k in self._keywords(call)) or any(
             isinstance(a, ast.Starred) for a in call.args
         )
 
@@ -108,21 +120,53 @@ class Values:
         """Its keywords; where one caller is looked at, as they were before those of all were written out."""
         return self.spread.get(call, call.keywords) if self._caller else call.keywords
 
-    def held(self, node: ast.AST) -> Held:
-        """Keys and expressions of a mapping, as far as they are said."""
-        try:
-            return self._mappings.held(node)
-        except RecursionError:
-            return Held(open=True)
+    def assigned(self, name: str, at: ast.AST) -> list[ast.AST]:
+        """What a name is set to in its scope, else in the module."""
+        found = next((f for scope in self._scopes(at) if (f := self._assigned.get((scope, name)))), [])
+        return [node for node in found[:MOST_SOURCES] if node is not None]
 
-    def mapping(self, node: ast.AST) -> dict[str, ast.AST] | None:
-        """Keys and expressions of a mapping that is known in full, else None."""
-        held = self.held(node)
-        return None if held.open else held.known
+    def sources(self, node: ast.AST) -> list[ast.AST]:
+        """What a name or an attribute is set to, or passed as; of any other expression nothing."""
+        found = self.definitions(node) if isinstance(node, ast.Name | ast.Attribute) else []
+        return [source for source in found if source is not None]
 
-    def assigned_in(self, scope: ast.AST, name: str) -> bool:
-        """Whether a function sets a name itself."""
-        return bool(self._assigned.get((scope, name)))
+    def written_as(self, node: ast.AST, deep: int = 0) -> list[ast.AST]:
+        """Expressions that a name or an attribute leads to by way of other names."""
+        further = [(one, self.written_as(one, deep + 1)) for one in (self.sources(node) if deep < 4 else ())]
+        return [last for one, found in further for last in found or [one]]
+
+    def origin(self, node: ast.AST, deep: int = 0) -> ast.AST:
+        """Where the value of an expression is written: what to edit for another one."""
+        found = self.definitions(node)
+        if is_call(node, "int") and node.args:  # type: ignore[attr-defined]
+            found = [node.args[0]]  # type: ignore[attr-defined]
+        if deep > DEEPEST_DEFINITION or len(found) != 1 or not hasattr(found[0], "lineno"):
+            return node
+        return self.origin(found[0], deep + 1)  # type: ignore[arg-type]
+
+    # --- one step towards where an expression is written
+
+    def definitions(self, node: ast.AST, deep: int = 0) -> list[ast.AST | None]:
+        """Expressions that an expression stands for: None among them for what the text does not say, none
+        at all for one that is written out, or unknown."""
+        if deep > DEEPEST_DEFINITION:
+            return []
+        if isinstance(node, ast.Name):
+            bound = self.binding(node.id, node)
+            if bound is None:
+                return []
+            scope, found = bound
+            return found or (self.passed(scope, node.id) if isinstance(scope, _FUNCTIONS) else [])
+        if isinstance(node, ast.Attribute):
+            return [*self._of_attribute(node, deep + 1)]
+        if isinstance(node, ast.Subscript):
+            key = self.text(node.slice)
+            inner = self.entries(node.value, deep).known.get(key) if key is not None else None
+            return [inner] if inner is not None else []
+        if isinstance(node, ast.IfExp):
+            test = self.one(node.test)
+            return [node.body, node.orelse] if test is None else [node.body if test else node.orelse]
+        return [*self._of_call(node, deep + 1)] if isinstance(node, ast.Call) else []
 
     def binding(self, name: str, at: ast.AST) -> tuple[ast.AST, list[ast.AST | None]] | None:
         """The scope whose name it is and what it is set to there; nothing for a parameter left as it came."""
@@ -130,66 +174,18 @@ class Values:
             found = self._assigned.get((scope, name))
             if found:
                 return scope, found[:MOST_SOURCES]
-            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _takes(scope, name):
+            if isinstance(scope, _FUNCTIONS) and any(p.arg == name for p in all_parameters(scope)):
                 return scope, []
         return None
 
     def _scopes(self, at: ast.AST) -> list[ast.AST]:
-        scopes: list[ast.AST] = [
-            up
-            for up in (at, *self.script.above(at))
-            if isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module)
-        ]
+        scopes = [up for up in (at, *self.script.above(at)) if isinstance(up, (*_FUNCTIONS, ast.Module))]
         nearest = self.script.scope(at)
-        return [nearest, *scopes] if isinstance(nearest, ast.ClassDef) else scopes
-
-    def of(self, node: ast.AST, deep: int, seen: frozenset[ast.AST]) -> Known:
-        """Every value within a question: `deep` nodes down, by way of `seen`."""
-        self._steps += 1
-        self._steps_in_all += 1
-        if (
-            deep > DEEPEST
-            or self._steps > MOST_STEPS
-            or self._steps_in_all > MOST_STEPS_IN_ALL
-            or node in seen
-        ):
-            return None
-        handler = _HANDLERS.get(type(node))
-        if handler is None:
-            return None
-        found = handler(self, node, deep + 1, seen | {node})
-        if found is None:
-            return None
-        distinct: list[Any] = []
-        for value in found:
-            if not any(value is held or (type(value) is type(held) and value == held) for held in distinct):
-                distinct.append(value)
-        return distinct if len(distinct) <= MOST_VALUES else None
-
-    def _name(self, node: ast.Name, deep: int, seen: frozenset[ast.AST]) -> Known:
-        for scope in self._scopes(node):
-            if (scope, node.id) in self._assigned:
-                found = self.union(self._assigned[scope, node.id], deep, seen)
-                changed = found and isinstance(found[0], list) and (scope, node.id) in self._changed
-                return None if changed else found
-            if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) and _has_parameter(scope, node.id):
-                return self.union(self.handed(scope, node.id), deep, seen)
-        return None
-
-    @cached_property
-    def _changed(self) -> set[tuple[ast.AST, str]]:
-        """(scope, name) of lists that are not left as they were written: `gone.append("price")`."""
-        out: set[tuple[ast.AST, str]] = set()
-        for call in self.script.called("append", "extend", "insert", "remove", "discard", "add", "update"):
-            held = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if isinstance(held, ast.Name):
-                owners = (s for s in self._scopes(call) if (s, held.id) in self._assigned)
-                out |= {(scope, held.id) for scope in [*owners][:1]}
-        return out
+        return [nearest, *scopes] if isinstance(nearest, ast.ClassDef) else [*scopes]
 
     @contextmanager
     def called_by(self, function: Function, call: ast.Call) -> Iterator[None]:
-        """Within: the parameters of a function are what this one call of it hands over."""
+        """Within: the parameters of a function are what this one call of it passes."""
         kept = self._mappings
         self._mappings, self._caller = Mappings(self), {**self._caller, function: call}
         try:
@@ -198,18 +194,12 @@ class Values:
             self._mappings = kept
             self._caller = {f: c for f, c in self._caller.items() if f is not function}
 
-    def within_one_call(self, function: ast.AST) -> bool:
-        """Whether one call of a function is looked at by itself."""
-        return function in self._caller
-
     def callers(self, function: Function) -> tuple[list[ast.Call], int]:
-        """Calls of a function in this file, and how many parameters stand before what they hand over."""
+        """Calls of a function in this file, and how many parameters stand before what they pass."""
         script = self.script
         owner = script.parents.get(function)
         calls = script.calls_by_name.get(function.name, [])
-        if not isinstance(owner, ast.ClassDef):
-            return [self._caller[function]] if function in self._caller else calls, 0
-        if function.name == "__init__":
+        if isinstance(owner, ast.ClassDef) and function.name == "__init__":
             calls = list(script.calls_by_name.get(owner.name, []))
             for heir in script.heirs.get(owner.name, ()):
                 own = [n for n in heir.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
@@ -218,24 +208,126 @@ class Values:
                 calls += [] if own else script.calls_by_name.get(heir.name, [])
         calls = [self._caller[function]] if function in self._caller else calls
         static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
-        return calls, 0 if static else 1
+        return calls, int(isinstance(owner, ast.ClassDef) and not static)
 
-    def handed(self, function: Function, name: str) -> list[ast.AST | None]:
+    def passed(self, function: Function, name: str) -> list[ast.AST | None]:
         """What callers in this file give for a parameter, and the default where one leaves it out."""
         position, default = _parameter_of(function, name)
         calls, skipped = self.callers(function)
         given: list[ast.AST | None] = []
         for call in calls:
             offset = position - skipped if position is not None and position >= skipped else None
-            found = self.argument(call, name, offset)
-            said = [found if found is not None else default]
-            given += self._arguments.get(name, said) if said == [None] else said
+            found = self.argument(call, name, offset) or default
+            given += [found] if found is not None else self._arguments.get(name, [None])
         if not given:
             given = [default] if default is not None else list(self._arguments.get(name, [None]))
         return given
 
+    def _of_attribute(self, node: ast.Attribute, deep: int) -> list[ast.AST]:
+        """What an attribute of settings, of `self` or of a class is set to, or what a property returns."""
+        base, name = node.value, node.attr
+        owner = last_name(base)
+        if owner in ("self", "cls"):
+            around = self.script.class_of(node)
+            found = self.attributes_of(around.name).get(name, []) if around is not None else []
+        else:
+            found = self._of_settings(base, name, deep)
+        if not found and owner not in self.script.imports and owner not in ("", "self", "torch", "np"):
+            found = self._arguments.get(name, [])
+        return found or self._returned(name, method=True, deep=deep, only_properties=True)
+
+    def _of_settings(self, base: ast.AST, name: str, deep: int) -> list[ast.AST]:
+        """`cfg.name`: an entry of a mapping, or a field of an object: as made, set since, or of its class."""
+        known = self.entries(base, deep).known
+        if name in known:
+            return [known[name]]
+        owner = last_name(base)
+        set_there = self.attributes_of(owner).get(name, [])
+        made_by = [call for call in self.definitions(base, deep) if isinstance(call, ast.Call)]
+        given = [k.value for call in made_by for k in call.keywords if k.arg == name]
+        if given:
+            return [*given, *set_there]
+        if set_there:
+            return set_there
+        if owner == "hparams":
+            return self._hyperparameter(base, name)
+        objects = self.instances(base, deep + 1)
+        found = [fields(self, holder, call).get(name, []) for holder, call in objects]
+        return [n for nodes in found for n in nodes] if all(found) else []
+
+    def _hyperparameter(self, at: ast.AST, name: str) -> list[ast.AST]:
+        """`self.hparams.lr` is what the constructor was given as `lr`."""
+        around = self.script.class_of(at)
+        made = [f for f in self.script.functions.get("__init__", ()) if self.script.class_of(f) is around]
+        made = [f for f in made if any(p.arg == name for p in all_parameters(f))]
+        return [n for f in made[:1] for n in self.passed(f, name) if n is not None]
+
+    def _of_call(self, node: ast.Call, deep: int) -> Sequence[ast.AST]:
+        """A setting with its default, or what a helper of the file returns."""
+        name, method = last_name(node.func), isinstance(node.func, ast.Attribute)
+        if name == "get" and isinstance(node.func, ast.Attribute) and node.args:
+            found, key = self.entries(node.func.value, deep), self.text(node.args[0])
+            if key in found.known:
+                return [found.known[key]]
+            environment = "environ" in ast.dump(node.func.value)[:300]
+            return node.args[1:2] if environment or not found.open else []
+        if name == "getenv":
+            return node.args[1:2]
+        if name == "getattr":
+            return node.args[2:3]
+        if name in _DEFAULTS:
+            given = self.argument(node, "default_factory")
+            given = given or self.argument(node, "default", None if name == "field" else 0)
+            given = given.body if isinstance(given, ast.Lambda) else given
+            return [given] if given is not None else []
+        return self._returned(name, method=method, deep=deep)
+
+    def _returned(
+        self, name: str, *, method: bool, deep: int, only_properties: bool = False
+    ) -> list[ast.AST]:
+        """What the one function or method of that name in the file returns."""
+        found = [
+            f for f in self.script.functions.get(name, ())
+            if isinstance(self.script.parents.get(f), ast.ClassDef) is method
+        ]  # fmt: skip
+        if only_properties:
+            found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
+        if len(found) != 1 or deep > DEEPEST_DEFINITION:
+            return []
+        returned = self.script.returned(found[0])
+        return [*returned] if len(returned) <= MOST_SOURCES else []
+
+    def instances(self, node: ast.AST, deep: int = 0) -> list[tuple[str, ast.Call | None]]:
+        """Classes of this file whose object an expression is, with the calls that make it."""
+        return instances(self, node, deep)
+
+    def attributes_of(self, holder: str) -> dict[str, list[ast.AST]]:
+        """Attributes of a class, or of a variable, with all that they are set to in the file."""
+        return self._attributes.get(holder, {})
+
+    # --- values
+
+    def of(self, node: ast.AST, deep: int, seen: frozenset[ast.AST]) -> Known:
+        """Every value within a question: `deep` nodes down, by way of `seen`."""
+        self._steps += 1
+        self._steps_in_all += 1
+        spent = self._steps > MOST_STEPS or self._steps_in_all > MOST_STEPS_IN_ALL
+        if deep > DEEPEST or spent or node in seen:
+            return None
+        handler = COMPUTED.get(type(node))
+        found = handler(self, node, deep + 1, seen | {node}) if handler is not None else None
+        if handler is None or found is None:
+            found = self.union(self.definitions(node), deep + 1, seen | {node})
+        if found is None or (isinstance(found[0], list) and self._is_changed(node)):
+            return None
+        distinct: list[Any] = []
+        for value in found:
+            if not any(value is held or (type(value) is type(held) and value == held) for held in distinct):
+                distinct.append(value)
+        return distinct if len(distinct) <= MOST_VALUES else None
+
     def union(self, nodes: list[ast.AST | None], deep: int, seen: frozenset[ast.AST]) -> Known:
-        """The values of all of them; None where one cannot be told."""
+        """The values of all of them; None where one is unknown."""
         out: list[Any] = []
         for node in nodes[: MOST_VALUES + 1]:
             found = None if node is None else self.of(node, deep, seen)
@@ -244,119 +336,24 @@ class Values:
             out += found
         return out or None
 
-    def sources(self, node: ast.Attribute, deep: int = 1) -> list[ast.AST]:
-        """Expressions that an attribute of a config, of `self` or of a class is set to."""
-        base, name = node.value, node.attr
-        owner = last_name(base)
-        if owner in ("self", "cls"):
-            around = self.script.class_of(node)
-            found = self._attributes.get((around.name, name), []) if around is not None else []
-            return [n for n in found if n is not None]
-        holders = [owner]
-        for source in self.assigned(owner, node) if isinstance(base, ast.Name) else ():
-            if isinstance(source, ast.Call):
-                holders.append(last_name(source.func))
-                direct = [k.value for k in source.keywords if k.arg == name]
-                if direct:
-                    return [*direct, *(n for n in self._attributes.get((owner, name), ()) if n is not None)]
-            held = self._mappings.held(source, deep).known if not isinstance(source, ast.Name) else None
-            if held and name in held:
-                return [held[name]]
-        if isinstance(base, ast.Attribute | ast.Subscript | ast.Name):
-            held = self._mappings.held(base, deep).known
-            if name in held:
-                return [held[name]]
-        holders += [last_name(given.func) for given in self._given(base) if isinstance(given, ast.Call)]
-        annotated = self.annotation(base)
-        if annotated:
-            holders.append(annotated)
-        for holder in holders:
-            known = self._attributes.get((holder, name))
-            if known:
-                return [n for n in known if n is not None]
-        if owner == "hparams":
-            return self._hyperparameter(node)
-        made = self.instances(base, deep + 1)
-        fields = [self.fields(holder, call).get(name) for holder, call in made]
-        return [f for f in fields if f is not None] if all(f is not None for f in fields) else []
+    def _is_changed(self, node: ast.AST) -> bool:
+        """A list that is not left as it was written: `gone.append("price")`."""
+        bound = self.binding(node.id, node) if isinstance(node, ast.Name) else None
+        return bound is not None and isinstance(node, ast.Name) and (bound[0], node.id) in self._changed
 
-    def _hyperparameter(self, node: ast.Attribute) -> list[ast.AST]:
-        """`self.hparams.lr` is what the constructor was given as `lr`."""
-        around = self.script.class_of(node)
-        for function in around.body if around is not None else ():
-            if isinstance(function, ast.FunctionDef) and function.name == "__init__":
-                if not _has_parameter(function, node.attr):
-                    return []
-                return [n for n in self.handed(function, node.attr) if n is not None]
-        return []
+    @cached_property
+    def _changed(self) -> set[tuple[ast.AST, str]]:
+        """(scope, name) of lists that grow or shrink."""
+        out: set[tuple[ast.AST, str]] = set()
+        for call in self.script.called("append", "extend", "insert", "remove", "discard", "add", "update"):
+            changed = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(changed, ast.Name) and (bound := self.binding(changed.id, call)) is not None:
+                out.add((bound[0], changed.id))
+        return out
 
-    def instances(self, node: ast.AST, deep: int = 0) -> list[tuple[str, ast.Call | None]]:
-        """Classes of this file whose object an expression is, with the calls that make it."""
-        return self._objects.instances(node, deep)
-
-    def fields(self, name: str, call: ast.Call | None) -> dict[str, ast.AST]:
-        """The fields of an object of a class of this file: as it was made, else as the class says."""
-        return self._objects.fields(name, call)
-
-    def origin(self, node: ast.AST) -> ast.AST:
-        """Where the value of an expression is written down: what to edit for another one."""
-        return self._objects.origin(node)
-
-    def command_line(self) -> Held:
-        """What the parsed arguments hold: their defaults; a run may be given others."""
-        return Held({name: nodes[0] for name, nodes in self._arguments.items() if len(nodes) == 1})
-
-    def _given(self, base: ast.AST) -> list[ast.AST]:
-        """What a parameter is by default: `def main(p=Params())`."""
-        function = self.script.function(base)
-        if not isinstance(base, ast.Name) or function is None or not _has_parameter(function, base.id):
-            return []
-        default = _parameter_of(function, base.id)[1]
-        return [default] if default is not None else []
-
-    def annotation(self, base: ast.AST) -> str:
-        """The class that a parameter is said to be of: `def main(cfg: Config)`."""
-        function = self.script.function(base)
-        if not isinstance(base, ast.Name) or function is None:
-            return ""
-        for argument in (*function.args.args, *function.args.kwonlyargs):
-            if argument.arg == base.id and argument.annotation is not None:
-                return last_name(argument.annotation)
-        return ""
-
-    def _attribute(self, node: ast.Attribute, deep: int, seen: frozenset[ast.AST]) -> Known:
-        found = self.sources(node)
-        if found:
-            return self.union(list(found), deep, seen)
-        if node.attr in self._arguments and self.reads_arguments(node.value):
-            return self.union(list(self._arguments[node.attr]), deep, seen)
-        if node.attr == "n_splits" and isinstance(node.value, ast.Name):
-            for source in self.assigned(node.value.id, node):
-                if isinstance(source, ast.Call):
-                    return self.union([self.argument(source, "n_splits", 0)], deep, seen)
-        return None
-
-    def reads_arguments(self, base: ast.AST) -> bool:
-        name = last_name(base)
-        return bool(name) and name not in self.script.imports and name not in ("self", "torch", "np")
-
-
-_HANDLERS: Mapping[type[ast.AST], Callable[..., Known]] = {
-    **COMPUTED,
-    ast.Name: Values._name,
-    ast.Attribute: Values._attribute,
-}
-
-
-def _takes(function: Function, name: str) -> bool:
-    """Whether it is a parameter, `*args` and `**kwargs` included."""
-    rest = [p.arg for p in (function.args.vararg, function.args.kwarg) if p is not None]
-    return name in rest or _has_parameter(function, name)
-
-
-def _has_parameter(function: Function, name: str) -> bool:
-    a = function.args
-    return any(p.arg == name for p in (*a.posonlyargs, *a.args, *a.kwonlyargs))
+    def parsed_arguments(self) -> Entries:
+        """What the parsed command line holds: its defaults; a run may be given others."""
+        return Entries({name: nodes[0] for name, nodes in self._arguments.items() if len(nodes) == 1})
 
 
 def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | None]:
@@ -371,24 +368,3 @@ def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | 
         if parameter.arg == name:
             return None, default
     return None, None
-
-
-def sources_of(values: Values, node: ast.AST) -> list[ast.AST]:
-    """What a name or an attribute is set to; of any other expression nothing."""
-    if isinstance(node, ast.Name):
-        return values.assigned(node.id, node)
-    return values.sources(node) if isinstance(node, ast.Attribute) else []
-
-
-def passed_for(script: Script, values: Values, name: ast.Name) -> list[ast.AST]:
-    """What other functions pass for a name that is a parameter of the function around."""
-    function = script.function(name)
-    names = parameters_of(function) if function is not None else []
-    if function is None or name.id not in names:
-        return []
-    passed = (
-        values.argument(call, name.id, names.index(name.id))
-        for call in script.calls_by_name.get(function.name, ())
-        if script.function(call) is not function
-    )
-    return [one for one in passed if one is not None]

@@ -11,7 +11,7 @@ from memory_service.review.interpretation.column_kinds import kind_of
 from memory_service.review.interpretation.containers import collection_method, mapped
 from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.grouping import aggregate, append_to_group
+from memory_service.review.interpretation.grouping import aggregate
 from memory_service.review.interpretation.learning import code, keep_rows, transform
 from memory_service.review.interpretation.registry import LIBRARY, METHODS, library, method
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
@@ -25,11 +25,19 @@ from memory_service.review.interpretation.selection import (
     set_column,
 )
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import DEFERRED, Value, bare, derived, either, flat, like
+from memory_service.review.interpretation.value import (
+    DEFERRED,
+    ColumnNames,
+    Value,
+    bare,
+    derived,
+    either,
+    flat,
+    like,
+)
 from memory_service.review.interpretation.vocabulary import (
     CONVERTS,
     EMPTY,
-    FOLD_COLUMN,
     JOINS,
     KEEPS_ROWS,
     OF_THE_PAST,
@@ -41,15 +49,12 @@ from memory_service.review.interpretation.vocabulary import (
     RUNNING,
     TABLES,
 )
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 
 def call_method(walk: Walk, use: Use) -> Value:
     """A method of what is no object of the file's own classes."""
     base = use.base
-    called: Any = use.node.func
-    if use.name == "append" and use.args and isinstance(called.value, ast.Subscript):
-        append_to_group(walk, use)
     if base.items is not None or base.keys is not None or base.element is not None:
         found = collection_method(walk, use)
         if found is not None:
@@ -191,24 +196,10 @@ def feed_data_set(walk: Walk, use: Use) -> None:
 def is_in(walk: Walk, use: Use) -> Value:
     if use.base.made == "columns":  # `df.columns.isin(["id"])`
         said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
-        names = (said, frozenset[str]()) if said else None
+        names = ColumnNames(said) if said else None
         return Value(use.base.rows, made="columns", names=names)
     out = derived(use.base, *use.args)
     out.cut = ("isin", short(use.node), "in")
-    return out
-
-
-@method("eq", "ne", "lt", "le", "gt", "ge")
-def compare_method(_walk: Walk, use: Use) -> Value | None:
-    """`df.fold.ne(0)`."""
-    if use.first is None or not isinstance(use.node.func, ast.Attribute):
-        return None
-    out = derived(use.base, use.first)
-    columns = use.base.columns or ()
-    if any(FOLD_COLUMN.match(column) for column in columns):
-        out.index = (use.node, use.name)
-    else:
-        out.cut = ("mask", short(use.node.func.value), short(use.node.args[0]), use.name)
     return out
 
 
@@ -308,7 +299,7 @@ def alias(walk: Walk, use: Use) -> Value | None:
     if DEFERRED not in use.base.rows or not isinstance(text, str):
         return None
     out = like(use.base)
-    out.reads, out.made, out.names = use.base.reads, "col", (frozenset((text,)), frozenset())
+    out.reads, out.made, out.names = use.base.reads, "col", ColumnNames(frozenset((text,)))
     called: Any = use.node.func
     out.content = kind_of(called.value, walk.values)
     return out
@@ -360,7 +351,7 @@ def get_columns(walk: Walk, use: Use) -> Value | None:
     """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
     given = walk.values.argument(use.node, "columns", 0 if use.name == "get" else None)
     names = listed_columns(walk, given, use.scope)
-    return pick_columns(walk, use.base, (names, frozenset()), use.node) if use.base.rows and names else None
+    return pick_columns(walk, use.base, ColumnNames(names), use.node) if use.base.rows and names else None
 
 
 @library("col")

@@ -6,7 +6,7 @@ import ast
 from typing import Any, Literal
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.nodes import last_name, words
 
 Kind = Literal["number", "text", ""]
 

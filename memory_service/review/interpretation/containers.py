@@ -9,7 +9,7 @@ from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.registry import library
 from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import Value, derived, either
+from memory_service.review.interpretation.value import Value, either
 
 MOST_NAMES = 200
 """Texts that a list is followed to by name; a longer one only grows."""
@@ -89,13 +89,6 @@ def copied(_walk: Walk, use: Use) -> Value | None:
     return use.first
 
 
-@library("filter")
-def filtered_names(_walk: Walk, use: Use) -> Value | None:
-    """`filter(test, df.columns)`."""
-    held = use.args[1] if len(use.args) == 2 else None
-    return Value(held.rows, made="columns") if held is not None and held.made == "columns" else None
-
-
 @library("next")
 def next_of(walk: Walk, use: Use) -> Value | None:
     return element_of(walk, use.first) if use.first is not None else None
@@ -116,11 +109,6 @@ def make_range(_walk: Walk, use: Use) -> Value:
     return Value(order=True, made=use.name)
 
 
-@library("partial")
-def make_partial(_walk: Walk, use: Use) -> Value | None:
-    return Value(made="partial", items=use.args, keys=use.named) if use.args else None
-
-
 @library("clone", "deepcopy", "copy")
 def cloned(_walk: Walk, use: Use) -> Value | None:
     first = use.first
@@ -135,13 +123,6 @@ def positions_of(_walk: Walk, use: Use) -> Value | None:
     if use.first is None or len(use.args) != 1:
         return None
     return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
-
-
-@library("getattr")
-def getattr_of(_walk: Walk, use: Use) -> Value | None:
-    """`getattr(config, "lr")`."""
-    key = use.args[1].const if len(use.args) > 1 else None
-    return use.args[0].attrs.get(str(key)) or derived(use.args[0]) if isinstance(key, str) else None
 
 
 @library("map")

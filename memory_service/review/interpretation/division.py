@@ -17,8 +17,8 @@ from memory_service.review.interpretation.selection import (
 )
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, derived, flat
-from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, SCORING, SPLITTER_NAMES, SPLITTERS
-from memory_service.review.source.script import last_name
+from memory_service.review.interpretation.vocabulary import SCORING, SPLITTER_NAMES, SPLITTERS
+from memory_service.review.source.nodes import last_name
 
 _PARTS = ("train", "valid", "part")
 
@@ -140,9 +140,7 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
         return None
     said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
     known = use.base.names
-    names = None
-    if known is not None and said is not None:
-        names = (known[0] - said if known[0] is not None else None, known[1] | said)
+    names = known.without(said) if known is not None and said is not None else None
     if use.name in ("remove", "discard"):
         use.base.names = names
         return Value(const=None)
@@ -190,22 +188,3 @@ def load_batches(walk: Walk, use: Use) -> Value | None:
     if sampler is not None and sampler.index is not None:
         divide(walk, data, sampler.index[0], "positions")
     return Value(made=use.name, element=data.element, attrs={"dataset": data, "batches": derived(data)})
-
-
-@method("query")
-def query(walk: Walk, use: Use) -> Value | None:
-    """`df.query("fold != 0")`."""
-    said = constant(walk, use.node.args[0], use.scope) if use.node.args else None
-    if not isinstance(said, str) or not use.base.rows or len(said) > 300:
-        return None
-    try:
-        test: ast.AST = ast.parse(said.replace("@", ""), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    if not isinstance(test, ast.Compare):
-        return None
-    op = type(test.ops[0]).__name__
-    if FOLD_COLUMN.match(last_name(test.left)):
-        divide(walk, use.base, use.node, "positions")
-        return part_of(walk, use.base, use.node, op)
-    return choose_by(walk, use.base, ("mask", short(test.left), short(test.comparators[0]), op), use.node)

@@ -9,7 +9,7 @@ from typing import Any
 from memory_service.review.interpretation.registry import EXPRESSIONS, STATEMENTS
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 MOST_DEEP = 120
 

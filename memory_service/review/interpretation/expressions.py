@@ -33,9 +33,9 @@ from memory_service.review.interpretation.selection import (
     subscript,
 )
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived, either
+from memory_service.review.interpretation.value import UNKNOWN, ColumnNames, Scope, Value, derived, either
 from memory_service.review.interpretation.vocabulary import VIEWS
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 MOST_ITEMS = 200
 """Expressions and bodies within one another."""
@@ -134,8 +134,6 @@ def eval_call(walk: Walk, node: ast.Call, scope: Scope) -> Value:
         return given
     if callee.kind is not None and callee.made == "":
         return make_instance(walk, callee, args, named, node)
-    if callee.made in ("partial", "method") and callee.items:
-        return call_value(walk, callee.items[0], [*callee.items[1:], *args], {**(callee.keys or {}), **named})
     if base is not None and not base.dotted:
         return call_method(walk, Use(node, last_name(node.func), args, named, scope, base))
     dotted = callee.dotted or (f"{base.dotted}.{last_name(node.func)}" if base else "")
@@ -277,10 +275,9 @@ def filter_columns(
         return None
     matched = matched_columns(walk, through, scope)
     if matched:
-        return Value(over.rows, made="columns", names=(matched, frozenset()), place=node)
+        return Value(over.rows, made="columns", names=ColumnNames(matched), place=node)
     if known is None:
         return None
-    named, gone = known
     for test in through.ifs:
         for one in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
             if isinstance(one, ast.Compare) and last_name(one.left) == "dtype":
@@ -290,9 +287,8 @@ def filter_columns(
             said = listed_columns(walk, one.comparators[0], scope)
             if said is None or not isinstance(one.ops[0], ast.NotIn | ast.NotEq):
                 return Value(made="columns", rows=over.rows)
-            gone |= said
-            named = named - said if named is not None else None
-    return Value(over.rows, made="columns", names=(named, gone), place=node)
+            known = known.without(said)
+    return Value(over.rows, made="columns", names=known, place=node)
 
 
 def matched_columns(walk: Walk, through: ast.comprehension, scope: Scope) -> frozenset[str]:

@@ -10,7 +10,7 @@ from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.selection import feed
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.value import Scope, Value, derived, either
-from memory_service.review.source.script import Function, last_name
+from memory_service.review.source.nodes import Function, last_name
 
 _FEATURES = frozenset(("X", "x", "features", "feats", "inputs", "data", "table", "df"))
 _ANSWERS = frozenset(("y", "Y", "target", "targets", "labels", "label", "answer"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from memory_service.review.interpretation.evaluation import constant, evaluate
+from memory_service.review.interpretation.evaluation import constant
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.learning import keep_rows
 from memory_service.review.interpretation.registry import library, method
@@ -108,15 +108,6 @@ def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
     place = walk.calling[-1] if walk.active and walk.calling else node
     stat = learned_from(walk, place, "mean", "target", frozenset(rows))
     return Value(learned=more.learned, stats=more.stats | {stat})
-
-
-def append_to_group(walk: Walk, use: Use) -> None:
-    """`prices[city].append(price)` in a loop over rows: the column, grouped by another."""
-    called: Any = use.node.func
-    held = evaluate(walk, called.value.value, use.scope)
-    given, key = use.args[0], evaluate(walk, called.value.slice, use.scope)
-    if held.keys is not None and given.single and flat(given).rows and flat(key).rows and walk.loops:
-        held.element = Value(given.rows, given.learned, given.stats, made="groupby", columns=given.reads)
 
 
 @method("pivot_table")

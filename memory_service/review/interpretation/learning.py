@@ -6,16 +6,14 @@ import ast
 
 from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import (
-    Names,
     apply_learned,
     divide,
     learned_from,
-    names_together,
     part_of,
 )
 from memory_service.review.interpretation.selection import (
-    all_of,
     choose_by,
+    columns_by,
     columns_of_kind,
     feed,
     names_in,
@@ -23,7 +21,7 @@ from memory_service.review.interpretation.selection import (
     set_column,
 )
 from memory_service.review.interpretation.state import Coding, Use, Walk
-from memory_service.review.interpretation.value import DEFERRED, Value, bare, derived, flat, like
+from memory_service.review.interpretation.value import DEFERRED, ColumnNames, Value, bare, derived, flat, like
 from memory_service.review.interpretation.vocabulary import (
     BY_TARGET,
     CODES,
@@ -105,15 +103,15 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     if by.made not in ("ColumnTransformer", "make_column_transformer") or "remainder" in by.attrs:
         return None
     parts = steps.items if by.made == "ColumnTransformer" and steps is not None else list(by.attrs.values())
-    names: Names | None = None
+    names: ColumnNames | None = None
     for part in parts or ():
         last = part.items[-1] if part.items and len(part.items) > 1 else None
         said = names_in(last) if last is not None else None
         if last is not None and isinstance(last.const, str):
-            said = frozenset((last.const,)), frozenset()
+            said = ColumnNames(frozenset((last.const,)))
         if said is None:
             return None
-        names = said if names is None else names_together(names, said)
+        names = said if names is None else names.together_with(said)
     return pick_columns(walk, given, names, given.place or by.call or walk.script.tree) if names else None
 
 
@@ -148,11 +146,9 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
     if use.name == "filter" and use.named.keys() & {"like", "regex", "items"}:
         return derived(base)  # pandas: some of the columns
     if use.name == "select":
-        names = names_in(use.args[0] if len(use.args) == 1 else Value(items=use.args))
-        if names is not None and (names[0] is not None or use.args[0].rows & all_of(base.rows)):
-            return pick_columns(
-                walk, base, names, use.node, use.args[0].place if len(use.args) == 1 else None
-            )
+        chooser = use.args[0] if len(use.args) == 1 else Value(items=use.args)
+        if (picked := columns_by(walk, base, chooser, use.node)) is not None:
+            return picked
     if not flat(*use.given).rows:
         return derived(base) if use.name == "select" else None
     if use.name == "filter":
@@ -164,10 +160,10 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
         if how:
             return choose_by(walk, base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
-    out = keep_rows(base, [held for held in made if not _is_named(held)])
+    out = keep_rows(base, [held for held in made if not _alias_of(held)])
     for held in made:
-        if held.names is not None and held.names[0] is not None and _is_named(held):
-            set_column(walk, out, next(iter(held.names[0])), held, use.node)
+        if name := _alias_of(held):
+            set_column(walk, out, name, held, use.node)
     for name, held in use.named.items():
         set_column(walk, out, name, held, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
@@ -202,9 +198,10 @@ def code(walk: Walk, node: ast.AST, what: str, held: Value, coder: Value | None 
     walk.codings.append(found)
 
 
-def _is_named(held: Value) -> bool:
-    """polars: an expression with an alias, which goes into a column of its own."""
-    return held.made == "col" and held.names is not None and bool(held.names[0])
+def _alias_of(held: Value) -> str:
+    """polars: the column of its own that an expression goes into; "" for none."""
+    names = held.names.named if held.made == "col" and held.names is not None else None
+    return next(iter(names or ()), "")
 
 
 def classes_within(held: Value, deep: int = 0) -> list[str]:

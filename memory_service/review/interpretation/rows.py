@@ -11,9 +11,18 @@ from memory_service.review.interpretation.state import (
     Division,
     Walk,
 )
-from memory_service.review.interpretation.value import Learned, Rows, Value, bare, derived, either, flat
+from memory_service.review.interpretation.value import (
+    ColumnNames,
+    Learned,
+    Rows,
+    Value,
+    bare,
+    derived,
+    either,
+    flat,
+)
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
-from memory_service.review.source.script import last_name, roots
+from memory_service.review.source.nodes import last_name, roots
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -121,8 +130,8 @@ def invert(node: ast.UnaryOp, held: Value) -> Value:
     if isinstance(node.op, ast.Not):
         return Value()
     if held.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
-        named = held.names[0] if held.names is not None and not held.names[1] else None
-        return Value(held.rows, made="columns", names=(None, named) if named is not None else None)
+        named = held.names.named if held.names is not None else None
+        return Value(held.rows, made="columns", names=None if named is None else ColumnNames(None, named))
     out = derived(held)
     out.columns, out.centred, out.reads = held.columns, held.centred, held.reads
     if isinstance(node.op, ast.Invert):
@@ -138,11 +147,11 @@ def compare_values(node: ast.Compare, held: list[Value]) -> Value:
     out = derived(*held)
     out.reads = frozenset().union(*(value.reads for value in held))
     left = held[0]
-    if left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq):
-        named, gone = left.names  # `df.columns != "price"`
-        said = {value.const for value in held[1:] if isinstance(value.const, str)}
-        rest = named - said if named is not None else None
-        return Value(left.rows, made="columns", names=(rest, gone | said) if said else None)
+    if (
+        left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq)
+    ):  # `df.columns != "price"`
+        other = frozenset(value.const for value in held[1:] if isinstance(value.const, str))
+        return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
     if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
     elif left.made in RANDOM or (left.made in ORDERS and left.order):
@@ -158,36 +167,20 @@ def compare_values(node: ast.Compare, held: list[Value]) -> Value:
     return out
 
 
-Names = tuple[frozenset[str] | None, frozenset[str]]
-
-"""What a list of columns names: (these, -) or (None, all but these)."""
-
-
-def names_together(one: Names, other: Names) -> Names:
-    """What either of two lists of columns names."""
-    (these, lost), (those, missed) = one, other
-    if these is not None and those is not None:
-        return these | those, frozenset()
-    if these is not None or those is not None:
-        return None, (lost - those) if those is not None else missed - (these or frozenset())
-    return None, lost & missed
-
-
 def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     """`set(df.columns) - {"id"}`, `columns + ["extra"]`."""
     if left.made != "columns":
         left, right = right, left
-    said = [item.const for item in right.items or ()]
-    names: Names | None = None
-    if left.names is not None and right.names is not None and isinstance(op, ast.Add | ast.BitOr):
-        names = names_together(left.names, right.names)
-    elif left.names is not None and said and all(isinstance(one, str) for one in said):
-        named, gone = left.names
-        more = frozenset(said)
-        if isinstance(op, ast.Sub):
-            names = (named - more if named is not None else None, gone | more)
-        elif isinstance(op, ast.Add | ast.BitOr):
-            names = (named | more if named is not None else None, gone - more)
+    names, more = left.names, right.names
+    listed = [item.const for item in right.items or ()]
+    if listed and all(isinstance(one, str) for one in listed):
+        more = ColumnNames(frozenset(listed))
+    if names is None or more is None:
+        names = None
+    elif isinstance(op, ast.Add | ast.BitOr):
+        names = names.together_with(more)
+    else:
+        names = names.without(more.named) if isinstance(op, ast.Sub) and more.named else None
     return Value(left.rows, made="columns", names=names)
 
 

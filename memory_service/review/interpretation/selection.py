@@ -9,10 +9,11 @@ from typing import Any
 from memory_service.review.interpretation.column_kinds import kind_of, kind_selected
 from memory_service.review.interpretation.evaluation import constant, evaluate
 from memory_service.review.interpretation.registry import method
-from memory_service.review.interpretation.rows import Names, divide, element_of, part_of
+from memory_service.review.interpretation.rows import divide, element_of, part_of
 from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_FED, Fed, Use, Walk
 from memory_service.review.interpretation.value import (
     UNKNOWN,
+    ColumnNames,
     Rows,
     Scope,
     Value,
@@ -23,7 +24,7 @@ from memory_service.review.interpretation.value import (
     like,
 )
 from memory_service.review.interpretation.vocabulary import ROLES
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 OTHER_ROWS = "of other rows"
 """Held by a table whose rows hold what others held before: `df.shift(1)`, `df.rolling(7, closed="left")`."""
@@ -76,31 +77,33 @@ def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Val
     if isinstance(key, str):
         return column_value(base, key)
     if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
-        return pick_columns(walk, base, (frozenset(key), frozenset()), node)
-    if not isinstance(inner, ast.Slice | ast.Tuple) and base.rows:
-        held = evaluate(walk, inner, scope)
-        names = names_in(held)
-        if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
-            return held
-        if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
-            return pick_columns(walk, base, names, node, held.place)
-        if held.made == "columns":  # some of them, by a mask or a pattern
-            return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
-    if base.made == "columns" and isinstance(inner, ast.Slice) and not _is_all(inner):
-        return Value(base.rows, made="columns")
+        return pick_columns(walk, base, ColumnNames(frozenset(key)), node)
     if isinstance(inner, ast.Tuple) and inner.elts:
-        out = choose_rows(walk, base, inner.elts[0], node, scope)
-        named = constant(walk, inner.elts[1], scope) if len(inner.elts) == 2 else None
+        out, column = choose_rows(walk, base, inner.elts[0], node, scope), inner.elts[-1]
+        named = constant(walk, column, scope) if len(inner.elts) == 2 else None
         if isinstance(named, str):
             return column_value(out, named)
-        if len(inner.elts) == 2 and not isinstance(inner.elts[1], ast.Slice | ast.Constant):
-            held = evaluate(walk, inner.elts[1], scope)
-            names = names_in(held)
-            if names is not None and (names[0] is not None or held.rows & all_of(base.rows)):
-                return pick_columns(walk, out, names, node)
-            return derived(out)
-        return out if _is_all(inner.elts[-1]) else derived(out)
-    return choose_rows(walk, base, inner, node, scope)
+        if len(inner.elts) == 2 and not isinstance(column, ast.Slice | ast.Constant):
+            return columns_by(walk, out, evaluate(walk, column, scope), node) or derived(out)
+        return out if _is_all(column) else derived(out)
+    picked: Value | None = None
+    if not isinstance(inner, ast.Slice):
+        picked = columns_by(walk, base, evaluate(walk, inner, scope), node) if base.rows else None
+    elif base.made == "columns" and not _is_all(inner):
+        picked = Value(base.rows, made="columns")
+    return picked or choose_rows(walk, base, inner, node, scope)
+
+
+def columns_by(walk: Walk, base: Value, chooser: Value, node: ast.AST) -> Value | None:
+    """Columns that a list of names chooses, or a mask or a pattern over names; None for what is neither."""
+    names = names_in(chooser)
+    if names is not None and base.made == "columns":  # `df.columns[df.columns != "price"]`
+        return chooser
+    if names is not None and (names.named is not None or chooser.rows & all_of(base.rows)):
+        return pick_columns(walk, base, names, node, chooser.place)
+    if chooser.made != "columns":
+        return None
+    return Value(base.rows, made="columns") if base.made == "columns" else derived(base)
 
 
 def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any, scope: Scope) -> Value | None:
@@ -215,10 +218,12 @@ def drop_column(base: Value, name: str) -> None:
     base.attrs.pop(f"[{name}]", None)
 
 
-def pick_columns(walk: Walk, base: Value, names: Names, node: ast.AST, said: ast.AST | None = None) -> Value:
+def pick_columns(
+    walk: Walk, base: Value, names: ColumnNames, node: ast.AST, said: ast.AST | None = None
+) -> Value:
     """Columns by a list of names, or all of the table but some. `said`: where the list was made."""
-    named, gone = names
-    out = columns_of(base, sorted(named)) if named is not None else without_columns(base, gone)
+    named = names.named
+    out = columns_of(base, sorted(named)) if named is not None else without_columns(base, names.gone)
     elsewhere = said is not None and walk.script.function(said) is not walk.script.function(node)
     out.place = said if elsewhere else node
     return out
@@ -235,15 +240,13 @@ def without_columns(base: Value, gone: frozenset[str]) -> Value:
     return out
 
 
-def names_in(over: Value) -> tuple[frozenset[str] | None, frozenset[str]] | None:
-    """What a list of columns names: (these, nothing) or (None, all but these)."""
-    if over.names is not None:
+def names_in(over: Value) -> ColumnNames | None:
+    """What a list of columns names; None for a list that grew by what is not known, or for no list."""
+    if over.names is not None or (over.items is not None and over.element is not None):
         return over.names
-    if over.items is not None and over.element is not None:
-        return None  # a list that grew by what is not known
-    held = over.const if over.const is not UNKNOWN else [item.const for item in over.items or ()]
-    if isinstance(held, list | tuple) and held and all(isinstance(one, str) for one in held):
-        return frozenset(held), frozenset()
+    listed = over.const if over.const is not UNKNOWN else [item.const for item in over.items or ()]
+    if isinstance(listed, list | tuple) and listed and all(isinstance(one, str) for one in listed):
+        return ColumnNames(frozenset(listed))
     return None
 
 
@@ -266,7 +269,7 @@ def columns_of_kind(walk: Walk, use: Use) -> Value | None:
 def names_of_table(base: Value) -> Value:
     """`df.columns`."""
     known = base.columns is not None or base.whole
-    return Value(base.rows, made="columns", names=(base.columns, base.gone) if known else None)
+    return Value(base.rows, made="columns", names=ColumnNames(base.columns, base.gone) if known else None)
 
 
 def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:
@@ -277,7 +280,7 @@ def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[
     if isinstance(found, list | tuple) and all(isinstance(one, str) for one in found):
         return frozenset(found)
     names = names_in(evaluate(walk, node, scope))
-    return names[0] if names is not None else None
+    return names.named if names is not None else None
 
 
 def feed(

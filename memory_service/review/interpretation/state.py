@@ -11,7 +11,7 @@ from functools import cached_property
 from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.targets import Targets
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 MOST_STEPS = 30_000
 """Statements and expressions of one walk; a training script takes some thousand."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cached_property
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import pairs
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import is_call, last_name, pairs, without_methods
 
 _LABELLED = frozenset(("train_test_split", "Dataset", "Pool", "DMatrix", "QuantileDMatrix"))
 _SCORING = frozenset(("cross_val_score", "cross_validate", "cross_val_predict", "learning_curve"))
@@ -66,7 +64,8 @@ class Targets:
 
     def _attribute_column(self, node: ast.AST) -> set[str]:
         """`df.price` of a table whose columns are also read or written by name."""
-        inner = _uncopied(node.value if isinstance(node, ast.Attribute) and node.attr == "values" else node)
+        inner = node.value if isinstance(node, ast.Attribute) and node.attr == "values" else node
+        inner = without_methods(inner, ("copy", "reset_index", "drop", "astype")) or inner
         found = _attribute(inner)
         base = inner.value if isinstance(inner, ast.Attribute) else None
         named = isinstance(base, ast.Name) and any(
@@ -86,21 +85,7 @@ class Targets:
                 column_of(self.values, target) in self.targets for target in node.targets
             ):
                 found |= self._columns(node.value)
-        for call in self.script.calls:
-            for name, made in self._columns_made(call):
-                called = {last_name(n.func) for n in ast.walk(made) if isinstance(n, ast.Call)}
-                if name in self.targets and called & {"log1p", "log", "log10", "sqrt"}:
-                    found |= self._columns(made)
         return found
-
-    def _columns_made(self, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
-        """`df.assign(rate=...)`, polars' `with_columns(rate=...)` and `expression.alias("rate")`."""
-        if last_name(call.func) in ("assign", "with_columns"):
-            yield from ((k.arg, k.value) for k in call.keywords if k.arg)
-        if last_name(call.func) == "alias" and isinstance(call.func, ast.Attribute) and call.args:
-            text = self.values.text(call.args[0])
-            if text:
-                yield text, call.func.value
 
     def _columns(self, node: ast.AST) -> set[str]:
         """The one column that an expression is about."""
@@ -132,14 +117,8 @@ def column_of(values: Values, node: ast.AST) -> str | None:
         if isinstance(node.value, ast.Name) and found in (values.mapping(node.value) or ()):
             return None  # a key of settings
         return found if isinstance(found, str) else None
-    if (
-        isinstance(node, ast.Call)
-        and last_name(node.func) == "pop"
-        and node.args
-        and isinstance(node.func, ast.Attribute)
-    ):
-        found = values.one(node.args[0])
-        return found if isinstance(found, str) else None
+    if is_call(node, "pop") and node.args and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
+        return values.text(node.args[0])  # type: ignore[attr-defined]
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
@@ -148,13 +127,3 @@ def column_of(values: Values, node: ast.AST) -> str | None:
     ):
         return node.attr
     return None
-
-
-def _uncopied(node: ast.AST) -> ast.AST:
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and last_name(node.func) in ("copy", "reset_index", "drop", "astype")
-    ):
-        node = node.func.value
-    return node

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_service.review.source.script import Function
+from memory_service.review.source.nodes import Function
 
 
 def bare(base: Value) -> Value:
@@ -72,6 +72,27 @@ class Rows:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnNames:
+    """Columns by name: `named`, or (where that is None) all of a table but those `gone`."""
+
+    named: frozenset[str] | None
+    gone: frozenset[str] = frozenset()
+
+    def without(self, names: frozenset[str]) -> ColumnNames:
+        return ColumnNames(None if self.named is None else self.named - names, self.gone | names)
+
+    def together_with(self, other: ColumnNames) -> ColumnNames:
+        """What either of two lists names."""
+        if self.named is None:
+            return ColumnNames(
+                None, self.gone & other.gone if other.named is None else self.gone - other.named
+            )
+        if other.named is None:
+            return other.together_with(self)
+        return ColumnNames(self.named | other.named)
+
+
 DEFERRED = Rows(ast.Module([], []))
 """Rows of whatever table an expression is handed to: polars' `col("x")`."""
 
@@ -103,7 +124,7 @@ class Value:
     reads      columns that it was computed from, row by row
     whole, gone   whether it has all columns of what was read, but for those that were taken out
     content    "number" or "text": what a new column holds, "" where that is not known
-    names      what a list of columns names: (these, -) or (None, all but these)
+    names      what a list of columns names
     on_card    whether tensors of it were put on the card
     """
 
@@ -133,7 +154,7 @@ class Value:
     reads: frozenset[str] = frozenset()
     whole: bool = False
     gone: frozenset[str] = frozenset()
-    names: tuple[frozenset[str] | None, frozenset[str]] | None = None
+    names: ColumnNames | None = None
     place: ast.AST | None = None
     content: str = ""
     on_card: bool = False

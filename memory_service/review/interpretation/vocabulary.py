@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memory_service.review.source.script import words
+from memory_service.review.source.nodes import words
 
 LEARNS = re.compile(
     r"^(Standard|MinMax|MaxAbs|Robust)Scaler$|^(Power|Quantile)Transformer$|^(Incremental|Sparse|Kernel)?PCA$|"

@@ -20,7 +20,7 @@ from memory_service.review.interpretation.evaluation import run_body
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
 from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.value import Value
-from memory_service.review.source.script import Function
+from memory_service.review.source.nodes import Function
 
 
 def walk_script(values: Values) -> Walk:

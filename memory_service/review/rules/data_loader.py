@@ -8,11 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, parameters_of
-from memory_service.review.source.script import last_name, words_in
+from memory_service.review.source.nodes import calls_in, last_name, parameters_of, words_in
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
@@ -214,7 +212,11 @@ def _for_training(facts: Facts, call: ast.Call) -> bool:
 def small_batches(facts: Facts) -> Iterator[Finding]:
     """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
     training, asked = facts.training, facts.asked
-    if not (training.trains or training.offers) or facts.asked.card == "cpu" or accumulation(facts) != 1:
+    if (
+        not (training.trains or training.offers)
+        or facts.asked.card == "cpu"
+        or accumulation(facts) not in (1, None)
+    ):
         return
     for place, batch in training_batches(facts):
         why: tuple[str, str] | None = None
@@ -263,26 +265,25 @@ def _is_large(facts: Facts) -> bool:
 
 
 def accumulation(facts: Facts) -> int | None:
-    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07)."""
-    places = [
-        k.value for k in facts.script.all(ast.keyword)
-        if k.arg in ("gradient_accumulation_steps", "accumulate_grad_batches")
-    ]  # fmt: skip
-    if any(facts.values.number(place) is None for place in places):
-        return None
-    places += [
-        node.value
+    """Over how many batches gradients are accumulated: memory is the reason for a small one (R07). None where
+    nothing says so, 0 where it is unknown."""
+    named = ("gradient_accumulation_steps", "accumulate_grad_batches")
+    numbers = [facts.values.number(k.value) for k in facts.script.all(ast.keyword) if k.arg in named]
+    if None in numbers:
+        return 0
+    numbers += [
+        facts.values.number(node.value) or 1
         for node in facts.script.all(ast.Assign)
         if any(re.search(r"accum", last_name(target), re.IGNORECASE) for target in node.targets)
     ]
-    return max((int(facts.values.number(place) or 1) for place in places), default=1)
+    return max((int(number) for number in numbers if number is not None), default=None)
 
 
 def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bool:
     """Whether a comment at the place, or where its value is set, gives a reason."""
     places = [place]
     for node in ast.walk(value) if value is not None else ():
-        places += [node, *sources_of(facts.values, node)]
+        places += [node, *facts.values.sources(node)]
         if isinstance(node, ast.Subscript):
             key = facts.values.text(node.slice)
             found = (facts.values.mapping(node.value) or {}).get(key or "")

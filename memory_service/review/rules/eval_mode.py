@@ -17,15 +17,17 @@ from memory_service.review.analysis.model_mode import is_ready_made, mode_at, sw
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
+    Function,
     bases_of,
-    caller_of,
     calls_in,
     is_call,
+    last_name,
+    name_of,
     names_in,
     receiver,
     receiver_name,
+    words_in,
 )
-from memory_service.review.source.script import Function, last_name, name_of, words_in
 
 _MODEL = re.compile(
     r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
@@ -294,7 +296,7 @@ def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = froze
             return True
     if function is None or len(seen) > 4 or function in seen:
         return False
-    callers = caller_of(script, call)
+    callers = script.callers(call)
     if not callers:  # a helper offered to others that evaluates should not leave that to them
         return not script.runs(function) and not _JUDGES.search(function.name)
     return all(_without_grad(facts, caller, seen | {function}) for caller in callers)

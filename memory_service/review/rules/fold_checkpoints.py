@@ -8,8 +8,15 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import arguments_of, calls_in, is_call, is_of_self, texts_in
-from memory_service.review.source.script import last_name, words, words_in
+from memory_service.review.source.nodes import (
+    arguments_of,
+    calls_in,
+    is_call,
+    last_name,
+    texts_in,
+    words,
+    words_in,
+)
 from memory_service.review.training.training import LIGHTNING
 
 _SAVES = words(
@@ -20,7 +27,7 @@ _SAVES = words(
 _NO_SAVE = ("numpy.", "PIL.", "matplotlib.", "json.", "yaml.")
 _SAVING_HELPER = re.compile(r"save|checkpoint|ckpt|persist|store_model|dump", re.IGNORECASE)
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
-_SETTINGS = ("cfg", "config", "conf", "hparams", "opt", "args", "settings")
+_SETTINGS = words("cfg config conf hparams opt args settings")
 _FILE = re.compile(r"\.\w{1,12}$|/|model|best|ckpt")
 _PATH = re.compile(r"path|file|name|ckpt|dir|fold|out|dest", re.IGNORECASE)
 MOST_NAMES = 4
@@ -73,94 +80,48 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
         opened = [c for c in calls_in(call) if is_call(c, "open") and c.args]
         if opened and facts.values.text(opened[0].args[0]):
             return True
-    named = [(a, _fixed_name(facts, a)) for a in arguments_of(call)]
-    others = [a for a, text in named if text is None and not isinstance(a, ast.Constant) and _may_be_path(a)]
-    return any(text and _FILE.search(text) for _, text in named) and not others
+    same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
+    varies = any(_may_be_path(a) for a in arguments_of(call) if a not in same)
+    return not varies and any(_FILE.search(text) for a in same for text in _texts(facts, a)[-1:])
 
 
 def _may_be_path(node: ast.AST) -> bool:
     return isinstance(node, ast.JoinedStr | ast.BinOp) or any(_PATH.search(w) for w in words_in(node))
 
 
-def _fixed_name(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
-    """The file's name where it is a constant below folders of the module: `OUT / "best.pt"`."""
+def _texts(facts: Facts, node: ast.AST) -> list[str]:
+    """The literal texts of a path, the file's name last."""
     text = facts.values.text(node)
-    if text is None and isinstance(node, ast.Name) and deep < MOST_NAMES:
-        named = {_fixed_name(facts, given, deep + 1) for given in _only_sources(facts, node)}
-        return named.pop() if len(named) == 1 else None
-    if text is not None or not isinstance(node, ast.BinOp | ast.JoinedStr | ast.Call):
-        return text
-    if isinstance(node, ast.Call) and not is_call(node, "join", "Path", "str", "joinpath"):
-        return None
-    attributes = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr[:4] != "join"]
-    if any(_set_in_a_loop(facts, n.attr) for n in attributes):
-        return None
-    if any(words_in(n) & {"self", "args"} and not _is_one_folder(facts, n) for n in attributes):
-        return None
-    known = {"self", "args", "str", "Path", *facts.script.imports}
-    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id not in known]
-    constants = texts_in(node)
-    return constants[-1] if constants and all(_is_of_the_run(facts, name) for name in names) else None
+    return [text] if text is not None else texts_in(facts.values.origin(node))
 
 
-def _only_sources(facts: Facts, name: ast.Name) -> list[ast.AST]:
-    """What a name is set to, where that is once; what all callers give for a parameter."""
-    sources, home = facts.values.assigned(name.id, name), facts.script.function(name)
-    if sources or home is None or facts.values.binding(name.id, name) != (home, []):
-        return sources if len(sources) == 1 else []
-    given = facts.values.handed(home, name.id)
-    return [g for g in given if g is not None] if None not in given else []
-
-
-def _is_one_folder(facts: Facts, node: ast.Attribute) -> bool:
-    """`self.cfg.out`, which is a constant for the whole run; not `self.folder`, which each fold may set."""
-    if node.attr in _SETTINGS or (isinstance(node.value, ast.Attribute) and node.value.attr in _SETTINGS):
-        return True
-    sources = facts.values.sources(node)
-    found = sources[0] if len(sources) == 1 else None
-    if isinstance(found, ast.Call) and is_call(found, "Path") and found.args:
-        found = found.args[0]
-    return isinstance(found, ast.Constant)
-
-
-def _is_of_the_run(facts: Facts, name: ast.Name, deep: int = 0) -> bool:
-    """Set once, outside every loop: at module level, or in a function to what is the same for the whole
-    run: `cfg = self.cfg`, a parameter that is such in every call."""
-    script, values = facts.script, facts.values
-    sources, home = values.assigned(name.id, name), script.function(name)
-    if sources:
-        once = len(sources) == 1 and not script.loops(sources[0])
-        here = script.function(sources[0])
-        return once and (
-            here is None or (deep < MOST_NAMES and here is home and _is_settings(facts, sources[0], deep + 1))
-        )
-    if home is None or deep >= MOST_NAMES or values.binding(name.id, name) != (home, []):
-        return False
-    given = values.handed(home, name.id)
-    return bool(given) and all(g is not None and _is_settings(facts, g, deep + 1) for g in given)
-
-
-def _is_settings(facts: Facts, node: ast.AST, deep: int) -> bool:
-    """Settings, or a folder of theirs, that no loop sets anew."""
-    if isinstance(node, ast.Name):
-        return _is_of_the_run(facts, node, deep)
-    if isinstance(node, ast.Call):
-        made = is_call(node, "parse_args", "load", "safe_load", *facts.script.classes)
-        return made and not facts.script.loops(node)
-    if not isinstance(node, ast.Attribute) or _set_in_a_loop(facts, node.attr):
+def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
+    """Whether a path is the same whatever the fold: made of texts, of settings of the run, and of names that
+    are set to such, in no loop."""
+    if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
-    if is_of_self(node):
-        return _is_one_folder(facts, node)
-    return isinstance(node.value, ast.Name) and _is_of_the_run(facts, node.value, deep)
-
-
-def _set_in_a_loop(facts: Facts, attribute: str) -> bool:
-    """`cfg.out = f"fold_{fold}"`."""
-    return any(
-        isinstance(target, ast.Attribute) and target.attr == attribute and facts.script.loops(node)
-        for node in facts.script.all(ast.Assign)
-        for target in node.targets
-    )
+    if isinstance(node, ast.BinOp):
+        return _is_fixed(facts, node.left, deep) and _is_fixed(facts, node.right, deep)
+    if isinstance(node, ast.JoinedStr | ast.FormattedValue):
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node.value]
+        return all(_is_fixed(facts, part, deep) for part in parts)
+    if isinstance(node, ast.Call):
+        if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):
+            return not facts.script.loops(node)
+        path = is_call(node, "join", "Path", "str", "joinpath")
+        return path and all(_is_fixed(facts, part, deep) for part in arguments_of(node))
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return False
+    if last_name(node) in facts.script.imports:
+        return True
+    sources = facts.values.definitions(node)
+    set_here = facts.values.assigned(node.id, node) if isinstance(node, ast.Name) else sources
+    if None in sources or any(facts.script.loops(source) for source in set_here if source is not None):
+        return False
+    named = {last_name(node), last_name(node.value) if isinstance(node, ast.Attribute) else ""}
+    if named & _SETTINGS:
+        return True
+    return bool(sources) and all(s is not None and _is_fixed(facts, s, deep + 1) for s in sources)
 
 
 def _trainer_saves(facts: Facts, loop: ast.For) -> bool:

@@ -9,8 +9,16 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import arguments_of, is_call, names_in, parameters_of
-from memory_service.review.source.script import last_name, roots, words, words_in
+from memory_service.review.source.nodes import (
+    arguments_of,
+    is_call,
+    last_name,
+    names_in,
+    parameters_of,
+    roots,
+    words,
+    words_in,
+)
 
 needs_all = partial(finding, "prediction-needs-all-folds")
 

@@ -9,8 +9,18 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import bases_of, caller_of, calls_in, is_call, names_in, parameters_of
-from memory_service.review.source.script import Function, last_name, name_of, words, words_in
+from memory_service.review.source.nodes import (
+    Function,
+    bases_of,
+    calls_in,
+    is_call,
+    last_name,
+    name_of,
+    names_in,
+    parameters_of,
+    words,
+    words_in,
+)
 from memory_service.review.training.stopping import guards_of
 from memory_service.review.training.training import Loop
 
@@ -128,7 +138,7 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
     if isinstance(home, ast.FunctionDef) and _leaves_backward(facts, home):
         ends += [n for n in script.all(ast.Return) if beside(n) and order[n] > here]
     if not ends and not backward and deep < MOST_HELPERS:
-        callers = caller_of(script, call)
+        callers = script.callers(call)
         return 0 < len(callers) <= MOST_CALLERS and all(
             _between_forward_and_backward(facts, caller, deep + 1) for caller in callers
         )

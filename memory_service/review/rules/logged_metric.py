@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_none, receiver_name
-from memory_service.review.source.script import Function, last_name, words
+from memory_service.review.source.nodes import is_none, last_name, receiver_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
@@ -26,6 +24,12 @@ _SHORT_NAMES = {
 }
 _TRAINERS = ("Trainer", "Seq2SeqTrainer")
 _EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
+_OWN_LOGS = re.compile(
+    r"\blogs\[|\blogs\.(update|setdefault)|add_metric|"
+    r"def (train_step|test_step|compute_metrics|get_metrics_result)\b"
+)
+"""Models or callbacks put figures into the logs by themselves."""
+
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
 _MOST_WATCHED = 100
@@ -36,10 +40,10 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
     if facts.script.uses(*LIGHTNING):
         yield from _lightning(facts)
     elif facts.script.uses(*KERAS):
-        known, outputs = _compiled(facts), _outputs(facts)
+        known = _compiled(facts)
         for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
             if known is not None and not facts.script.qualified(call.func).startswith("torch."):
-                yield from _keras(facts, call, known, outputs)
+                yield from _keras(facts, call, known)
     for call in facts.training.arguments[:_MOST_TRAINERS]:
         yield from _trainer(facts, call)
 
@@ -106,7 +110,7 @@ def _logged(facts: Facts) -> set[str]:
             continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
         if last_name(log.func) == "log_dict":
-            held = values.held(name) if name is not None else None
+            held = values.entries(name) if name is not None else None
             if held is None or held.open:
                 return set()
             known |= set(held.known)
@@ -119,23 +123,13 @@ def _logged(facts: Facts) -> set[str]:
     return known if bases == {"LightningModule"} else set()
 
 
-def _outputs(facts: Facts) -> set[str]:
-    """Names that layers are given: of several outputs each has figures of its own."""
-    named = (facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "name")
-    return {text.lower() for text in named if text is not None}
-
-
-def _keras(facts: Facts, call: ast.Call, known: set[str], outputs: set[str]) -> Iterator[Finding]:
+def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
     """Keras warns once an epoch and goes on: the callback does nothing."""
     at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
     monitor = facts.values.text(facts.values.argument(call, "monitor", at))
     figure = (monitor or "").removeprefix("val_")
     if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
         return
-    for name in known | {"loss"}:  # `val_age_mae`
-        output = figure.lower().removesuffix("_" + name.lower())
-        if output != figure.lower() and (output in outputs or re.fullmatch(r"dense(_\d+)?", output)):
-            return
     best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
     yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
 
@@ -147,7 +141,7 @@ def _compiled(facts: Facts) -> set[str] | None:
         c for c in script.called("compile")
         if isinstance(c.func, ast.Attribute) and not script.qualified(c.func).startswith(("torch.", "re."))
     ]  # fmt: skip
-    if not calls or _logs_itself(facts):
+    if not calls or _OWN_LOGS.search(script.text):
         return None
     out: set[str] = set()
     for call in calls:
@@ -163,20 +157,6 @@ def _compiled(facts: Facts) -> set[str] | None:
                 return None
             out |= names
     return out
-
-
-def _logs_itself(facts: Facts) -> bool:
-    """Whether models or callbacks of the file put figures into the logs by themselves."""
-    script = facts.script
-    own = ("train_step", "test_step", "compute_metrics", "get_metrics_result")
-    if script.called("add_metric") or any(name in script.functions for name in own):
-        return True
-    targets = [target for node in script.all(ast.Assign) for target in node.targets]
-    targets = [target.value for target in targets if isinstance(target, ast.Subscript)]
-    targets += [node.target for node in script.all(ast.AugAssign)]
-    return any(last_name(target) == "logs" for target in targets) or any(
-        receiver_name(call) == "logs" for call in script.called("update", "setdefault")
-    )
 
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
@@ -206,7 +186,7 @@ def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
     """What a name or attribute is set to, where that is once; else itself."""
     if isinstance(node, ast.Name) and node.id in facts.script.functions:
         return node
-    sources = sources_of(facts.values, node)
+    sources = facts.values.sources(node)
     return sources[0] if len(sources) == 1 else node
 
 
@@ -288,46 +268,17 @@ def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
         return None
     out: set[str] = set()
     for value in returned:
-        held = facts.values.held(value)
+        held = facts.values.entries(value)
         if held.open or not held.known:
             return None
         out |= set(held.known)
     return out
 
 
-def _returned(facts: Facts, function: ast.AST, deep: int = 0) -> list[ast.AST]:
-    """What a function returns: of the file, a lambda, or what another function of the file makes."""
-    if isinstance(function, ast.Lambda):
-        return [] if _names_at_run(function) else [function.body]
-    if isinstance(function, ast.Call) and deep < 1:
-        makers = facts.script.functions.get(last_name(function.func), [])
-        made = [v for f in makers for v in _values_of(facts, f)] if len(makers) == 1 else []
-        return _returned(facts, made[0], deep + 1) if len(made) == 1 else []
+def _returned(facts: Facts, function: ast.AST) -> list[ast.expr]:
+    """What a function of the file, or a lambda, returns."""
     found = facts.script.functions.get(last_name(function), [])
     if len(found) == 1:
-        return [] if _names_at_run(found[0]) else _values_of(facts, found[0])
+        return facts.script.returned(found[0])
     source = _only_source(facts, function)
-    return _returned(facts, source, deep) if isinstance(source, ast.Lambda) else []
-
-
-def _values_of(facts: Facts, function: Function) -> list[ast.AST]:
-    return [
-        n.value for n in ast.walk(function)
-        if isinstance(n, ast.Return) and n.value is not None and facts.script.function(n) is function
-    ]  # fmt: skip
-
-
-def _names_at_run(function: ast.AST) -> bool:
-    """Whether names of figures are put together: `{f"f1_{c}": ...}`, `out[name] = ...`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.DictComp):
-            return True
-        if isinstance(node, ast.Dict) and any(
-            k is not None and not isinstance(k, ast.Constant) for k in node.keys
-        ):
-            return True
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Subscript) and not isinstance(t.slice, ast.Constant) for t in node.targets
-        ):
-            return True
-    return False
+    return [source.body] if isinstance(source, ast.Lambda) else []

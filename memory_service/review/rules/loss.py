@@ -12,13 +12,10 @@ from memory_service.review.analysis.activations import (
     activation_of,
     last_assigned,
     units_of,
-    unplaced,
 )
-from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_call, receiver, receiver_name, without_methods
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
 
 Why = tuple[str, str]
 """Message and fix."""
@@ -98,17 +95,14 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
     if name in _LOSSES and name[0].islower():
         of_torch = facts.script.qualified(called).startswith(("torch.", "F."))
         return (_LOSSES[name] if of_torch else None), None
-    sources: list[ast.AST] = [called] if isinstance(called, ast.Call) else sources_of(facts.values, called)
-    if isinstance(called, ast.Name) and not sources:
-        for given in passed_for(facts.script, facts.values, called):
-            sources += sources_of(facts.values, given) if isinstance(given, ast.Name) else [given]
-    elif isinstance(called, ast.Subscript):
-        key = facts.values.text(called.slice)
-        sources = [v for k, v in (facts.values.mapping(called.value) or {}).items() if k == key]
-    for source in map(unplaced, sources):
-        if isinstance(source, ast.Call) and last_name(source.func) in _LOSSES:
-            return _LOSSES[last_name(source.func)], source
-    return None, None
+    makers = facts.training.objects.makers(called)
+    if isinstance(called, ast.Subscript):
+        entries = facts.values.entries(called.value).known
+        makers = [
+            v for k, v in entries.items() if k == facts.values.text(called.slice) and isinstance(v, ast.Call)
+        ]
+    found = next((maker for maker in makers if last_name(maker.func) in _LOSSES), None)
+    return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
 
 def _mismatch(kind: str, activation: str | None) -> Why | None:
@@ -151,11 +145,8 @@ def _has_one_output(facts: Facts, node: ast.AST) -> bool:
     source = _output_of(facts, node)
     if not isinstance(source, ast.Call):
         return False
-    networks = sources_of(facts.values, source.func) if isinstance(source.func, ast.Name) else []
-    return units_of(facts, source) == 1 or any(
-        isinstance(made, ast.Call) and facts.number(made, "num_classes") == 1
-        for made in map(unplaced, networks)
-    )
+    networks = facts.training.objects.makers(source.func)
+    return units_of(facts, source) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
 
 
 def _predicts_labels(facts: Facts) -> bool:

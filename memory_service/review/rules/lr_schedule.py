@@ -5,15 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
 
-from memory_service.review.constants.values import passed_for, sources_of
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, is_call, receiver
-from memory_service.review.source.script import last_name, words_in
-
-wrong = partial(finding, "wrong-parameter")
+from memory_service.review.findings import Finding, wrong
+from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver, words_in
 
 _BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
 _LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)
@@ -45,11 +40,8 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
 
 def _maker(facts: Facts, node: ast.AST | None) -> ast.Call | None:
     """The one call that made a schedule."""
-    sources = sources_of(facts.values, node) if node is not None else []
-    if isinstance(node, ast.Name) and not sources:
-        passed = passed_for(facts.script, facts.values, node)
-        sources = [s for given in passed for s in sources_of(facts.values, given)]
-    return sources[0] if len(sources) == 1 and isinstance(sources[0], ast.Call) else None
+    makers = facts.training.objects.makers(node) if node is not None else []
+    return makers[0] if len(makers) == 1 else None
 
 
 def _counts_batches(facts: Facts, maker: ast.Call) -> bool:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
+from memory_service.review.findings import Finding, wrong
 from memory_service.review.rules.libraries.parameters import FINE_TUNING_RATE
-from memory_service.review.source.nodes import receiver_name
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name, receiver_name
 from memory_service.review.training.training import KERAS, LIGHTNING
-
-wrong = partial(finding, "wrong-parameter")
 
 _GROWS = re.compile(
     r"(^|_)(acc|accuracy|auc|auroc|roc_auc|f1|dice|iou|miou|map|kappa|qwk|mcc|r2|precision|recall|pearson|"

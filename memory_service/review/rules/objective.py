@@ -6,12 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.loss import RMSLE, VALUE_FAMILIES, Why, metric_of
-from memory_service.review.source.nodes import calls_in, is_call, is_none, receiver, receiver_name
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import calls_in, is_call, is_none, last_name, receiver, receiver_name
 from memory_service.review.training.training import KERAS
 
 _OBJECTIVES = {
@@ -148,7 +146,7 @@ def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]
     text = facts.values.text(node)
     if text is not None:
         return text, False, node
-    source = next(iter(sources_of(facts.values, node)), node) if isinstance(node, ast.Name) else node
+    source = next(iter(facts.values.sources(node)), node) if isinstance(node, ast.Name) else node
     if isinstance(source, ast.Call):
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", last_name(source.func)).lower()
         if snake in (*_CATEGORICAL, "binary_crossentropy", "mean_squared_error", "mean_absolute_error"):
@@ -176,7 +174,7 @@ def _keras_output(facts: Facts, compiled: ast.Call) -> tuple[float | None, str |
 def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
     """The layers of `model = Sequential([...])` that is compiled; None where it is not made so."""
     model = receiver(compiled)
-    sources = sources_of(facts.values, model) if isinstance(model, ast.Name) else []
+    sources = facts.values.sources(model) if isinstance(model, ast.Name) else []
     if not isinstance(model, ast.Name) or len(sources) != 1 or not is_call(sources[0], "Sequential"):
         return None
     if any(receiver_name(call) == model.id for call in facts.script.called("add")):

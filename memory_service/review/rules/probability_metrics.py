@@ -7,11 +7,17 @@ import re
 from collections.abc import Iterator
 
 from memory_service.review.analysis.activations import last_assigned
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, is_call, names_in, receiver, receiver_name
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.nodes import (
+    calls_in,
+    is_call,
+    last_name,
+    names_in,
+    receiver,
+    receiver_name,
+    words,
+)
 
 _METRICS = {
     "roc_auc_score": "AUC",
@@ -79,7 +85,7 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         looped = [_estimator(facts, one) for one in _looped(facts, node)[:20]]
         if looped:
             return looped[0] if all(_CLASSIFIER.search(one) for one in looped) else ""
-    source = next(iter(sources_of(facts.values, node)), node)
+    source = next(iter(facts.values.sources(node)), node)
     fitted = receiver(source) if isinstance(source, ast.Call) and is_call(source, "fit") else None
     if fitted is not None:
         return _estimator(facts, fitted)
@@ -98,7 +104,7 @@ def _looped(facts: Facts, node: ast.Name) -> list[ast.expr]:
         over: ast.AST = loop.iter
         if isinstance(over, ast.Call) and is_call(over, "items", "values"):
             over = receiver(over) or over
-        over = next(iter(sources_of(facts.values, over)), over)
+        over = next(iter(facts.values.sources(over)), over)
         if isinstance(over, ast.Dict):
             return over.values
         if isinstance(over, ast.List | ast.Tuple):

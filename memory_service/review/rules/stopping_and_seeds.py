@@ -6,11 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memory_service.review.constants.values import sources_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import caller_of, receiver
-from memory_service.review.source.script import Function, last_name
+from memory_service.review.source.nodes import Function, last_name, receiver
 
 MOST_WITHOUT_STOPPING = 5
 """So few epochs end within R16's patience of 3-5 anyway."""
@@ -93,7 +91,7 @@ def _loops(facts: Facts) -> Iterator[Finding]:
 def _clocked_around(facts: Facts, node: ast.AST) -> bool:
     """A loop around a place, or around the calls of its function, stops by the clock."""
     loops = [up for up in facts.script.above(node) if isinstance(up, ast.For | ast.While)]
-    loops += [loop for call in caller_of(facts.script, node) for loop in facts.script.loops(call)]
+    loops += [loop for call in facts.script.callers(node) for loop in facts.script.loops(call)]
     return any(facts.training.stopping.clocked(loop) for loop in loops)
 
 
@@ -148,7 +146,7 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
     """The function of the file that made a model, with the last call of it before the fit:
     `model = make(rounds=2000); model.fit(X, y)`."""
     script, order = facts.script, facts.script.order
-    sources = [model] if isinstance(model, ast.Call) else sources_of(facts.values, model) if model else []
+    sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
     before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
     return [
         (script.functions[last_name(source.func)][0], source)
@@ -175,7 +173,7 @@ def _stops_rounds(facts: Facts, fit: ast.Call, made: list[ast.Call]) -> bool:
 
 def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     """Frameworks with their own loop."""
-    epochs = _epochs(facts, kind)
+    epochs = facts.training.framework_epochs(kind)
     few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
     if not few and not _imported(facts, _STOPPER) and not _sets_flag(facts, by_clock=False):
         yield finding(
@@ -198,24 +196,6 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     ):
         message = "Training never looks at the clock: when the budget ends there is no prediction."
         yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
-
-
-def _epochs(facts: Facts, kind: str) -> float | None:
-    """The epochs that a framework is told to train; None where that cannot be told."""
-    if kind == "lightning":
-        trainers = (t for t in facts.script.called("Trainer") if facts.argument(t, "max_epochs") is not None)
-        return next((facts.number(t, "max_epochs") for t in trainers), None)
-    if kind == "transformers":
-        for call in facts.training.arguments[:1]:
-            if facts.argument(call, "num_train_epochs") is not None or facts.argument(call, "max_steps"):
-                return facts.number(call, "num_train_epochs")
-        return 3.0
-    fits = [fit.call for fit in facts.training.fits if fit.kind == kind]
-    known = [facts.number(call, "epochs") for call in fits]
-    if kind == "fastai":
-        known = [k or facts.number(call, "n_epoch", 0) for k, call in zip(known, fits, strict=True)]
-    numbers = [k for k in known if k is not None]
-    return max(numbers) if numbers and (kind == "fastai" or len(numbers) == len(known)) else None
 
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:

@@ -5,7 +5,46 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 
-from memory_service.review.source.script import Function, Script, last_name
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a set that reads well."""
+    return frozenset(text.split())
+
+
+def word_pairs(text: str) -> dict[str, str]:
+    """`left:right` words as a mapping that reads well."""
+    return {left: right for left, _, right in (word.partition(":") for word in text.split())}
+
+
+def last_name(node: ast.AST) -> str:
+    """`a.b.c` -> "c"; "" for what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def name_of(node: ast.AST) -> str:
+    """The last name of an expression, or of what it calls: `torch.no_grad()` -> "no_grad"."""
+    return last_name(node.func if isinstance(node, ast.Call) else node)
+
+
+def roots(node: ast.AST) -> set[str]:
+    """Every name that an expression reads, without what is called as a function: `f(df[["a"]])` -> {"df"}."""
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in called}
+
+
+def words_in(node: ast.AST) -> set[str]:
+    """Every identifier of an expression, attributes and keywords included."""
+    out: set[str] = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.Name):
+            out.add(n.id)
+        elif isinstance(n, ast.Attribute):
+            out.add(n.attr)
+        elif isinstance(n, ast.keyword) and n.arg:
+            out.add(n.arg)
+    return out
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
@@ -75,24 +114,33 @@ def parameters_of(function: Function) -> list[str]:
     return [a.arg for a in function.args.args]
 
 
-def returned_by(function: ast.AST) -> list[ast.expr]:
-    """Values of the return statements under a function."""
-    return [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None]
+def all_parameters(function: Function) -> list[ast.arg]:
+    """Every parameter, `*args` and `**kwargs` included."""
+    a = function.args
+    return [*a.posonlyargs, *a.args, *a.kwonlyargs, *(p for p in (a.vararg, a.kwarg) if p is not None)]
 
 
-def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """(target, value) of an assignment; `a, b = x, y` gives two."""
+def targets_of(statement: ast.AST) -> list[ast.expr]:
+    """What an assignment of any kind sets."""
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+
+
+def unpacked(target: ast.AST, value: ast.AST | None) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(target, value) of what is set: `a, b = x, y` sets two, and `a, b = f()` two to what is unknown."""
+    if isinstance(target, ast.Tuple | ast.List):
+        given = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        same = len(given) == len(target.elts)
+        for at, item in enumerate(target.elts):
+            yield from unpacked(item, given[at] if same else None)
+    elif isinstance(target, ast.Starred):
+        yield target.value, None
+    else:
+        yield target, value
+
+
+def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """(target, value) of an assignment, as far as the value is known."""
     for target in targets:
-        tuples = isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List)
-        if tuples and len(target.elts) == len(value.elts):  # type: ignore[attr-defined]
-            yield from zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]
-        else:
-            yield target, value
-
-
-def caller_of(script: Script, node: ast.AST) -> list[ast.Call]:
-    """Calls, from other functions, of the function that a node is in."""
-    function = script.function(node)
-    if function is None:
-        return []
-    return [c for c in script.calls_by_name.get(function.name, ()) if script.function(c) is not function]
+        yield from ((item, given) for item, given in unpacked(target, value) if given is not None)

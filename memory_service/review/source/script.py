@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
+from memory_service.review.source.nodes import Function, last_name, words
 from memory_service.review.source.short_names import write_in_full
 
 Node = TypeVar("Node", bound=ast.AST)
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef, ast.Lambda)
@@ -21,16 +21,6 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 """Nodes that say how, not what; the parser makes one of each for the whole tree."""
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text: a set that reads well."""
-    return frozenset(text.split())
-
-
-def word_pairs(text: str) -> dict[str, str]:
-    """`left:right` words as a mapping that reads well."""
-    return {left: right for left, _, right in (word.partition(":") for word in text.split())}
 
 
 _RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
@@ -97,6 +87,11 @@ class Script:
                 out[last_name(base)].append(node)
         return out
 
+    def returned(self, function: ast.AST) -> list[ast.expr]:
+        """What a function returns, functions within it left out."""
+        found = (n for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None)
+        return [n.value for n in found if self.function(n) is function and n.value is not None]
+
     def added_keyword(self, call: ast.Call, name: str, value: ast.expr) -> ast.keyword:
         """A keyword that a call has by `**more`, written out; the value stays part of where it is said."""
         keyword = ast.keyword(arg=name, value=value)
@@ -151,6 +146,12 @@ class Script:
     def class_of(self, node: ast.AST) -> ast.ClassDef | None:
         """The nearest class around a node."""
         return next((up for up in self.above(node) if isinstance(up, ast.ClassDef)), None)
+
+    def callers(self, node: ast.AST) -> list[ast.Call]:
+        """Calls, from other functions, of the function that a node is in."""
+        function = self.function(node)
+        calls = self.calls_by_name.get(function.name, ()) if function is not None else ()
+        return [call for call in calls if self.function(call) is not function]
 
     def loops(self, node: ast.AST) -> list[ast.For | ast.While]:
         """Loops around a node within its function, the innermost first."""
@@ -260,35 +261,6 @@ class Script:
     @cached_property
     def strings(self) -> list[str]:
         return [node.value for node in self.all(ast.Constant) if isinstance(node.value, str)]
-
-
-def last_name(node: ast.AST) -> str:
-    """`a.b.c` -> "c"; "" for what has no name."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def name_of(node: ast.AST) -> str:
-    """The last name of an expression, or of what it calls: `torch.no_grad()` -> "no_grad"."""
-    return last_name(node.func if isinstance(node, ast.Call) else node)
-
-
-def roots(node: ast.AST) -> set[str]:
-    """Every name that an expression reads, without what is called as a function: `f(df[["a"]])` -> {"df"}."""
-    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in called}
-
-
-def words_in(node: ast.AST) -> set[str]:
-    """Every identifier of an expression, attributes and keywords included."""
-    out: set[str] = set()
-    for n in ast.walk(node):
-        if isinstance(n, ast.Name):
-            out.add(n.id)
-        elif isinstance(n, ast.Attribute):
-            out.add(n.attr)
-        elif isinstance(n, ast.keyword) and n.arg:
-            out.add(n.arg)
-    return out
 
 
 def _imports(script: Script) -> tuple[dict[str, str], set[str]]:

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from memory_service.review.constants.values import Values, sources_of
-from memory_service.review.source.nodes import calls_in, is_call, is_of_self, names_in, returned_by
-from memory_service.review.source.script import Script, last_name
+from memory_service.review.constants.values import Values
+from memory_service.review.source.nodes import calls_in, is_call, is_of_self, last_name, names_in
+from memory_service.review.source.script import Script
 from memory_service.review.training.stopping import AnyLoop
 
 _FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
 _FOLDS_NAMED = re.compile(r"^(n|num|k|all|cv)?_?(folds?|splits|folds_list|split_list)$", re.IGNORECASE)
 _DEEPEST = 5
 _MOVED = ("to", "cuda", "cpu", "eval", "train")
+_WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 
 
 @dataclass
@@ -26,29 +27,9 @@ class Objects:
     script: Script
     values: Values
 
-    def made_by(self, node: ast.AST, deep: int = 0) -> str:
+    def made_by(self, node: ast.AST) -> str:
         """The class or function whose call a name holds: `m = LGBMClassifier(...)` -> "LGBMClassifier"."""
-        if deep > _DEEPEST:
-            return ""
-        if not isinstance(node, ast.Call):
-            found = (self.made_by(source, deep + 1) for source in sources_of(self.values, node))
-            return next((name for name in found if name), "")
-        name, returned = last_name(node.func), self._given_back(node.func)
-        inner = self.made_by(returned, deep + 1) if returned is not None else ""
-        if inner or name not in ("to", "cuda", "compile", "prepare", "DataParallel", "clone", "deepcopy"):
-            return inner or name
-        if name in ("to", "cuda") and isinstance(node.func, ast.Attribute):
-            return self.made_by(node.func.value, deep + 1)
-        return self.made_by(node.args[0], deep + 1) if node.args else name
-
-    def _given_back(self, name: ast.AST) -> ast.AST | None:
-        """What a function or method of the file returns last, or a lambda: `pack = lambda a: ...`."""
-        if not isinstance(name, ast.Name) and not is_of_self(name):
-            return None
-        for function in self.script.functions.get(last_name(name), [])[:1]:
-            return next(reversed(returned_by(function)), None)
-        held = self.values.assigned(name.id, name) if isinstance(name, ast.Name) else []
-        return next((source.body for source in held if isinstance(source, ast.Lambda)), None)
+        return next((last_name(maker.func) for maker in self.makers(node)), "")
 
     def makers(self, node: ast.AST, deep: int = 0) -> list[ast.Call]:
         """Calls of constructors that an object may come from, through names, attributes and helpers of the
@@ -56,16 +37,21 @@ class Objects:
         if deep > _DEEPEST:
             return []
         if not isinstance(node, ast.Call):
-            return [m for s in sources_of(self.values, node) for m in self.makers(s, deep + 1)]
+            return [m for s in self.values.sources(node) for m in self.makers(s, deep + 1)]
         name = last_name(node.func)
-        if name in ("clone", "deepcopy") and node.args:
-            return self.makers(node.args[0], deep + 1)
         if name in _MOVED and isinstance(node.func, ast.Attribute):
             return self.makers(node.func.value, deep + 1)
-        if name in self.script.functions and name not in self.script.classes and name != "fit":
-            given = returned_by(self.script.functions[name][0])
-            return [m for g in given[:4] for m in self.makers(g, deep + 1)]
-        return [node]
+        if name in _WRAPPERS and node.args:
+            return self.makers(node.args[0], deep + 1)
+        given = self._returned(node.func) if name not in self.script.classes and name != "fit" else []
+        return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
+
+    def _returned(self, name: ast.AST) -> list[ast.expr]:
+        """What a function or method of the file returns, the last first, or a lambda."""
+        functions = self.script.functions.get(last_name(name), [])
+        if functions and (isinstance(name, ast.Name) or is_of_self(name)):
+            return self.script.returned(functions[0])[::-1]
+        return [s.body for s in self.values.sources(name) if isinstance(s, ast.Lambda)][:1]
 
 
 @dataclass
@@ -119,7 +105,7 @@ class Folds:
         return next((number for number in counted if number is not None), None)
 
     def _splits_of(self, splitter: ast.AST) -> int | None:
-        sources = [splitter] if isinstance(splitter, ast.Call) else sources_of(self.values, splitter)
+        sources = [splitter] if isinstance(splitter, ast.Call) else self.values.sources(splitter)
         for source in sources:
             if isinstance(source, ast.Call) and re.search(r"Fold|Split", last_name(source.func)):
                 given = self.values.argument(source, "n_splits", 0)

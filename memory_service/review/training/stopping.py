@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import calls_in, pairs
-from memory_service.review.source.script import Script, last_name, roots, words, words_in
+from memory_service.review.source.nodes import calls_in, last_name, pairs, roots, words, words_in
+from memory_service.review.source.script import Script
 
 AnyLoop = ast.For | ast.While
 

@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from memory_service.review.constants.values import Values, sources_of
-from memory_service.review.source.nodes import bases_of, calls_in, is_call, keyword_names, names_in
-from memory_service.review.source.script import Script, last_name, words, words_in
+from memory_service.review.constants.values import Values
+from memory_service.review.source.nodes import (
+    bases_of,
+    calls_in,
+    is_call,
+    keyword_names,
+    last_name,
+    names_in,
+    words,
+    words_in,
+)
+from memory_service.review.source.script import Script
 from memory_service.review.training.construction import Folds, Objects
 from memory_service.review.training.stopping import AnyLoop, Stopping
 
@@ -226,7 +235,7 @@ class Training:
                 continue
             given = self.values.argument(trainer, "args", 1)
             if given is not None and self.values.argument(trainer, "train_dataset") is None:
-                predicting.update([given, *sources_of(self.values, given)[:1]])
+                predicting.update([given, *self.values.sources(given)[:1]])
         return [call for call in made if call not in predicting] or made
 
     @cached_property
@@ -282,3 +291,21 @@ class Training:
                     return None
                 return int(known[-1] - (known[0] if len(known) == 2 else 0))
         return None
+
+    def framework_epochs(self, kind: str) -> float | None:
+        """The epochs that a framework is told to train; None where that is unknown."""
+        given, number = self.values.argument, self.values.number
+        if kind == "lightning":
+            told = (given(call, "max_epochs") for call in self.script.called("Trainer"))
+            return next((number(epochs) for epochs in told if epochs is not None), None)
+        if kind == "transformers":
+            for call in self.arguments[:1]:
+                epochs = given(call, "num_train_epochs")
+                if epochs is not None or given(call, "max_steps") is not None:
+                    return number(epochs) if given(call, "max_steps") is None else None
+            return 3.0
+        calls = [fit.call for fit in self.fits if fit.kind == kind]
+        name, position = ("n_epoch", 0) if kind == "fastai" else ("epochs", None)
+        found = [number(given(call, "epochs") or given(call, name, position)) for call in calls]
+        known = [epochs for epochs in found if epochs is not None]
+        return max(known) if known and (kind == "fastai" or len(known) == len(found)) else None

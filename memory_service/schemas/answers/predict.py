@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
-from memory_service.domain.cost.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, left_out
 from memory_service.schemas.answers.recommend import InputSize
 
@@ -36,9 +36,12 @@ class _Prediction(Answer):
         description="`low` fits nine times in ten; null: of boosted trees."
     )
     knee_batch_size: int | None = Field(description="Past it more memory buys no speed.")
-    samples_per_second: Estimate
+    samples_per_second: Estimate = Field(
+        description="Of the card, of several all; the input pipeline, which a plan counts, is left out. Of "
+        "boosted trees, rows that a round reads."
+    )
     step_seconds: Estimate | None = Field(description="Null of boosted trees.")
-    peak_memory_gib: Estimate = Field(description="As the driver reports it; of boosted trees the host's.")
+    peak_memory_gib: Estimate = Field(description="As the driver reports it; 0 of what the host fits.")
     warnings: list[str]
     device: str | None = Field(description="The registered device, where it is one.")
     calibration: Provenance | None
@@ -71,7 +74,11 @@ class TreesPrediction(_Prediction):
     assumed: list[str]
     cpu_count: int = Field(description="Cores.")
     rounds: int
-    fit_seconds: Estimate
+    host_memory_gib: Estimate = Field(description="Of the process that fits.")
+    fit_seconds: Estimate = Field(description="On the processor's cores.")
+    card_fit_seconds: Estimate | None = left_out(
+        "By the library's own trees on the card, where a law is known."
+    )
     predict_seconds_per_row: Estimate
 
 

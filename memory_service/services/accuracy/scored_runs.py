@@ -53,7 +53,10 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
     with database.read() as transaction:
         ended = runs.ended(transaction.session, filters, MOST_RUNS)
         found = runs.observations_by_run(transaction.session, [run.id for run in ended])
-    scored = [_scored(run, found.get(run.id, ())) for run in ended]
+    scored = [
+        _Scored(run, tuple(pairs_of(run._asdict(), run.prediction or {}, found.get(run.id, ()))))
+        for run in ended
+    ]
     used = [each for each in scored if any(pair.excluded is None for pair in each.pairs)]
     return {
         "runs": {
@@ -69,10 +72,6 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
         "memory_limit": _limit(ended),
         "quality": quality_order(database),
     }
-
-
-def _scored(run: EndedRun, found: Sequence[Mapping[str, Any]]) -> _Scored:
-    return _Scored(run, tuple(pairs_of(run._asdict(), run.prediction or {}, found)))
 
 
 def _scores(scored: Iterable[_Scored]) -> list[dict[str, Any]]:

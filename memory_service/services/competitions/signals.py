@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
+from threading import Lock
 
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
@@ -37,12 +39,25 @@ class ReadText:
     vectors: Scores | None
 
 
+LONGEST_REMEMBERED = 8_000
+
+
 def read_text(text: str, encoder: Encodes | None) -> ReadText:
-    """Read a text of any length: one batch of at most three passages is encoded. Opens no transaction."""
+    """Read a text of any length: one batch of at most three passages is encoded, once while nobody asked of
+    128 others. Opens no transaction."""
+    return _remembered(text, encoder) if len(text) <= LONGEST_REMEMBERED else _read(text, encoder)
+
+
+def _read(text: str, encoder: Encodes | None) -> ReadText:
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
     reported, tasks = facts_and_tasks(text, leanings)
     return ReadText(text, reported, tasks, vectors)
+
+
+@cached(LRUCache(128), lock=Lock())
+def _remembered(text: str, encoder: Encodes | None) -> ReadText:
+    return _read(text, encoder)
 
 
 def text_signals(

@@ -13,9 +13,8 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.cost_table import Option

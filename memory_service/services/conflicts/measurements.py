@@ -85,7 +85,8 @@ def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
     for one in knowledge.observations:
         cases.setdefault(_case_of(one), []).append(one)
     for _, runs in sorted(cases.items(), key=lambda item: str(item[0])):
-        card, profile = _card_of(knowledge, runs[0]), observed_profile(knowledge.priced, runs[0])
+        cards, profile = knowledge.cards, observed_profile(knowledge.priced, runs[0])
+        card = cards.devices.get(runs[0].device) or cards.sheets.get(runs[0].gpu)
         if card is None or profile is None:
             continue
         yield from _of_case(runs, profile, card)
@@ -98,10 +99,6 @@ def _case_of(o: Observation) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _card_of(knowledge: Knowledge, o: Observation) -> TargetDevice | None:
-    return knowledge.cards.devices.get(o.device) or knowledge.cards.sheets.get(o.gpu)
-
-
 def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) -> Iterator[Shown]:
     bare = replace(card, learned=None)
     batches: dict[int, list[Observation]] = {}
@@ -112,11 +109,11 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
         timed = [one for one in some if one.step_seconds is not None]
         if timed:
             rates = [_step(profile, gpu, timed[0]).reciprocal(batch) for gpu in (bare, card)]
-            believed = [one for one in timed if one.excluded is None and id(one) not in far]
-            statements = [_rate(batch, one) for one in believed]
+            used = [one for one in timed if one.excluded is None and id(one) not in far]
+            statements = [_rate(batch, one) for one in used]
             aside = [_rate(batch, o, _why(o)) for o in timed if o.excluded is not None or id(o) in far]
             yield Shown(
-                "samples_per_second", "samples/s", timed[0], _together(statements, believed),
+                "samples_per_second", "samples/s", timed[0], _together(statements, used),
                 tuple(aside[-MOST_ASIDE:]), *rates,
             )  # fmt: skip
         for field, quantity, part in _READINGS:

@@ -74,7 +74,7 @@ class Cards:
         def provenance(card: TargetDevice) -> Provenance | None:
             return card.provenance and replace(card.provenance, observations=selection.count(card.device))
 
-        return Cards(
+        cards = Cards(
             {slug: replace(card, learned=selection.about("", slug)) for slug, card in self.sheets.items()},
             {
                 name: replace(card, learned=selection.about(name, card.slug), provenance=provenance(card))
@@ -83,6 +83,8 @@ class Cards:
             self.silent,
             self.calibrations,
         )
+        cards.__dict__["models"] = self.models  # names stay as they were
+        return cards
 
 
 def cards_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,8 +12,7 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
-from memory_service.domain.cost.decoder import decoder_of
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -32,7 +30,13 @@ from memory_service.domain.planning.cost_table import (
     worst_of,
 )
 from memory_service.domain.planning.hyperparameters import learns_from_scratch
-from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task
+from memory_service.domain.planning.model_catalogue import (
+    CatalogueModel,
+    architecture_of,
+    can_take,
+    models_for_task,
+    untrained,
+)
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches
@@ -59,11 +63,6 @@ Known = tuple[tuple[Option, ...], Columns, tuple[tuple[Any, ...], ...]]
 SHORTLIST = 48
 """Models considered at a size nobody profiled: the best scores and, among the rest, the cheapest per
 score."""
-
-_FIXED_GRID = re.compile(
-    r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins|nest"
-    r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|ast"
-)
 
 
 class PricedCatalogue:
@@ -105,7 +104,7 @@ class PricedCatalogue:
         names = {name for name in before.keys() | models.keys() if before.get(name) != models.get(name)}
         changed = [rows[name] for rows in (before, models) for name in names if name in rows]
         tasks = {task for model in changed for task in model.tasks}
-        traced = {architecture_of(model.name, model.library) for model in changed}
+        traced = {model.architecture for model in changed}
         new = PricedCatalogue(models, ())
         new._lock, new._stored, new._bounds = self._lock, self._stored, self._bounds
         new._interpolated = self._interpolated
@@ -168,7 +167,7 @@ class PricedCatalogue:
 
     def profiled_sizes(self, model: CatalogueModel) -> Sequence[int]:
         """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
-        return self.sizes.get(architecture_of(model.name, model.library), ())
+        return self.sizes.get(model.architecture, ())
 
     def ensure_profile(self, name: str, input_size: int | None = None) -> None:
         """Trace a catalogue model that has no profile yet, in this process only (a few seconds, once).
@@ -176,7 +175,7 @@ class PricedCatalogue:
         Raises InvalidInput when it cannot be traced. Models with another cost law need none.
         """
         model = self.row(name)
-        if self.profiled_sizes(model) or not model.can_be_profiled or is_trees(model):
+        if self.profiled_sizes(model) or not model.can_be_profiled or model.is_trees:
             return
         if decoder_of(model.config) is not None:
             return
@@ -198,9 +197,9 @@ class PricedCatalogue:
         otherwise."""
         if case.task not in self._trees:
             serving = models_for_task(case.task, self.models.values())
-            self._trees[case.task] = [model for model in serving if is_trees(model)]
+            self._trees[case.task] = [model for model in serving if model.is_trees]
         serving = self._trees[case.task]
-        if case.model is not None and is_estimator(self.row(case.model)):
+        if case.model is not None and self.row(case.model).is_estimator:
             serving = [self.row(case.model)]  # planned only when asked for: no script trains them
         weightless = case.question.weights == "none"
         rows = [
@@ -243,7 +242,7 @@ class PricedCatalogue:
         rows = [row for row in rows if self.profiled_sizes(row) and row.name not in tuned and not method]
         if weightless:
             kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
-            rows = _untrained(kept)
+            rows = untrained(kept)
         for row in self._shortlist(rows, sizes, model):
             wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
             if wanted is not None:
@@ -295,7 +294,7 @@ class PricedCatalogue:
     def _profile(
         self, kept: Mapping[ProfileKey, Profile], row: CatalogueModel, size: int, kind: str
     ) -> Profile | None:
-        name = architecture_of(row.name, row.library)
+        name = row.architecture
         exact = kept.get((name, size, kind))
         if exact is not None:
             return exact
@@ -359,48 +358,6 @@ def _figures(card: TargetDevice) -> Hashable:
         card.slug, card.device, card.memory_gib, card.usable_gib, card.bandwidth_gb_s, card.tdp_w,
         tuple(sorted(card.tflops.items())), card.extra.get("cores"), card.calibrated, card.learned,
     )  # fmt: skip
-
-
-def architecture_of(name: str, library: str) -> str:
-    """The name without timm's tag of the weights: what decides the cost."""
-    return name.split(".", 1)[0] if library == "timm" else name
-
-
-def _untrained(models: Iterable[CatalogueModel]) -> list[CatalogueModel]:
-    """Each architecture once, of random weights: what it was pretrained on is no merit then."""
-    best: dict[str, CatalogueModel] = {}
-    for model in models:
-        name = architecture_of(model.name, model.library)
-        known = best.get(name)
-        if known is None or model.quality_score < known.quality_score:
-            best[name] = replace(model, pretrained=False)
-    return list(best.values())
-
-
-def is_trees(model: CatalogueModel) -> bool:
-    """Whether the model is boosted trees, priced by the cost law of the processor."""
-    return model.family == "gbdt" or model.library in ("lightgbm", "xgboost", "catboost")
-
-
-def is_estimator(model: CatalogueModel) -> bool:
-    """Whether the processor fits it once by a cost law of its own: linear models, kernels, neighbours ..."""
-    kind = cost_kind(model.name, model.library, model.family)
-    return not model.can_be_profiled and kind is not None and not is_boosting(kind)
-
-
-def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
-    """Whether a model accepts an input size: any for convolutions, whole patches for vision transformers,
-    profiled sizes only for fixed grids, up to the model's longest usual sequence for text."""
-    if size in profiled:
-        return True
-    if model.input_kind == "seq_len":
-        return size <= max(*profiled, *model.input_sizes)
-    if model.input_kind == "n_features":
-        return True
-    if size < 32 or _FIXED_GRID.search(model.name):
-        return False
-    patch = re.search(r"patch(\d+)", model.name)
-    return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family
 
 
 def _nearest(wanted: int, sizes: Sequence[int]) -> int:

@@ -81,6 +81,7 @@ class Knowledge:
     solution_memory  winning solutions by competition
     quality        what models are expected to reach, by public results
     ended_runs     the latest ended runs of competitions
+    remembered     what plans were told of questions of bare facts, while nothing remembered changes
     tallies        memory ("pattern:<id>", "competition:<slug>") -> place -> what runs there say of it
     """
 
@@ -98,6 +99,7 @@ class Knowledge:
     solution_memory: SolutionMemory = field(default_factory=lambda: SolutionMemory({}, {}))
     quality: QualityModel = NO_FIGURES
     ended_runs: Sequence[Any] = ()
+    remembered: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def gpus(self) -> Mapping[str, TargetDevice]:
@@ -260,10 +262,10 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         )
     observations = observed(transaction, cached.observations if cached is not None else None)
-    same_ground = cached is not None and "profiles" in same and calibrated is cached.calibrated
+    same_profiles = cached is not None and "profiles" in same and calibrated is cached.calibrated
     if cached is not None and not priced.profiles.keys() >= cached.knowledge.priced.profiles.keys():
-        same_ground = False  # a model that was traced here is another one now
-    if cached is None or not same_ground:
+        same_profiles = False  # a model that was traced here is another one now
+    if cached is None or not same_profiles:
         selection = observation_selection(calibrated, observations.all, priced)
     elif observations is cached.observations:
         selection = cached.selection
@@ -282,19 +284,28 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
         names = cached.knowledge.model_names
     else:
         names = model_index(priced.models)
-    solutions = None
     if cached is not None and same.issuperset(WRITABLE):
         here = cached.knowledge.written_here
     else:
         here = frozenset().union(*(written_here(transaction.session, name) for name in WRITABLE))
-    if cached is not None and same.issuperset(("solutions", "competitions")):
-        solutions = cached.knowledge.solution_memory
-    quality = None if cached is None else cached.knowledge.quality
-    knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, solutions, quality)
+    kept = {} if cached is None else _kept(cached.knowledge, same)
+    knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, **kept)
     ended = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
     _log_left_out(left_out, {} if cached is None else cached.left_out)
     return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue)
+
+
+def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:
+    """Parts of the snapshot before for `assemble`, where nothing that they are made of changed."""
+    kept: dict[str, Any] = {"quality": before.quality}
+    if "competitions" in same:
+        kept["competitions"] = before.competitions
+        if "solutions" in same:
+            kept["solution_memory"] = before.solution_memory
+    if same.issuperset((*LIGHT_TABLES, "models", "tallies")):
+        kept["remembered"] = before.remembered
+    return kept
 
 
 def _log_left_out(now: LeftOut, before: LeftOut) -> None:
@@ -369,9 +380,12 @@ def assemble(
     tallies: Mapping[str, Mapping[str, Tally]] | None = None,
     solution_memory: SolutionMemory | None = None,
     quality: QualityModel | None = None,
+    competitions: Mapping[str, Row] | None = None,
+    remembered: dict[Hashable, Any] | None = None,
 ) -> Knowledge:
-    """A snapshot of what was read. quality: that which ships, read where it is not given."""
-    competitions = {
+    """A snapshot of what was read. quality: that which ships, read where it is not given; the last four are
+    made of the rows where they are not given."""
+    competitions = competitions or {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
     }
@@ -380,7 +394,7 @@ def assemble(
         patterns=tuple(rows["patterns"]), claims=tuple(rows["claims"]), competitions=competitions,
         model_names=model_names, observations=observations, tallies=tallies or {},
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
-        quality=quality or read_quality_model(),
+        quality=quality or read_quality_model(), remembered={} if remembered is None else remembered,
     )  # fmt: skip
 
 

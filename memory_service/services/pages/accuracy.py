@@ -144,7 +144,7 @@ class _Found:
 
 
 def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, dict[str, Any]]:
-    wanted = _wanted(requested)
+    wanted = checked(AccuracyPageQuery, AccuracyPageQuery.given(requested)).model_dump()
     filters = {name: wanted[name] for name in ACCURACY_FILTERS if wanted[name] is not None}
     if wanted["days"] is not None:
         filters["since"] = dt.datetime.now(dt.UTC) - dt.timedelta(days=wanted["days"])
@@ -157,10 +157,6 @@ def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, di
         for pair in pairs_of(run._asdict(), run.prediction or {}, observations.get(run.id, ()))
     ]
     return _Found(ended, points), wanted
-
-
-def _wanted(requested: Mapping[str, str]) -> dict[str, Any]:
-    return checked(AccuracyPageQuery, AccuracyPageQuery.given(requested)).model_dump()
 
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:

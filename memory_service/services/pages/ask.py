@@ -10,9 +10,8 @@ from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISION
 from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.planning.candidates import CandidateSets
-from memory_service.domain.planning.frontier import best_by_budget, best_of_models
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import Question
+from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
 from memory_service.domain.portfolio.run_sets import run_sets
 from memory_service.errors import FieldError, InvalidInput, NotFound
@@ -60,7 +59,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     requested = {**requested, **read}
     page["asked"] = requested
     try:
-        found = evaluate_request(database, _question(requested))
+        found = evaluate_request(database, plan_request(requested))
     except (InvalidInput, NotFound) as refusal:
         errors = {error.field: _sentence(error) for error in refusal.errors}
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
@@ -113,11 +112,7 @@ def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, _question(requested)), server)
-
-
-def _question(requested: Mapping[str, str]) -> Question:
-    return plan_request(requested)
+    return plan_script(recommend(database, requested), server)
 
 
 def _sentence(error: FieldError) -> str:

@@ -30,7 +30,7 @@ def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, 
     GPUs in one text lead to their comparison, a long text to a plan.
     """
     q = text.strip()[:LONGEST]
-    words = _words(q)
+    words, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
     if not words:
         return {"q": q, "groups": []}
     solutions = (one for some in knowledge.solution_memory.by_competition.values() for one in some)
@@ -46,7 +46,7 @@ def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, 
         _group("Go to", _questions(knowledge, q, words)),
         *(_named(kind, words, names, f"/browse/{path}/") for kind, path, names in kinds),
         _group("Runs", _runs(database, q, words)),
-        _group("By meaning", [_entry("Competitions like this", _alike(q))]),
+        _group("By meaning", [_entry("Competitions like this", alike)]),
     ]
     return {"q": q, "groups": [group for group in groups if group["entries"]]}
 
@@ -57,10 +57,6 @@ def _words(text: str) -> list[str]:
 
 def _entry(name: str, href: str, about: str = "") -> Entry:
     return {"name": name, "href": href, "about": about}
-
-
-def _alike(q: str) -> str:
-    return f"/browse/competitions?{urlencode({'q': q})}"
 
 
 def _group(kind: str, entries: list[Entry]) -> dict[str, Any]:

@@ -87,7 +87,9 @@ def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str
     return {
         "pattern": row,
         "outcomes": reported["outcomes"],
-        "places": [_place(name, tally) for name, tally in sorted(places.items(), key=_most_followed)],
+        "places": [
+            _place(*each) for each in sorted(places.items(), key=lambda each: (-each[1].followed, each[0]))
+        ],
         "beside": [
             {"id": other["id"], "kind": other["kind"], "statement": other["statement"]}
             for other in knowledge.patterns
@@ -100,10 +102,6 @@ def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str
 def _place(name: str, tally: Tally) -> dict[str, Any]:
     what, _, key = name.partition(":")
     return {"place": key, "competition": key if what == "competition" else None, **tally.as_dict()}
-
-
-def _most_followed(item: tuple[str, Tally]) -> tuple[int, str]:
-    return -item[1].followed, item[0]
 
 
 def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.planning.applicable import without_idle
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, wrong_value
@@ -80,7 +81,9 @@ def cell(
     """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
     `page`: whether it has a page of its own; what can be profiled is traced there."""
     requested = {
-        name: value for name, value in settings.items() if name not in _SIZES or name == row.input_kind
+        name: value
+        for name, value in without_idle(settings, row).items()
+        if name not in _SIZES or name == row.input_kind
     }
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.planning.applicable import without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import DEFAULT_N_TRAIN
@@ -34,6 +35,7 @@ def sizing_case_page(
     knowledge = knowledge_of(database)
     said: dict[str, Any] = {name: value.strip() for name, value in requested.items() if value.strip()}
     said.setdefault("n_train", str(DEFAULT_N_TRAIN))
+    said = without_idle(said, knowledge.models.get(_named(knowledge, model)))
     answer = _answered(database, {"gpu": gpu, "model": model, **said})
     card = knowledge.gpu(gpu)
     here = about(knowledge, card, answer["model"] if "fit_seconds" in answer else _named(knowledge, model))

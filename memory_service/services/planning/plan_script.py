@@ -1,7 +1,8 @@
 """The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library. `runtime` and `torch_loop` are modules that all scripts share, without Jinja.
+joined by task and library. `runtime`, `ddp` and `torch_loop` are modules that all scripts share, without
+Jinja.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from memory_service.domain.recipe.recipe_text import script_recipe, split_settin
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
     AUGMENTED,
+    DECODERS,
     HUB_NAMES,
     KINDS,
     NETS,
@@ -105,7 +107,7 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ("runtime", "torch_loop") if kind.words["network"] else ("runtime",)
+    modules = ("runtime", "ddp", "torch_loop") if kind.words["network"] else ("runtime",)
     return _rendered("head", words), parts, {name: _rendered(name, {}) for name in modules}
 
 
@@ -136,7 +138,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "members": model["name"] == "tabm",
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
-    words["fetched"] = _fetched(plan)
+    words |= {"fetched": _fetched(plan), "method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= _techniques(plan, kind)
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
@@ -171,6 +173,10 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     if plan["folds"] > 1:
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
     done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
+    if plan.get("method") in ("lora", "qlora"):
+        done["lora"] = f"matrices of rank {plan['lora_rank']} beside every linear layer: LORA_RANK"
+    if plan.get("method") == "qlora":
+        done["quantization"] = "frozen weights are kept in 4 bits"
     if plan["seeds"] > 1:
         done["seed-averaging"] = f"all folds are trained with {plan['seeds']} seeds, SEEDS"
     if judged["tuned"]:
@@ -184,11 +190,11 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
-    if plan.get("method"):
-        raise NoScript(
-            f"There is no script that tunes {model['name']} by {plan['method']}: peft takes its settings"
-        )
     kind = KINDS.get((plan["task"], model["library"]))
+    if plan.get("method"):
+        if not model["pretrained"]:
+            raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
+        kind = DECODERS.get(plan["task"])
     own_nets = OWN_NETS.get(plan["task"], ())
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
@@ -198,16 +204,16 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
 def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     """Which techniques of the recipe the script does, by the word that its parts ask for."""
     wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
-    words, pictures = kind.words, plan["task"].startswith("image")
+    words, pictures, encoder = kind.words, plan["task"].startswith("image"), not plan.get("method")
     return {
         "tta": "tta" in wanted and pictures,
         "mixup": "mixup" in wanted and words["files"] and not words["masks"],
         "cutmix": "cutmix" in wanted and pictures and not words["masks"],
-        "ema": "ema-swa" in wanted and words["network"],
+        "ema": "ema-swa" in wanted and words["network"] and encoder,
         "class_weights": "class-weights" in wanted and words["labels"],
         "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
         "target_encoding": "target-encoding" in wanted and bool(words["library"]),
-        "layerwise": "layerwise-lr" in wanted and words["tokens"],
+        "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
         "mirrors": pictures,
     }

@@ -8,16 +8,16 @@ from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
-from memory_service.domain.cost.decoder import decoder_of
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.several_cards import cards_of
+from memory_service.domain.cost.several_cards import cards_of, check_link
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_names import counted
-from memory_service.domain.planning.model_catalogue import normal_model_name
+from memory_service.domain.planning.applicable import can_answer, check_options, check_options_of_task
+from memory_service.domain.planning.model_catalogue import models_for_task, normal_model_name
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import Question
+from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.quality.quality_model import quality_kind
 from memory_service.errors import FieldError, InvalidInput, wrong_value
@@ -28,7 +28,7 @@ from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import happened_there, outcomes_and_results
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.memory import memory_of
+from memory_service.services.planning.memory import Memory, memory_of
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -102,13 +102,17 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
     read = text.facts
     record = _record(knowledge, question, inferred)
+    for card in cards:
+        check_link(card, n_gpus, question.interconnect)
     task = _task(question, read, record, inferred)
     n_train, size_assumed = _n_train(question, text, record, inferred, warnings)
     model = knowledge.model(question.model) if question.model else None
-    if model is not None:
-        if question.method is not None and not decoder_of(model.config):
-            raise wrong_value("method", f"nothing: {model.name} is no decoder", question.method)
-        if task not in model.tasks and modality_of(task) not in {modality_of(t) for t in model.tasks}:
+    given = {name: getattr(question, name) for name in (*PINS, "lora_rank", "interconnect", "weights")}
+    if model is None:
+        check_options_of_task(given, task, models_for_task(task, knowledge.models.values()))
+    else:
+        check_options(given, model, model.name)
+        if not can_answer(model, task):
             message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
             raise InvalidInput(
                 f"model {model.name} {message}", [FieldError("model", message, question.model)]
@@ -120,9 +124,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     metric = _metric(knowledge, question, text, record, task)
     if metric is not None and metric.note:
         warnings.append(metric.note)
-    found = text.neighbours(question, task, n_train)
     outcomes, results = text.outcomes(question, task)
-    memory = memory_of(knowledge, question, task, n_train, found, text.said, (outcomes or {}).get("best"))
+    found, memory = _remembered(knowledge, question, text, task, n_train, (outcomes or {}).get("best"))
     slug = question.competition or text.described
     known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
     warnings += contradictions(asked, text.said, known_there, slug)
@@ -187,6 +190,35 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     )
 
 
+def _remembered(
+    knowledge: Knowledge,
+    question: Question,
+    text: RequestText,
+    task: str,
+    n_train: int,
+    best_run: Mapping[str, Any] | None,
+) -> tuple[Found, Memory]:
+    """The neighbours and all that they say; of bare facts, of which there are few kinds, kept while what is
+    remembered stays as it is."""
+    bare = text.found is None and text.facts is None and question.competition is None
+    key = (
+        question.task, task, size_of(n_train), question.n_classes, question.mode, question.as_of,
+        question.group_by, question.n_groups,
+    )  # fmt: skip
+    known = knowledge.remembered.get(key) if bare else None
+    if known is None:
+        found = text.neighbours(question, task, n_train)
+        memory = memory_of(knowledge, question, task, n_train, found, text.said, best_run)
+        known = (found, memory)
+        if bare and text.database is not None:
+            if len(knowledge.remembered) >= MOST_REMEMBERED:
+                knowledge.remembered.clear()
+            knowledge.remembered[key] = known
+    return known
+
+
+MOST_REMEMBERED = 256
+
 _NO_WEIGHTS = ("tabular", "time-series", "recommendation")
 """Modalities whose models are trained from random weights anyway."""
 
@@ -224,11 +256,15 @@ def _facts(
 def _n_gpus(question: Question) -> int:
     """How many cards train together; InvalidInput where the names and `n_gpus` disagree."""
     stated = {n for n, _ in map(counted, question.plan_for or question.gpus)}
-    if question.n_gpus is not None:
-        stated = (stated - {1}) | {question.n_gpus}
-    if len(stated) > 1:
-        raise wrong_value("n_gpus", "one number of cards for the whole plan", sorted(stated))
-    return next(iter(stated), 1)
+    asked = question.n_gpus
+    if asked is not None and stated - {1, asked}:
+        raise wrong_value("n_gpus", f"is {max(stated)} by the name of the card", asked)
+    if asked is None and len(stated) > 1:
+        names = ", ".join(question.plan_for or question.gpus)
+        raise wrong_value(
+            "gpu", f"must name as many cards each time, one plan is for them all: {names}", names
+        )
+    return asked or next(iter(stated), 1)
 
 
 def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:

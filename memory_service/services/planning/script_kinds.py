@@ -60,6 +60,7 @@ _TEXTS = _NETWORK | {
     "layout": "a column of text, the target or targets), test.csv",
     "needs": "torch >= 2.4, transformers",
 }
+_DECODERS = _TEXTS | {"needs": "torch >= 2.4, transformers >= 5"}
 _WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
 _TABLES = _NETWORK | {
     "table": True,
@@ -91,7 +92,9 @@ _TREE_CHECKPOINTS = {"lightgbm": "fold_K.txt", "xgboost": "fold_K.json", "catboo
 def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> Kind:
     targets = "labels" if labels else "values"
     batches = ("text_batches",) if reading == "texts" else ()
-    parts = (f"read_{reading}", model, *batches, f"network_{targets}", "network_step", "metric", targets)
+    tokens = ("tokens",) if words["tokens"] else ()
+    steps = (f"network_{targets}", "network_step", "metric", targets)
+    parts = (f"read_{reading}", *tokens, model, *batches, *steps)
     return Kind(parts, {**words, "labels": labels})
 
 
@@ -125,6 +128,12 @@ for _task, _labels in (("tabular-classification", True), ("tabular-regression", 
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
     KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_CHECKPOINTS}
 
+DECODERS = {
+    "text-classification": _network_kind("texts", "decoders", _DECODERS, True),
+    "text-regression": _network_kind("texts", "decoders", _DECODERS, False),
+}
+"""Task -> the sort of script of a plan with `method`."""
+
 _CROPPED = {"light-augmentation": "random crops of half the area or more, mirrored half the time"}
 AUGMENTED: Mapping[str, Mapping[str, str]] = {
     "image-classification": _CROPPED,
@@ -154,6 +163,30 @@ HUB_NAMES = {
     "e5-base-v2": "intfloat/e5-base-v2",
     "multilingual-e5-small": "intfloat/multilingual-e5-small",
     "multilingual-e5-base": "intfloat/multilingual-e5-base",
+    "labse": "sentence-transformers/LaBSE",
+    **{f"longformer-{size}-4096": f"allenai/longformer-{size}-4096" for size in ("base", "large")},
+    "bigbird-roberta-base": "google/bigbird-roberta-base",
+    **{name: f"microsoft/{name}" for name in ("deberta-v2-xxlarge", "deberta-large", "deberta-xlarge")},
+    "albert-xxlarge-v2": "albert/albert-xxlarge-v2",
+    **{f"qwen2.5-{size}": f"Qwen/Qwen2.5-{size.upper()}"
+       for size in ("0.5b", "1.5b", "3b", "7b", "14b", "32b", "72b")},
+    **{f"qwen3-{size}": f"Qwen/Qwen3-{size.upper()}" for size in ("0.6b", "1.7b", "4b", "8b", "14b", "32b")},
+    **{f"llama-{size}": f"meta-llama/Llama-{size.upper()}"
+       for size in ("3.1-8b", "3.1-70b", "3.2-1b", "3.2-3b")},
+    "tinyllama-1.1b": "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
+    "deepseek-r1-distill-qwen-1.5b": "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+    "deepseek-r1-distill-qwen-7b": "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+    "deepseek-r1-distill-llama-8b": "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
+    "mistral-7b": "mistralai/Mistral-7B-v0.1",
+    "mistral-nemo-12b": "mistralai/Mistral-Nemo-Base-2407",
+    "mistral-small-24b": "mistralai/Mistral-Small-24B-Base-2501",
+    **{f"gemma-{size}": f"google/gemma-{size}" for size in ("2b", "7b", "2-2b", "2-9b", "2-27b")},
+    **{f"gemma-3-{size}": f"google/gemma-3-{size}-pt" for size in ("1b", "4b", "12b")},
+    "phi-3-mini": "microsoft/Phi-3-mini-4k-instruct",
+    "phi-4": "microsoft/phi-4",
+    "phi-4-mini": "microsoft/Phi-4-mini-instruct",
+    "glm-4-32b": "THUDM/GLM-4-32B-0414",
+    **{f"smollm2-{size}": f"HuggingFaceTB/SmolLM2-{size.upper()}" for size in ("135m", "360m", "1.7b")},
 }  # fmt: skip
 """Name in the catalogue -> repository of the hub, whose weights it stands for."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 __all__ = ["joined", "standalone"]
 
 _LINE = 110
-_MODULES = ("runtime", "torch_loop")  # joined, or beside
+_MODULES = ("runtime", "ddp", "torch_loop")  # joined, or beside
 _Import = ast.Import | ast.ImportFrom
 _SHARED = "# From here on: what all scripts share. The budget, folds, resuming, reports and the submission."
 

@@ -7,8 +7,8 @@ from math import log2
 from typing import Literal
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
-from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
 from memory_service.domain.cost.step_config import StepConfig
@@ -89,8 +89,8 @@ def predict_job(
         cards = replace(cards, gb_s=SLOW_LANES_GB_S)
     if job.nodes > 1:
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
-    held = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
-    memory = peak_memory(held, batch, gpu, config)
+    resident = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
+    memory = peak_memory(resident, batch, gpu, config)
     peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
         job.meter
     ]

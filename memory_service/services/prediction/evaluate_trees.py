@@ -7,13 +7,11 @@ import re
 from collections.abc import Mapping
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.boosted_trees import CARD_SPREAD
 from memory_service.domain.cost.tree_rounds import TREE_LAWS, seconds_per_tree
 from memory_service.domain.hardware.gpu_names import resolve_gpu
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, unknown_name
-
-SPREAD = 2.0
-"""Either way, of eight in ten rows: machines, dates and options differ."""
 
 USUAL_LEAVES = 31.0
 
@@ -40,7 +38,9 @@ def predict_trees(raw: Mapping[str, str | None], gpus: Mapping[str, TargetDevice
             f"{library} on a card is not predicted", [FieldError("device", "a processor", device)]
         )
     where = "a card" if card else f"{row.get('threads_or_gpus') or 1} threads"
-    one = Estimate(seconds, seconds / SPREAD, seconds * SPREAD, basis=f"law of {library} trees on {where}")
+    one = Estimate(
+        seconds, seconds / CARD_SPREAD, seconds * CARD_SPREAD, basis=f"law of {library} trees on {where}"
+    )
     trees = _number(row, "trees", 0.0)
     return {"seconds_per_tree": one, **({"seconds": one.scaled(trees)} if trees else {})}
 

@@ -18,16 +18,24 @@ from cachetools import LRUCache
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS, beyond_limits, cost_kind, fit_cost
-from memory_service.domain.cost.layout import layout_of
+from memory_service.domain.cost.boosted_trees import (
+    IN_CONTEXT_LIMITS,
+    beyond_limits,
+    cost_kind,
+    fit_cost,
+    fit_on_card,
+    is_boosting,
+    no_device_memory,
+)
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
-from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.several_cards import Cards, cards_of, check_link, profile_on, step_on
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.learning.batch_bounds import Bounds
+from memory_service.domain.planning.applicable import check_options
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.domain.prediction.device_memory import (
@@ -37,6 +45,7 @@ from memory_service.domain.prediction.device_memory import (
     peak_memory,
 )
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.prediction.peak_memory_curve import driver_peaks
 from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_value
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
@@ -126,9 +135,12 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
     stated, name = counted(question.gpu)
     gpu = with_cores(knowledge.gpu(name), question.cpu_count)
     if question.n_gpus is not None and stated not in (1, question.n_gpus):
-        raise wrong_value("n_gpus", f"{stated}, as {question.gpu} says", question.n_gpus)
-    cards = cards_of(gpu, question.n_gpus or stated, question.interconnect)
+        raise wrong_value("n_gpus", f"is {stated} by the name of the card", question.n_gpus)
+    n_gpus = question.n_gpus or stated
+    check_link(gpu, n_gpus, question.interconnect)
+    cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
+    check_options(question.model_dump(exclude_none=True), row, name)
     if row is not None and not row.can_be_profiled:
         return _cpu_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
@@ -173,11 +185,11 @@ def _prepare(
     curve = [
         {
             "batch_size": batch,
-            "peak_memory_gib": peak_memory(profile, batch, gpu, config).driver_gib.as_dict(),
+            "peak_memory_gib": peak.as_dict(),
             "samples_per_second": step.step_seconds(batch).reciprocal(batch * cards.n).as_dict(),
             "fits": batch <= value,
         }
-        for batch in shown
+        for batch, peak in zip(shown, driver_peaks(profile, shown, gpu, config), strict=True)
     ]
     bounds = observed_bounds(profile, gpu, config)
     fixed = {
@@ -306,6 +318,10 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
         kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
         speed=gpu.calibrated.trees if gpu.calibrated else None,
     )  # fmt: skip
+    passes = rounds if is_boosting(kind) else 1
+    on_card = None
+    if gpu.kind == "cuda":
+        on_card = fit_on_card(kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s)
     return {
         "model": row.name,
         **_where(gpu),
@@ -318,9 +334,11 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
         "max_batch_size": None,
         "knee_batch_size": None,
         "curve": [],
-        "peak_memory_gib": cost.memory_gib.as_dict(),
+        "peak_memory_gib": Estimate(0.0, 0.0, 0.0, basis=no_device_memory(row.name, kind)).as_dict(),
+        "host_memory_gib": cost.memory_gib.as_dict(),
         "fit_seconds": cost.fit_seconds.as_dict(),
-        "samples_per_second": cost.fit_seconds.reciprocal(float(rows)).as_dict(),
+        **({"card_fit_seconds": on_card.as_dict()} if on_card else {}),
+        "samples_per_second": cost.fit_seconds.reciprocal(float(rows * passes)).as_dict(),
         "step_seconds": None,
         "predict_seconds_per_row": cost.predict_seconds_per_row.as_dict(),
         "basis": cost.fit_seconds.basis,

@@ -10,14 +10,13 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
-from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.errors import FieldError, InvalidInput, wrong_value
+from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of, can_take
+from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
-from memory_service.services.knowledge.cost_cache import architecture_of, can_take
 from memory_service.services.knowledge.profiling import profile_in_child_process
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -101,15 +100,7 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
 
 def requested_size(question: PredictRequest, row: CatalogueModel | None) -> int | None:
     """The input size asked for, in the model's own kind; None leaves it to the builder."""
-    kind = row.input_kind if row else "image_size"
-    asked = {name: getattr(question, name) for name in SIZE_FIELDS if getattr(question, name) is not None}
-    wrong = [name for name in asked if name != kind]
-    if wrong and row:
-        raise InvalidInput(
-            f"{row.name} takes {kind}, not {wrong[0]}",
-            [FieldError(wrong[0], f"this model takes {kind}", asked[wrong[0]], (kind,))],
-        )
-    size: int | None = next(iter(asked.values()), None)
+    size: int | None = next((n for name in SIZE_FIELDS if (n := getattr(question, name)) is not None), None)
     return size if size is not None else (row.default_input_size if row else None)
 
 
@@ -152,8 +143,6 @@ def _found(
         return decoder_profile(
             name, law, size, tuning, precision=kind, n_outputs=question.n_classes or 2, family=row.family
         )
-    if question.method not in (None, "full") or question.lora_rank is not None:
-        raise wrong_value("method", f"full: {name} is no decoder", question.method or question.lora_rank)
     saving = bool(question.gradient_checkpointing)
     if row is not None and size is not None and not saving:
         known, kin = knowledge.profiles, architecture_of(name, row.library)

@@ -236,10 +236,12 @@ class _Sizing:
                 asked[name] = self.asked[name]
         if self.meant.rounds:
             asked["rounds"] = min(self.meant.rounds, 10**6)
+        from memory_service.domain.planning.applicable import without_idle
         from memory_service.services.prediction.predict import predict_known
 
         try:
-            return predict_known(self.knowledge, asked), ""
+            model = self.knowledge.listed_model(asked["model"])
+            return predict_known(self.knowledge, without_idle(asked, model)), ""
         except InvalidInput as error:
             return None, error.detail[:300]
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import reads_files
-from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
 from memory_service.domain.learning.baseline_prediction import observation_of, prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of
@@ -101,7 +100,7 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     row, name = (None, reported["model"]) if own else _known_model(knowledge, reported["model"])
     sizes = {field: reported[field] for field in SIZE_FIELDS if field in reported}
     question = PredictRequest.model_construct(model=name, gpu=reported["gpu"], **sizes)
-    size = _own_size(reported) if own else requested_size(question, row)
+    size = next(iter(sizes.values()), None) if own else requested_size(question, row)
     precision = reported.get("precision") or gpu.preferred_precision()
     mode = reported.get("mode", "train")
     optimizer = "none" if mode == "infer" else reported.get("optimizer", "adamw")
@@ -142,10 +141,6 @@ def _own_card(reported: Mapping[str, Any]) -> TargetDevice:
         reported["gpu"], reported["gpu"], "cuda", "unknown", memory_gib, memory_gib, 0.0,
         {"fp16": 0.0, "bf16": 0.0},
     )  # fmt: skip
-
-
-def _own_size(reported: Mapping[str, Any]) -> int | None:
-    return next((int(reported[field]) for field in SIZE_FIELDS if field in reported), None)
 
 
 def _cores(reported: Mapping[str, Any]) -> int | None:

@@ -63,14 +63,17 @@ def defused(cell: Any) -> Any:
 
 def flat(value: Any) -> Any:
     """A value that fits a cell: nested ones as JSON text."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+    return _ENCODER.encode(value) if isinstance(value, dict | list | tuple) else value
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def _cell(value: Any) -> Any:
     """`defused(flat(value))`, for a hundred thousand cells."""
     if isinstance(value, str):
         return "'" + value if value.startswith(_FORMULA) else value
-    return flat(value)
+    return value if value is None or type(value) in (int, float, bool) else flat(value)
 
 
 def _jsonl(table: TableExport) -> Iterator[bytes]:
@@ -108,7 +111,7 @@ def _parquet(table: TableExport) -> Iterator[bytes]:
         characters = 0
         for page in table.pages():
             waiting += page
-            characters += _characters(page)
+            characters += sum(len(cell) for row in page for cell in row.values() if isinstance(cell, str))
             if len(waiting) >= GROUP_ROWS or characters >= GROUP_CHARACTERS:
                 writer.write_table(_group(waiting, table.columns, schema))
                 waiting, characters = [], 0
@@ -116,10 +119,6 @@ def _parquet(table: TableExport) -> Iterator[bytes]:
         if waiting:
             writer.write_table(_group(waiting, table.columns, schema))
     yield sink.taken()
-
-
-def _characters(rows: Sequence[Row]) -> int:
-    return sum(len(cell) for row in rows for cell in row.values() if isinstance(cell, str))
 
 
 def _group(rows: Sequence[Row], columns: Mapping[str, type[Any]], schema: pa.Schema) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import select
@@ -21,6 +22,7 @@ from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
 from memory_service.services.tables.paging import Query, parse_query
+from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import calibrations, history, passages, rows
 from memory_service.store.tables.knowledge import Correctable, History, Pattern, Solution
 
@@ -101,7 +103,11 @@ def one_page(transaction: ReadTransaction, query: Query) -> Page:
         if len(found) > query.limit:
             break
     after = query.cursor(found[query.limit - 1]) if len(found) > query.limit else None
-    return Page([on_the_wire(row) for row in found[: query.limit]], after)
+    items = found[: query.limit]
+    for name in _times(query.table):
+        for row in items:
+            row[name] = None if row[name] is None else _wire_time(row[name])
+    return Page(items, after)
 
 
 def count_rows(transaction: ReadTransaction, table: str, filters: Mapping[str, Any] | None = None) -> int:
@@ -114,6 +120,13 @@ def listed_columns(table: str) -> tuple[str, ...]:
     """The columns of a list and of an export."""
     hidden = (*_HIDDEN, *_ONLY_ALONE.get(table, ()))
     return tuple(name for name in rows.columns(rows.LISTED[table]) if name not in hidden)
+
+
+@lru_cache(maxsize=64)
+def _times(table: str) -> tuple[str, ...]:
+    """Those of `listed_columns` that are times."""
+    columns = rows.LISTED[table].__table__.columns
+    return tuple(name for name in listed_columns(table) if isinstance(columns[name].type, UtcDateTime))
 
 
 def get_row(transaction: ReadTransaction, table: str, key: str) -> dict[str, Any]:
@@ -343,7 +356,11 @@ def _said(field: str, given: str, most: int) -> str:
 def on_the_wire(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as JSON has it: times in ISO 8601 UTC, without what is the store's own."""
     return {
-        name: f"{value.isoformat(timespec='microseconds')[:26]}Z" if isinstance(value, dt.datetime) else value
+        name: _wire_time(value) if isinstance(value, dt.datetime) else value
         for name, value in row.items()
         if name not in _HIDDEN
     }
+
+
+def _wire_time(value: dt.datetime) -> str:
+    return f"{value.isoformat(timespec='microseconds')[:26]}Z"

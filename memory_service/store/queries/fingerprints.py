@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, literal, select, union_all
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import CompoundSelect, func, literal, select, union_all
 
 from memory_service.store.queries.rows import ENTITIES
 from memory_service.store.session import ReadSession
@@ -12,17 +15,26 @@ from memory_service.store.tables.devices import Calibration, Device
 def fingerprints(session: ReadSession, *tables: str) -> dict[str, tuple[int, int, str]]:
     """Table -> (rows, sum of versions, latest change), which differs after any insert, correction or deletion
     of a row. One statement for all."""
-    each = [
-        select(
-            literal(table),
-            func.count(),
-            func.sum(ENTITIES[table].version),
-            func.max(ENTITIES[table].updated_at),
+    return {
+        table: (int(count), int(versions or 0), str(latest))
+        for table, count, versions, latest in session.execute(_statement(tables))
+    }
+
+
+@lru_cache(maxsize=8)
+def _statement(tables: tuple[str, ...]) -> CompoundSelect[Any]:
+    """Profiles are written whole, never corrected: their versions, behind 15 MB of figures, are not read."""
+    return union_all(
+        *(
+            select(
+                literal(table),
+                func.count(),
+                func.count() if table == "profiles" else func.sum(ENTITIES[table].version),
+                func.max(ENTITIES[table].updated_at),
+            )
+            for table in tables
         )
-        for table in tables
-    ]
-    rows = session.execute(union_all(*each))
-    return {table: (int(count), int(versions or 0), str(latest)) for table, count, versions, latest in rows}
+    )
 
 
 def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:

@@ -19,7 +19,12 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
     split_of,
 )
-from memory_service.domain.quality.quality_index import learning_of, quality_index, too_large
+from memory_service.domain.quality.quality_index import (
+    from_random_weights,
+    learning_of,
+    quality_index,
+    too_large,
+)
 
 COUNTS = st.integers(10, 10**7)
 
@@ -42,6 +47,13 @@ def test_most_is_learned_by_the_fifth_epoch_as_the_sources_saw() -> None:
 def test_a_huge_model_loses_on_very_little_data_only() -> None:
     assert too_large(300, 1_000) > too_large(20, 1_000) > 0
     assert too_large(300, 3_000) == 0
+
+
+def test_from_random_weights_a_small_network_is_better_on_few_images_and_a_large_one_on_many() -> None:
+    for n_train, larger_wins in ((1_000, False), (5_000, False), (200_000, True)):
+        small, large = from_random_weights(np.array([78.0, 83.0]), np.array([11.2, 64.7]), n_train)
+        assert (large > small) == larger_wins, n_train
+        assert large < 83.0
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -45,7 +45,9 @@ def test_the_evidence_that_ships_is_that_of_its_sources(tmp_path: Any) -> None:
         ("tabular", "TALENT multiclass", 53),
         ("tabular", "TALENT binary", 80),
         ("tabular", "TALENT regression", 65),
+        ("tabular", "yandex-research/tabred", 60),
         ("image", "image transfer sets", 18),
+        ("image-dense", "geo-bench segmentation", 70),
     ],
 )
 def test_regret_on_data_sets_left_out(table: str, group: str, most: float) -> None:

@@ -30,6 +30,8 @@ NETWORKS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
 ASKED: tuple[dict[str, Any], ...] = (
     *({"task": task} for task in SCRIPTED),
     {"task": "text", "weights": "none"},
+    *({"task": "text", "model": "qwen2.5-0.5b", "method": method} for method in ("full", "lora", "qlora")),
+    {"task": "text-regression", "model": "gemma-2-9b", "method": "lora", "minutes": 500, "gpu": "h100"},
     *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
 )
 
@@ -39,7 +41,7 @@ def plans(servers: Servers) -> Any:
     """A plan for each question of `ASKED`."""
     url = servers.new("sqlite", "seeded")
     database = Database(url)
-    yield [recommend(database, {"size": "medium", "gpu": "a100", **asked}) for asked in ASKED]
+    yield [recommend(database, {"size": "medium", "gpu": "a100"} | asked) for asked in ASKED]
     database.close()
     servers.drop(url)
 
@@ -66,10 +68,13 @@ def test_the_review_reads_the_batch_of_an_image_script_in_either_form(plans):
         assert (facts.meant.trains, facts.meant.batch_size) == (True, plan["batch_size"])
 
 
-def test_no_script_is_written_for_a_decoder_that_is_tuned_in_parts(plans):
-    plan = next(plan for plan in copy.deepcopy(plans) if plan["task"] == "text-classification")
-    with pytest.raises(NoScript, match="qlora"):
-        plan_script(plan | {"method": "qlora", "lora_rank": 16})
+def test_no_decoder_is_tuned_without_weights_or_for_a_task_without_a_head(plans):
+    plan = next(plan for plan in copy.deepcopy(plans) if plan.get("method") == "lora")
+    with pytest.raises(NoScript, match="no script for seq2seq"):
+        plan_script(plan | {"task": "seq2seq"})
+    plan["model"]["pretrained"] = False
+    with pytest.raises(NoScript, match="no public weights"):
+        plan_script(plan)
 
 
 def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_path: Path):

@@ -97,6 +97,11 @@ def test_boosted_trees_answer_with_their_own_law(seeded_sqlite: Database) -> Non
     answer = predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu", "n_train": 100_000, "n_features": 50})
     assert answer["fit_seconds"]["low"] < answer["fit_seconds"]["value"] < 600
     assert answer["assumed"] == []
+    assert answer["peak_memory_gib"]["value"] == 0 < answer["host_memory_gib"]["value"]
+    assert "card_fit_seconds" not in answer
+    many = {"model": "xgboost", "n_train": 10**7, "n_features": 50}
+    on_card = predict(seeded_sqlite, {**many, "gpu": "v100"})
+    assert on_card["card_fit_seconds"]["value"] < on_card["fit_seconds"]["value"]
     assert predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu"})["assumed"] == ["n_train 40000"]
 
 
@@ -125,6 +130,15 @@ def test_more_cores_train_a_network_faster_on_the_processor(seeded_sqlite: Datab
         ({"mode": "trian"}, "mode"),
         ({"seq_len": 128, "image_size": None}, "seq_len"),
         ({"batchsize": 3}, "batchsize"),
+        ({"method": "lora"}, "method"),
+        ({"rounds": 100}, "rounds"),
+        ({"interconnect": "pcie"}, "interconnect"),
+        ({"gpu": "2xt4", "interconnect": "nvlink"}, "interconnect"),
+        ({"gpu": "2xt4", "n_gpus": 4}, "n_gpus"),
+        ({"model": "lightgbm", "image_size": None, "batch_size": 64}, "batch_size"),
+        ({"model": "lightgbm", "image_size": None, "batch_size": None, "method": "lora"}, "method"),
+        ({"model": "qwen2.5-0.5b", "image_size": None, "method": "full", "lora_rank": 8}, "lora_rank"),
+        ({"model": "yolov8m", "image_size": 512, "gradient_checkpointing": True}, "gradient_checkpointing"),
     ],
 )
 def test_wrong_values_are_refused_by_field(

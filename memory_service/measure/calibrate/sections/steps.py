@@ -25,7 +25,7 @@ WARMUP_STEPS = 1
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
     """Time and peaks; of a processor the growth of the process since before the model."""
     ends = time.perf_counter() + seconds
-    net = _net(probe, hardware)
+    net = next(net for net in REFERENCE_NETS[hardware.kind] if net.name == probe.facts["net"])
     if hardware.kind == "cpu":
         training_step(net, hardware, probe.precision, probe.layout, 2)()  # libraries and kernels are loaded
     gc.collect()
@@ -107,10 +107,6 @@ def training_step(
                 scaler.update()
 
     return step
-
-
-def _net(probe: Probe, hardware: Hardware) -> ReferenceNet:
-    return next(net for net in REFERENCE_NETS[hardware.kind] if net.name == probe.facts["net"])
 
 
 def _half() -> str:

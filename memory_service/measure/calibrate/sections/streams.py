@@ -104,8 +104,7 @@ def _adamw(probe: Probe, hardware: Hardware) -> Work:
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
     optimizer: Any = torch.optim.AdamW(parameters)
-    work: Work = optimizer.step
-    return work
+    return optimizer.step
 
 
 _WORK: dict[str, Callable[[Probe, Hardware], Work]] = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.targets import column_of
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 
 def classes_listed(facts: Facts) -> Iterator[Finding]:

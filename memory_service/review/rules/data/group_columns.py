@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.comments import columns_listed, several_each, texts_told
-from memory_service.review.source.script import last_name
+from memory_service.review.source.nodes import last_name
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"

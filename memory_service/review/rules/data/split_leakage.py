@@ -12,7 +12,7 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Division
 from memory_service.review.rules.data.group_columns import group_column
 from memory_service.review.rules.loss import VALUE_FAMILIES
-from memory_service.review.source.script import last_name, words
+from memory_service.review.source.nodes import last_name, words
 
 _IGNORES_GROUPS = words(
     "KFold StratifiedKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold "

@@ -11,52 +11,20 @@ from memory_service.review.analysis.activations import last_assigned
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
+    Function,
     calls_in,
     is_call,
     keyword_names,
+    last_name,
     names_in,
     receiver_name,
     texts_in,
     without_methods,
+    words,
 )
-from memory_service.review.source.script import Function, last_name, words
 
 trap = partial(finding, "albumentations-trap")
 
-_REMOVED = {
-    "Cutout": "A.CoarseDropout(p=0.5)",
-    "Flip": "A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)",
-    "JpegCompression": "A.ImageCompression(quality_range=(80, 100))",
-    "RandomBrightness": "A.RandomBrightnessContrast(p=0.5)",
-    "RandomContrast": "A.RandomBrightnessContrast(p=0.5)",
-    "IAAPiecewiseAffine": "A.PiecewiseAffine()",
-    "IAAAdditiveGaussianNoise": "A.GaussNoise()",
-    "IAASharpen": "A.Sharpen()",
-    "IAAEmboss": "A.Emboss()",
-    "IAAFliplr": "A.HorizontalFlip()",
-    "IAAPerspective": "A.Perspective()",
-    "IAAAffine": "A.Affine()",
-    "IAAFlipud": "A.VerticalFlip()",
-    "IAASuperpixels": "A.Superpixels()",
-}
-_RENAMED: dict[tuple[str, str | None], str] = {
-    ("GaussNoise", "var_limit"): "std_range=(0.1, 0.2)",
-    ("CoarseDropout", "max_holes"): "num_holes_range=(1, 8)",
-    ("CoarseDropout", "max_height"): "hole_height_range=(0.1, 0.2)",
-    ("CoarseDropout", "max_width"): "hole_width_range=(0.1, 0.2)",
-    ("CoarseDropout", "min_holes"): "num_holes_range=(1, 8)",
-    ("ImageCompression", "quality_lower"): "quality_range=(80, 100)",
-    ("ImageCompression", "quality_upper"): "quality_range=(80, 100)",
-    ("Downscale", "scale_min"): "scale_range=(0.25, 0.5)",
-    ("RandomResizedCrop", "height"): "size=(height, width)",
-    ("RandomResizedCrop", "width"): "size=(height, width)",
-    ("RandomSizedCrop", "height"): "size=(height, width)",
-    ("RandomFog", "fog_coef_lower"): "fog_coef_range=(0.1, 0.3)",
-    ("PadIfNeeded", "value"): "fill=0",
-    ("Rotate", "value"): "fill=0",
-    ("ShiftScaleRotate", "value"): "fill=0",
-    ("ElasticTransform", "alpha_affine"): "alpha=1, sigma=50 (alpha_affine is gone)",
-}
 _RANDOM = words(
     "HorizontalFlip VerticalFlip RandomCrop RandomResizedCrop ShiftScaleRotate Rotate ColorJitter "
     "RandomBrightnessContrast CoarseDropout RandomRotate90 Affine HueSaturationValue GaussNoise "
@@ -97,12 +65,6 @@ def _removed(facts: Facts) -> Iterator[Finding]:
             yield trap(node, message, "from albumentations.pytorch import ToTensorV2")
     for call in (c for c in facts.script.calls if _is_of_library(facts, c)):
         name = last_name(call.func)
-        if name in _REMOVED:
-            yield trap(call, f"{name} is gone from albumentations.", _REMOVED[name])
-        renamed = next((k.arg for k in call.keywords if (name, k.arg) in _RENAMED), None)
-        if renamed:
-            message = f"{name} has no {renamed} any more: it is refused, or warned of and ignored."
-            yield trap(call, message, _RENAMED[name, renamed])
         sizes = [facts.values.one(a) for a in call.args[:2]]
         if name == "RandomResizedCrop" and len(sizes) == 2 and all(isinstance(s, int) for s in sizes):
             message = f"{name} takes size=(height, width) now."

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, receiver
-from memory_service.review.source.script import last_name
-
-wrong = partial(finding, "wrong-parameter")
+from memory_service.review.findings import Finding, wrong
+from memory_service.review.source.nodes import calls_in, last_name, receiver
 
 _BOOSTED = re.compile(r"^(LGBM|XGB)\w*(Classifier|Regressor|Ranker)$")
 _STOPPING = ("early_stopping_rounds", "early_stopping_round")
@@ -81,7 +77,7 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
         trains = last_name(call.func) in ("train", "cv")
         given = facts.argument(call, "params", 0 if trains else None)
         params: dict[str, ast.AST] = {k.arg: k.value for k in call.keywords if k.arg}
-        params |= facts.values.held(given).known if given is not None else {}
+        params |= facts.values.entries(given).known if given is not None else {}
         yield from _classes(facts, call, params)
         yield from _values(facts, library, params)
         if library == "catboost":
@@ -120,7 +116,7 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
     """An objective and a number of classes that do not go together."""
     objective, given = facts.values.text(params.get("objective")), facts.argument(call, "params", 0)
-    complete = given is not None and not facts.values.held(given).open
+    complete = given is not None and not facts.values.entries(given).open
     multiclass = {
         "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
         "xgboost.train": ("multi:softmax", "multi:softprob"),

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import partial
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_none, keyword_names
-from memory_service.review.source.script import last_name
-
-wrong = partial(finding, "wrong-parameter")
+from memory_service.review.findings import Finding, wrong
+from memory_service.review.source.nodes import is_none, keyword_names, last_name
 
 _LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3

@@ -9,8 +9,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import keyword_names, receiver
-from memory_service.review.source.script import Function, last_name, words, words_in
+from memory_service.review.source.nodes import Function, keyword_names, last_name, receiver, words, words_in
 
 trap = partial(finding, "timm-trap")
 
@@ -19,13 +18,6 @@ _LOSSES = words(
     "LabelSmoothingCrossEntropy SoftTargetCrossEntropy PolyCrossEntropy PolyBinaryCrossEntropy TwoWayLoss "
     "ZlprLoss DistributionBalancedLoss asymmetric_loss binary_cross_entropy cross_entropy jsd"
 )
-_LOSS_PARAMETERS = {
-    "LabelSmoothingCrossEntropy": "smoothing",
-    "JsdCrossEntropy": "smoothing num_splits alpha",
-    "BinaryCrossEntropy": "smoothing target_threshold weight reduction sum_classes pos_weight smooth_dense",
-    "AsymmetricLossMultiLabel": "gamma_neg gamma_pos clip eps disable_torch_grad_focal_loss smoothing "
-    "reduction weight pos_weight",
-}
 _SUBMODULE = re.compile(r"^timm\.(loss|scheduler|optim)(?=\.|$)")
 """Modules that `import timm` alone does not load."""
 
@@ -91,9 +83,6 @@ def _losses(facts: Facts) -> Iterator[Finding]:
         name = last_name(call.func)
         if not script.qualified(call.func).startswith("timm."):
             continue
-        known = _LOSS_PARAMETERS.get(name, "").split()
-        for argument in (k.arg for k in call.keywords if known and k.arg and k.arg not in known):
-            yield trap(call, f"timm's {name} has no {argument}.", f"{name}({known[0]}=0.1)")
         if name == "LabelSmoothingCrossEntropy" and mixes and not _is_for_validation(facts, call):
             yield trap(
                 call,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memory_service.domain.cost.decoder import Decoder, Tuning
+from memory_service.domain.cost.decoders.decoder import Decoder, Tuning
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 
@@ -69,11 +69,11 @@ def decoder_profile(
     frozen = _frozen_bytes(d, t, element) / t.shards
     weights = trained * (stored if t.method == "full" else 4) / t.shards
     casts = d.linear_params * element / t.shards if own_copy and precision == "amp" else 0.0
-    gathered = (2.0 * _layer_params(d) + d.vocab * d.hidden) * element if t.shards > 1 else 0.0
+    linears = [i * o for _, i, o in d.linears]
+    gathered = (2.0 * sum(linears) + d.vocab * d.hidden) * element if t.shards > 1 else 0.0
     unpacked = 0.0
     if t.method == "qlora":
-        quantised = [*(i * o for _, i, o in d.linears), d.vocab * d.hidden if t.litgpt else 0]
-        unpacked = float(max(quantised) * element)
+        unpacked = float(max(*linears, d.vocab * d.hidden if t.litgpt else 0) * element)
     resident = frozen + weights + gathered
     layer = _saved(d, t, seq_len, element)
     stream = seq_len * d.hidden * (4 if own_copy else element)
@@ -121,10 +121,6 @@ def decoder_profile(
             "peak_gradients_kept": [[p.fixed_bytes, p.per_sample_bytes] for p in whole],
         },
     )  # fmt: skip
-
-
-def _layer_params(d: Decoder) -> int:
-    return sum(into * out for _, into, out in d.linears)
 
 
 def _trained(d: Decoder, t: Tuning, n_outputs: int) -> int:

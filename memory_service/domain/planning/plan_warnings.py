@@ -1,0 +1,151 @@
+"""Warnings of a plan: what the asker should know and did not ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
+from memory_service.domain.planning.candidates import CandidateSet
+from memory_service.domain.planning.plan import Expected
+from memory_service.domain.planning.plan_search import GridIndex, loader_rate
+from memory_service.domain.planning.rationale import is_cut_short
+from memory_service.domain.prediction.device import provenance_warnings
+from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
+
+WORTH = 0.6
+"""Share of n times the speed of one card, under which a plan says what n cards bring."""
+
+_VOLUMES = re.compile(
+    r"\b(volumetric|voxels?|nifti|tomograms?|tomograph\w+|mri|volumes"
+    r"|(?:3-?d|ct|mr|pet)[ -](?:scans?|images?|volumes?|stacks?|series|data))\b",
+    re.IGNORECASE,
+)
+"""How a description of pictures says that they are volumes."""
+
+_IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task=video (r3d_18 and others)"}
+
+
+LEAST_UPDATES = 200
+LARGE_HOST_GIB = 16.0
+
+
+def warnings(
+    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
+) -> tuple[str, ...]:
+    """What the asker should know and did not ask."""
+    problem, option = candidates.problem, candidates.table.options[pick.row]
+    out = (
+        _tree_warnings(candidates, settings, expected)
+        if option.is_trees
+        else _network_warnings(candidates, pick, settings)
+    )
+    out.extend(provenance_warnings(problem.cards))
+    if settings.get("n_gpus"):
+        out.append(
+            f"The figures are for {settings['n_gpus']} cards that train one model by "
+            "DistributedDataParallel; a generated script starts torchrun for them by itself."
+        )
+    if option.method:
+        out.append(
+            f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."
+        )
+    if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
+        out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
+    if option.model.licence_note:
+        out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
+    out.extend(
+        f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
+        for card in problem.visible
+        if expected.peak_memory_gib.high > card.usable_gib
+    )
+    out.extend(_unlike_words(candidates, pick, settings))
+    return tuple(out)
+
+
+def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
+    defaults = candidates.table.options[pick.row].defaults
+    batch, epochs = settings["batch_size"], settings["epochs"]
+    updates = candidates.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
+    out = []
+    if updates < candidates.problem.policy.updates_per_epoch * 0.9:
+        out.append(
+            f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
+            "stopping may come late, watch the validation loss."
+        )
+    if updates * epochs < LEAST_UPDATES:
+        out.append(
+            f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
+        )
+    profile = candidates.table.options[pick.row].profile.get(precision_class(candidates.precision))
+    if profile is not None and "bounded_from" in profile.extra:
+        out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
+    if batch < 16 <= defaults.least_batch:
+        out.append(
+            f"Batch {batch} is small for batch normalisation: freeze its statistics or use group norm."
+        )
+    return out
+
+
+def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expected: Expected) -> list[str]:
+    problem, out = candidates.problem, []
+    best = expected.best_epoch
+    if best is not None and is_cut_short(settings, best):
+        why = "that many rounds were asked for" if problem.question.epochs else "the minutes allow no more"
+        why = f"{MOST_ROUNDS} are the most that is planned" if settings["epochs"] == MOST_ROUNDS else why
+        out.append(
+            f"Boosting may be cut short at round {settings['epochs']}: {why}, and validation is expected to "
+            f"be best at round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})."
+        )
+    memory = expected.host_memory_gib
+    if memory is not None and memory.high > LARGE_HOST_GIB:
+        out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
+    if problem.on_gpu and settings["model"]["name"] not in IN_CONTEXT_LIMITS:
+        out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
+    return out
+
+
+def _unlike_words(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Cards that bring little, settings without a meaning, pictures in place of volumes."""
+    if settings.get("n_gpus"):
+        yield from _little_gained(candidates, pick, settings)
+    problem, model = candidates.problem, candidates.table.options[pick.row].model
+    for name in ("image_size", "seq_len"):
+        if name != model.input_kind and getattr(problem.question, name) is not None:
+            yield f"{name} has no meaning for {model.name} and was not used."
+    said = _VOLUMES.search(problem.question.description or "")
+    if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
+        other = _IN_DEPTH.get(problem.task)
+        ask = f"; for a network in three dimensions ask for {other}" if other else ""
+        yield (
+            f"The text speaks of volumes ({said[0]}); {model.name} is planned on slices of two dimensions, "
+            f"each a sample, neighbouring ones as channels{ask}."
+        )
+
+
+def _little_gained(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Where several cards are hardly faster than one: the loader, or gradients that are exchanged."""
+    problem, option, n = candidates.problem, candidates.table.options[pick.row], settings["n_gpus"]
+    batches = candidates.grid.batches
+    saving = bool(batches.checkpointing[pick.row])
+    profile = (option.checkpointed if saving else option.profile)[precision_class(candidates.precision)]
+    batch = int(batches.batch_size[pick.row])
+    alone = max(
+        prepare(
+            profile,
+            card,
+            StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer),
+        ).seconds(batch)
+        for card in problem.cards
+    )
+    rate = loader_rate(problem, option.input_size, int(candidates.loader["num_workers"]))
+    gained = max(alone, batch / rate.value) / float(candidates.grid.step.value[pick.row])
+    if gained < WORTH * n:
+        fed = bool(candidates.grid.loader_bound[pick.row])
+        why = "the input pipeline feeds no more" if fed else "exchanging gradients takes the rest"
+        times = "no faster than one" if gained < 1.05 else f"only {gained:.1f} times as fast as one"
+        yield f"{n} cards are {times}: {why}."

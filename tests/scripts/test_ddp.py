@@ -1,0 +1,72 @@
+"""Do several processes train one model together, as on several cards? Here by gloo, on processors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.conftest import free_port
+from tests.scripts.submission import gain
+from tests.scripts.test_resume import edited
+from tests.scripts.workshop import Workshop, rows_of
+
+TWO = """
+import os
+os.environ |= {{"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}}
+os.environ |= {{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{port}"}}
+if os.fork() == 0:
+    os.environ |= {{"RANK": "1", "LOCAL_RANK": "1"}}
+"""
+"""What torchrun tells two processes, without its imports."""
+
+TOGETHER = (
+    "image-classification", "image-segmentation", "text-classification-lora", "tabular-regression-network",
+)  # fmt: skip
+
+
+def two() -> str:
+    return TWO.format(port=free_port())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOGETHER)
+def test_two_processes_learn_one_model_and_validate_every_row_once(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name, n_gpus=2, learning_rate=workshop.plan(name)["learning_rate"] * 1.5)
+    ended = trial.train(before=two())
+    assert ended.status == 0, ended.log
+    assert "2 x " in ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    assert len(trial.checkpoints()) == trial.plan["folds"]
+    if trial.data.form != "masks":
+        told = [row[0] for row in rows_of(trial.out / "oof.csv")[1:]]
+        assert told == [row[0] for row in rows_of(trial.data.folder / "train.csv")[1:]]
+    assert len(re.findall("^Epoch 1/", ended.log, re.MULTILINE)) == trial.plan["folds"], "one of them prints"
+
+
+def test_two_processes_end_together_when_the_time_is_over(workshop: Workshop) -> None:
+    more: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000, "n_gpus": 2}
+    trial = workshop.trial("tabular-regression-network", own={"MINUTES": "0.1"}, folds=3, **more)
+    ended = trial.train(before=two())
+    assert ended.status == 0, ended.log
+    assert "VALIDATION: " in ended.log, "it came to its end"
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+NO_MEMORY = """    if RANK == 1 and not (state.out_dir / "batch_size.txt").exists():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+"""
+
+
+@pytest.mark.slow
+def test_a_plan_of_two_cards_becomes_torchrun_which_starts_again_with_half_the_batch(
+    workshop: Workshop,
+) -> None:
+    trial = workshop.trial("tabular-regression-network", n_gpus=2, folds=1)
+    edited(trial, r'(    """The loss of a training batch; `rows`.*"""\n)', r"\1" + NO_MEMORY)
+    ended = trial.train(before="import torch; torch.cuda.device_count = lambda: 2")
+    assert ended.status == 0, ended.log
+    assert "batch=16, GPU=2 x none" in ended.log or "CUDA out of memory" in ended.log
+    assert (trial.out / "batch_size.txt").read_text() == "16"
+    assert gain(trial.data, trial.cells()) > 0, ended.log
