@@ -102,6 +102,9 @@ def test_a_whole_competition_page_may_be_pasted(seeded: Site):
     assert answer.status_code == 200
     assert "18,632" in answer.text
     assert "The plan" in answer.text
+    script = httpx2.post(seeded.url + "/browse/script.py", data=asked)
+    assert script.headers["content-type"].startswith("text/x-python")
+    assert "batch_size" in script.text
     short = httpx2.post(seeded.url + "/", data={**asked, "description": text[:200]})
     assert short.status_code == 303
     assert short.headers["location"].startswith("/?description=Classify")

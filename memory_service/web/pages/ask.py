@@ -78,8 +78,18 @@ def _asked(request: Request, query: Mapping[str, str], *, posted: bool = False) 
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
     """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
+    return _script(request, query_of(request))
+
+
+@router.form("/browse/script.py")
+def script_by_form(request: Request, form: Form) -> Response:
+    """The same of a question that is too long for an address."""
+    return _script(request, _filled(form))
+
+
+def _script(request: Request, query: Mapping[str, str]) -> Response:
     server = str(request.base_url).rstrip("/")
-    text = ask_script(database_of(request), query_of(request), server)
+    text = ask_script(database_of(request), query, server)
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 
 
