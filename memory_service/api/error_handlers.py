@@ -19,7 +19,7 @@ from memory_service.errors import MemoryServiceError, Unavailable
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = "2"
 QUIET_SECONDS = 10.0
-NOT_TOLD = "The log of the service says why"
+SEE_LOG = "The log of the service says why"
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def refusal_to(scope: Mapping[str, Any], error: MemoryServiceError) -> Response:
     state = scope["state"]
     if isinstance(error, Unavailable) and not state.get("scopes"):
         failures.log(error.detail, state["request_id"])
-        error = Unavailable(NOT_TOLD)
+        error = Unavailable(SEE_LOG)
     return refusal(error, state["request_id"])
 
 

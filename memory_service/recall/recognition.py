@@ -102,7 +102,7 @@ class Words:
     text: str
 
     @cached_property
-    def held(self) -> frozenset[str]:
+    def content_words(self) -> frozenset[str]:
         return frozenset(words_worth(self.text))
 
     @cached_property
@@ -115,7 +115,7 @@ class Words:
             inner = word[1:] != word[1:].lower()
             if inner or (word[0].isupper() and not _OPENS.search(text[: match.start()][-3:])):
                 found.add(singular(word.lower()))
-        return frozenset(found & self.held - _OF_METRICS)
+        return frozenset(found & self.content_words - _OF_METRICS)
 
     @cached_property
     def numbers(self) -> frozenset[float]:
@@ -180,7 +180,7 @@ def evidence_of(
     row, known = snapshot.competitions[place], snapshot.known_words(place)
     rarity = snapshot.word_frequencies.rarity
     cosine = float(meaning.scores[place]) if meaning else _USUAL_COSINE
-    common = sum(map(rarity, read.held & known))
+    common = sum(map(rarity, read.content_words & known))
     joined = "".join(_WORD.findall(f"{row['slug']} {row.get('title') or ''}".lower()))
     strange = [name for name in read.names - known if not _inside(name, joined)]
     there = _numbers(searched_text(row)) | {float(row[name]) for name in _COUNTS if row.get(name)}

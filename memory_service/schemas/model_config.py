@@ -39,7 +39,7 @@ _DECODER = (
     "max_position_embeddings hidden_act"
 )
 OF_FORMULA = "intermediate_size num_key_value_heads head_dim"
-"""What `domain.cost.decoder` reads of architectures whose own configuration names it otherwise."""
+"""What `domain.cost.decoders.decoder` reads of architectures whose own configuration names it otherwise."""
 
 _AUDIO = "hidden_size intermediate_size num_hidden_layers num_attention_heads hidden_act"
 _BOTH = (

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from memory_service.domain.cost.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.validation_errors import checked

@@ -13,7 +13,7 @@ from memory_service import __version__
 from memory_service.api import metrics
 from memory_service.api.answers import json_answer
 from memory_service.api.describe import Responses, texts
-from memory_service.api.error_handlers import NOT_TOLD, failures
+from memory_service.api.error_handlers import SEE_LOG, failures
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.service import service_of
 from memory_service.errors import MemoryServiceError
@@ -48,7 +48,7 @@ async def readyz(request: Request) -> Response:
         shown = {**shown, "left_out": []}
         if state.failed:  # it may name the database's host and user
             failures.log(f"not ready: {state.failed}", request.state.request_id)
-            shown = {**shown, "failed": NOT_TOLD}
+            shown = {**shown, "failed": SEE_LOG}
     return json_answer(shown, 200 if state.ready else 503)
 
 

@@ -43,7 +43,7 @@ _EVENTS = {
     "required": ["events"],
     "additionalProperties": False,
 }
-_TOLD = {"requestBody": {"required": True, "content": {"application/json": {"schema": _EVENTS}}}}
+_EVENTS_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _EVENTS}}}}
 _BEGUN = created("Path of the run.", answers.RunBegun, "It was there already, just so.")
 
 
@@ -95,7 +95,7 @@ reporting = APIRouter(tags=["runs"], route_class=_Direct)
     "/runs/{run_id}/events",
     response_model=answers.RunEventsTaken,
     responses=refusals(507),
-    openapi_extra=_TOLD,
+    openapi_extra=_EVENTS_BODY,
 )
 async def post_events(request: Request, run_id: str) -> Response:
     """Report events. Each seq counts once however often it is sent; what is acknowledged is on disk."""

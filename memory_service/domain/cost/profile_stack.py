@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.cost.layout import is_convolutional, tensor_core_layout
 from memory_service.domain.cost.memory import (
     optimizer_bytes,
     step_bytes,
@@ -19,7 +18,7 @@ from memory_service.domain.cost.memory import (
 )
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.roofline import Floats, Roofline, roofline_of
-from memory_service.domain.cost.step_config import StepMode
+from memory_service.domain.cost.step_config import StepMode, is_convolutional, tensor_core_layout
 
 Integers = NDArray[np.intp]
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from memory_service.domain.cost.layout import is_convolutional
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
-from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.step_config import StepConfig, is_convolutional
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.observation import Observation
 

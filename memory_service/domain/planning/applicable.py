@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.cost.decoder import decoder_of
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import wrong_value
 

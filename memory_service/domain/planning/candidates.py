@@ -26,7 +26,7 @@ name."""
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """One lane of a problem, everything priced: networks on the cards, or boosted trees on the processor.
+    """One kind of candidates, everything priced: networks on the cards, or boosted trees on the processor.
 
     loader   data loader settings of the contract
     """
@@ -40,7 +40,7 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The plan that won in its lane."""
+    """The plan that won in its set."""
 
     candidates: CandidateSet
     pick: GridIndex
@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSets:
-    """Every lane of a problem: what both the plan and the refusal are read from."""
+    """Every set of a problem: what both the plan and the refusal are read from."""
 
     problem: PlanningProblem
     sets: tuple[CandidateSet, ...]

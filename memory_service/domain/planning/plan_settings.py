@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory_service.domain.cost.layout import layout_of
-from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.cost_table import Option

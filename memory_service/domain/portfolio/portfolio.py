@@ -96,7 +96,7 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     for i in places:
         role = "main" if i == main else "other"
         share = float((pool.alone if alone else pool.share)[i])
-        candidate = _candidate(sets, int(pool.lane[i]), int(pool.flat[i]))
+        candidate = _candidate(sets, int(pool.candidate_set[i]), int(pool.flat[i]))
         run = _run(candidate, int(pool.seeds[i]), role, share)
         drafts.append(replace(run, quality=float(pool.quality[i])))
     return Portfolio(
@@ -117,11 +117,11 @@ def main_of(sets: RunSets, objective: str, minutes: float) -> Candidate:
     chosen = sets.best(objective, minutes)
     places = [int(i) for i in sets.members[chosen] if i >= 0]
     main = min(places, key=lambda i: (-sets.pool.quality[i], sets.pool.alone[i]))
-    return _candidate(sets, int(sets.pool.lane[main]), int(sets.pool.flat[main]))
+    return _candidate(sets, int(sets.pool.candidate_set[main]), int(sets.pool.flat[main]))
 
 
-def _candidate(sets: RunSets, lane: int, flat: int) -> Candidate:
-    candidates = sets.all_sets.sets[lane]
+def _candidate(sets: RunSets, candidate_set: int, flat: int) -> Candidate:
+    candidates = sets.all_sets.sets[candidate_set]
     at = np.unravel_index(flat, candidates.grid.minutes.shape)
     return Candidate(candidates, GridIndex(int(at[0]), int(at[1]), int(at[2]), 0.0))
 
@@ -135,7 +135,7 @@ def minutes_of(candidate: Candidate) -> float:
 def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | None:
     """The plan of one split of highest utility that `minutes` hold."""
     best: tuple[float, int, int] | None = None
-    for lane, candidates in enumerate(sets.all_sets.sets):
+    for candidate_set, candidates in enumerate(sets.all_sets.sets):
         grid = candidates.grid
         if 1 not in grid.folds or not candidates.table.options:
             continue
@@ -146,7 +146,7 @@ def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | Non
         )
         flat = int(utility.argmax())
         if utility.flat[flat] > (best[0] if best else -np.inf):
-            best = float(utility.flat[flat]), lane, flat
+            best = float(utility.flat[flat]), candidate_set, flat
     return None if best is None else _candidate(sets, *best[1:])
 
 

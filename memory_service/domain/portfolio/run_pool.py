@@ -27,16 +27,16 @@ SEEDS = (1, 2, 3, 5)
 class RunPool:
     """Arrays over runs, the cheapest first.
 
-    lane, flat    candidate set, and the place in its grid
+    candidate_set, flat   place of the set, and the place in its grid
     seeds         repeats of all its folds
-    family        one number for each family, over all lanes
+    family        one number for each family, over all sets
     quality       expected index, repeats included
     alone         the smallest budget (minutes) that holds it as the only run
     share         minutes of the budget that it takes beside others, its part of the reserve included
     first         p90 minute by which a submission of its first fold is written
     """
 
-    lane: Integers
+    candidate_set: Integers
     flat: Integers
     seeds: Integers
     family: Integers
@@ -53,9 +53,9 @@ def run_pool(all_sets: CandidateSets, minutes: float) -> RunPool:
     """The runs that at most `minutes` hold and that fewer than `MOST_RUNS` other families beat at their own
     cost: a run that is beaten so often could be exchanged for one of them in any set."""
     found, families = [], 0
-    for lane, candidates in enumerate(all_sets.sets):
+    for candidate_set, candidates in enumerate(all_sets.sets):
         if candidates.table.options:
-            found.append(_lane(candidates, lane, families, minutes))
+            found.append(_pool_of(candidates, candidate_set, families, minutes))
             families += len(candidates.table.columns.families)
     joined = [np.concatenate([getattr(pool, item.name) for pool in found]) for item in fields(RunPool)]
     pool = RunPool(*joined)
@@ -78,7 +78,7 @@ def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
 
 
-def _lane(candidates: CandidateSet, lane: int, families: int, minutes: float) -> RunPool:
+def _pool_of(candidates: CandidateSet, candidate_set: int, families: int, minutes: float) -> RunPool:
     grid, columns = candidates.grid, candidates.table.columns
     plans = grid.minutes.shape[1] * grid.minutes.shape[2]
     needed, quality = grid.minutes.ravel(), grid.quality.ravel()
@@ -103,7 +103,7 @@ def _lane(candidates: CandidateSet, lane: int, families: int, minutes: float) ->
         gained = fold_gain(columns.learning.fold_gain[rows[at]], n_folds[at] * seeds, n_train) - once[at]
         first = (run.first_fold + run.inference.times(1.0 / n_folds)).and_independent(run.setup)
         pool = RunPool(
-            lane=np.full(len(at), lane),
+            candidate_set=np.full(len(at), candidate_set),
             flat=flat[at],
             seeds=np.full(len(at), seeds),
             family=families + columns.family[rows[at]],

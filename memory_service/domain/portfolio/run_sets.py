@@ -8,7 +8,7 @@ quality of a portfolio.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -160,10 +160,10 @@ def _differences(
 ) -> tuple[Array, Array]:
     """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
     names = np.empty(len(pool.flat), dtype=object)
-    for lane, candidates in enumerate(all_sets.sets):
-        of_lane = pool.lane == lane
+    for candidate_set, candidates in enumerate(all_sets.sets):
+        of_set = pool.candidate_set == candidate_set
         plans = candidates.grid.minutes.shape[1] * candidates.grid.minutes.shape[2]
-        names[of_lane] = candidates.table.columns.names[pool.flat[of_lane] // plans]
+        names[of_set] = candidates.table.columns.names[pool.flat[of_set] // plans]
     unique, places = np.unique(names.astype(np.str_), return_inverse=True)
     families, problem = _families(all_sets), all_sets.problem
     models = [(str(name), families[str(name)]) for name in unique]
@@ -172,8 +172,9 @@ def _differences(
     return sd, np.array(nearest, dtype=np.float64)[places]
 
 
-def _families(all_sets: CandidateSets) -> dict[str, str]:
-    return {o.model.name: o.model.family for each in all_sets.sets for o in each.table.options}
+def _families(all_sets: CandidateSets) -> Mapping[str, str]:
+    of_lanes = [each.table.columns.family_of for each in all_sets.sets]
+    return of_lanes[0] if len(of_lanes) == 1 else {**of_lanes[0], **of_lanes[1]}
 
 
 def _difference(all_sets: CandidateSets) -> Difference:

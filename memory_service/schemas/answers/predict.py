@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, RootModel
 
-from memory_service.domain.cost.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, left_out
 from memory_service.schemas.answers.recommend import InputSize
 

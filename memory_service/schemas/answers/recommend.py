@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, RootModel
 
 from memory_service.domain.common.estimate import Grade
-from memory_service.domain.cost.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.plan import Stage
 from memory_service.schemas.answers.common import Answer, Estimate, Provenance, Settings, Size, left_out
 

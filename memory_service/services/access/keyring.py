@@ -83,7 +83,7 @@ class Keyring:
         self._refused: dict[str, tuple[int, str]] = {}
         self._written: dict[str, dt.datetime] = {}
         self._quotas_written = _NEVER
-        self._told = _NEVER
+        self._logged_at = _NEVER
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -168,10 +168,10 @@ class Keyring:
             if moment > self._written.get(key_id, _NEVER) + gap
         }
         refused: dict[str, tuple[int, str]] = {}
-        if self._refused and now >= self._told + gap:
+        if self._refused and now >= self._logged_at + gap:
             with self._lock:
                 refused, self._refused = self._refused, {}
-            self._told = now
+            self._logged_at = now
         if not used and not refused:
             return
         with self._database.write_untracked() as transaction:

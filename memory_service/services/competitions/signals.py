@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
-from typing import Any
+from threading import Lock
 
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
@@ -55,8 +55,8 @@ def _read(text: str, encoder: Encodes | None) -> ReadText:
     return ReadText(text, reported, tasks, vectors)
 
 
-@lru_cache(maxsize=128)
-def _remembered(text: str, encoder: Any) -> ReadText:
+@cached(LRUCache(128), lock=Lock())
+def _remembered(text: str, encoder: Encodes | None) -> ReadText:
     return _read(text, encoder)
 
 

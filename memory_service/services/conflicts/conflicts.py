@@ -125,9 +125,9 @@ def _why_claim(subject: Subject, now: Estimate, measured: int) -> str:
             f"Plans use what runs of {about} showed on {subject.gpu.name}{batch}: a measurement outranks an "
             f"estimate, and an estimate a claim ({now.basis})."
         )
-    ground = "the calibrated rates" if subject.gpu.calibrated else "the data sheet"
+    rates = "the calibrated rates" if subject.gpu.calibrated else "the data sheet"
     return (
-        f"Plans use the estimate: it is computed from the traced profile of {about} and {ground} of "
+        f"Plans use the estimate: it is computed from the traced profile of {about} and {rates} of "
         f"{subject.gpu.name}{batch}, and an estimate outranks a claim; a measurement would outrank both."
     )
 
@@ -176,8 +176,8 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
     """What runs showed against what was computed without them."""
     for one in shown:
         baseline = estimate_statement(one.baseline, one.unit)
-        believed = [] if one.measured is None else [one.measured]
-        width = divergence([baseline, *believed, *one.aside])
+        measured = [] if one.measured is None else [one.measured]
+        width = divergence([baseline, *measured, *one.aside])
         if width <= 1.0:
             continue
         o = one.what
@@ -185,7 +185,7 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
         batch = f"/b{one.batch_size}" if one.batch_size else ""
         yield _item(
             f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",
-            one.quantity, [*believed, *one.aside, baseline], width, one.now, _why_run(one),
+            one.quantity, [*measured, *one.aside, baseline], width, one.now, _why_run(one),
             used="measured" if one.measured is not None else None, unit=one.unit, gpu=o.gpu,
             device=o.device or None, model=o.model, input_kind=o.input_kind, input_size=o.input_size,
             batch_size=one.batch_size, precision=o.precision, assumed=[],

@@ -109,11 +109,11 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
         timed = [one for one in some if one.step_seconds is not None]
         if timed:
             rates = [_step(profile, gpu, timed[0]).reciprocal(batch) for gpu in (bare, card)]
-            believed = [one for one in timed if one.excluded is None and id(one) not in far]
-            statements = [_rate(batch, one) for one in believed]
+            used = [one for one in timed if one.excluded is None and id(one) not in far]
+            statements = [_rate(batch, one) for one in used]
             aside = [_rate(batch, o, _why(o)) for o in timed if o.excluded is not None or id(o) in far]
             yield Shown(
-                "samples_per_second", "samples/s", timed[0], _together(statements, believed),
+                "samples_per_second", "samples/s", timed[0], _together(statements, used),
                 tuple(aside[-MOST_ASIDE:]), *rates,
             )  # fmt: skip
         for field, quantity, part in _READINGS:

@@ -13,16 +13,16 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from memory_service.domain.calibration.calibration import CalibrationStatus, Measurement
 from memory_service.errors import InvalidInput
+from memory_service.measure.calibrate import command
 from memory_service.schemas.calibrations import section_measurement
 
 PULSE_SECONDS = 3.0
@@ -35,7 +35,7 @@ _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 1.0
 """To end by itself after its input closed."""
 _LONGEST_LINE = 1_000_000
-_MOST_TOLD = 300
+_LONGEST_WHY = 300
 _ENDS: Mapping[str, CalibrationStatus] = {"done": "done", "timed_out": "timed_out"}
 
 _log = logging.getLogger(__name__)
@@ -69,12 +69,6 @@ class Stop:
     def now(self, why: str) -> None:
         """Ask; the first reason holds."""
         self.why = self.why or why
-
-
-def command(word: str, budget_seconds: float, *, force: bool) -> Sequence[str]:
-    """The benchmark's command line."""
-    base = [sys.executable, "-m", "memory_service.measure.calibrate", "--device", word]
-    return [*base, "--budget-seconds", f"{budget_seconds:g}", *(["--force"] if force else [])]
 
 
 def benchmark(
@@ -164,10 +158,10 @@ def _apply(event: str, message: Mapping[str, Any], report: Report, kind: str) ->
         except InvalidInput as refusal:
             report.missing[message["name"]] = f"what was measured cannot be: {refusal.errors[0].message}"
     elif event == "missing":
-        report.missing[message["name"]] = str(message["why"])[:_MOST_TOLD]
+        report.missing[message["name"]] = str(message["why"])[:_LONGEST_WHY]
     elif event == "progress":
         report.progress = min(1.0, max(0.0, message["done"] / max(message["of"], 1)))
-        report.doing = str(message["doing"])[:_MOST_TOLD]
+        report.doing = str(message["doing"])[:_LONGEST_WHY]
     elif event == "contended":
         report.contended = True
     elif event == "end":
@@ -187,7 +181,7 @@ def _died(process: subprocess.Popen[bytes], complaints: IO[bytes]) -> str:
     message = complaints.read()[-4_000:].decode("utf-8", "replace").strip().splitlines()
     code = process.returncode
     how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
-    return f"the benchmark's process {how}" + (f": {message[-1][:_MOST_TOLD]}" if message else "")
+    return f"the benchmark's process {how}" + (f": {message[-1][:_LONGEST_WHY]}" if message else "")
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.decoder import decoder_of
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.fp32_bound import fp32_bound
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
@@ -230,12 +230,11 @@ class PricedCatalogue:
         model keeps its own input size unless one is pinned too: its size was not up for choice, and more
         memory then never lowers its batch. Networks for a processor alone are planned only when pinned.
         """
-        serving = (
-            row
-            for row in models_for_task(task, self.models.values())
-            if row.device != "cpu" and not row.config.get("pinned_only")
-        )
-        rows = [self.row(model)] if model else list(serving)
+        if model:
+            rows = [self.row(model)]
+        else:
+            serving = models_for_task(task, self.models.values())
+            rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
         out = self._decoders.options(decoders, task, sizes, method, lora_rank, pinned=model is not None)
         tuned = {option.model.name for option in out}

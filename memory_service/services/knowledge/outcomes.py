@@ -19,7 +19,7 @@ _CONSIDERED = 50
 """Latest runs: a plan reads them while somebody waits."""
 
 _SHOWN = 5
-_TOLD = (
+_REPORTED = (
     "status", "metric", "test_metric", "model", "gpu", "batch_size", "folds", "epochs", "minutes",
     "budget_percent", "epochs_to_best", "folds_done", "minutes_to_submission",
 )  # fmt: skip
@@ -150,7 +150,7 @@ def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def _brief(row: Any) -> dict[str, Any]:
-    reported = {name: row.outcome[name] for name in _TOLD}
+    reported = {name: row.outcome[name] for name in _REPORTED}
     return on_the_wire({"run_id": row.run_id, "ended_at": row.ended_at, **reported})
 
 

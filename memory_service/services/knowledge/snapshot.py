@@ -262,10 +262,10 @@ def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) 
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         )
     observations = observed(transaction, cached.observations if cached is not None else None)
-    same_ground = cached is not None and "profiles" in same and calibrated is cached.calibrated
+    same_profiles = cached is not None and "profiles" in same and calibrated is cached.calibrated
     if cached is not None and not priced.profiles.keys() >= cached.knowledge.priced.profiles.keys():
-        same_ground = False  # a model that was traced here is another one now
-    if cached is None or not same_ground:
+        same_profiles = False  # a model that was traced here is another one now
+    if cached is None or not same_profiles:
         selection = observation_selection(calibrated, observations.all, priced)
     elif observations is cached.observations:
         selection = cached.selection

@@ -159,16 +159,19 @@ def restore(database: Database, source: Path) -> UpgradeReport:
 def _own_revision(database: Database, source: Path) -> str:
     """The revision of a backup; InvalidInput where it is another program's, or holds what would act in this
     one's name."""
-    held = database.dialect.contents(source)
-    strange = [*held.foreign, *(f"table {name}" for name in sorted(held.tables) if not schema.is_own(name))]
-    if held.revision is None or not schema.LEAST.issubset(held.tables):
+    contents = database.dialect.contents(source)
+    strange = [
+        *contents.foreign,
+        *(f"table {name}" for name in sorted(contents.tables) if not schema.is_own(name)),
+    ]
+    if contents.revision is None or not schema.LEAST.issubset(contents.tables):
         strange = strange[:5] or ["no tables of this service"]
         raise InvalidInput(f"{source} is no backup of this service: it holds {', '.join(strange)}")
     if strange:
         raise InvalidInput(f"{source} holds what this service did not make: {', '.join(strange[:5])}")
-    if not schema.known(held.revision):
-        raise _newer(database, held.revision)
-    return held.revision
+    if not schema.known(contents.revision):
+        raise _newer(database, contents.revision)
+    return contents.revision
 
 
 def copy(source: Database, target: Database) -> dict[str, int]:

@@ -37,7 +37,14 @@ from memory_service.store.queries import rows, runs
 from memory_service.store.tables.runs import Run, RunEvent
 
 __all__ = [
-    "EXPORTS", "FORMATS", "MEDIA_TYPES", "TableExport", "defused", "in_format", "leaving", "stream_rows",
+    "EXPORTS",
+    "FORMATS",
+    "MEDIA_TYPES",
+    "TableExport",
+    "defused",
+    "in_format",
+    "stream_rows",
+    "table_export",
 ]  # fmt: skip
 
 Filters = Mapping[str, Any]
@@ -53,10 +60,10 @@ def stream_rows(
     format: str = "jsonl",  # noqa: A002 - the name of the query parameter
 ) -> Iterator[bytes]:
     """All rows that match, in pieces. Everything wrong is raised here, before the first piece."""
-    return in_format(leaving(database, table, filters, sort), format)
+    return in_format(table_export(database, table, filters, sort), format)
 
 
-def leaving(
+def table_export(
     database: Database, table: str, filters: Filters | None = None, sort: str | None = None
 ) -> TableExport:
     """The table as it will leave. InvalidInput with the nearest names for what is not known; NotFound for a

@@ -60,7 +60,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
             "curves": {
                 "card": _thinned(samples),
                 "epochs": epochs,
-                "steps": _steps(epochs, (page["watch"] or {}).get("stretches") or ()),
+                "steps": _steps(epochs, (page["watch"] or {}).get("buckets") or ()),
             },
             "remarks": [remark for remark in remarks if remark["text"]],
             "card": {"memory_gib": card.memory_gib, "usable_gib": card.usable_gib} if card else None,
@@ -90,17 +90,15 @@ _OF_CARD = {
 }  # fmt: skip
 
 
-def _steps(
-    epochs: Sequence[Mapping[str, Any]], stretches: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Speed and waiting from the beginning on: epochs as far as no shorter stretches are kept."""
+def _steps(epochs: Sequence[Mapping[str, Any]], buckets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Speed and waiting from the beginning on: epochs as far as no shorter buckets are kept."""
     latest = [
         {
             "minute": round(each["at_seconds"] / 60, 3),
             "samples_per_second": each["samples_per_second"],
             "loader_wait_percent": each["loader_wait_percent"],
         }
-        for each in stretches
+        for each in buckets
     ]
     before = latest[0]["minute"] if latest else float("inf")
     earlier = [
@@ -131,9 +129,9 @@ def _minute(at: str, start: dt.datetime) -> float:
 
 
 def _thinned(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """At most `MOST_POINTS`, of each stretch the one where most memory is used: a peak is never left out."""
+    """At most `MOST_POINTS`, of each bucket the one where most memory is used: a peak is never left out."""
     if len(points) <= MOST_POINTS:
         return list(points)
     width = -(-len(points) // MOST_POINTS)
-    stretches = (points[at : at + width] for at in range(0, len(points), width))
-    return [max(stretch, key=lambda p: p["driver_gib"] or p["process_gib"] or 0.0) for stretch in stretches]
+    buckets = (points[at : at + width] for at in range(0, len(points), width))
+    return [max(bucket, key=lambda p: p["driver_gib"] or p["process_gib"] or 0.0) for bucket in buckets]

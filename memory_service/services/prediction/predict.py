@@ -27,11 +27,10 @@ from memory_service.domain.cost.boosted_trees import (
     is_boosting,
     no_device_memory,
 )
-from memory_service.domain.cost.layout import layout_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import Cards, cards_of, check_link, profile_on, step_on
-from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_names import counted

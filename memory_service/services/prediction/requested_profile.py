@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from memory_service.domain.cost.decoder import USUAL_RANK, Tuning, decoder_of
-from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of, can_take

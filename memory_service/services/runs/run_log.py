@@ -94,9 +94,9 @@ def _take(
         reading, size = _read(piece, place.context, final=final) if piece or final else (None, 0)
         if size < len(piece):
             digest = f"{digest}:{place.offset - len(raw) + len(piece)}"
-        told = _told(reading, place, time() if at is None else at)
+        events = _reported(reading, place, time() if at is None else at)
         try:
-            batch, place = _kept(database, key, place, reading, told, size, digest)
+            batch, place = _kept(database, key, place, reading, events, size, digest)
         except Conflict:
             continue  # somebody else began the log meanwhile
         if batch is not None:
@@ -190,14 +190,14 @@ def _kept(
     key: str,
     place: _Place,
     reading: Reading | None,
-    told: tuple[float | None, list[ReportedEvent]],
+    events: tuple[float | None, list[ReportedEvent]],
     size: int,
     digest: str | None,
 ) -> tuple[Batch | None, _Place]:
     """Events, summary and the place in the log in one transaction; (None, _) where the log went on between
     reading and writing."""
     since = begun(database, [key])[key]
-    shift, reported = told
+    shift, reported = events
     batch = Batch.of(key, reported)
     with database.write_untracked() as transaction:
         statements = transaction.session.statements
@@ -238,7 +238,9 @@ def _unmoved(transaction: WriteTransaction, key: str, place: _Place) -> bool:
     return not place.is_new and (now.offset, now.next_seq) == (place.offset, place.next_seq)
 
 
-def _told(reading: Reading | None, place: _Place, written: float) -> tuple[float | None, list[ReportedEvent]]:
+def _reported(
+    reading: Reading | None, place: _Place, written: float
+) -> tuple[float | None, list[ReportedEvent]]:
     """(shift from the lines' clocks to ours, the events with their seqs and times).
 
     Clocks have no zone: the latest line counts as written when the piece was, and none before it later."""

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from memory_service.domain.cost.decoder import Tuning, decoder_of
-from memory_service.domain.cost.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.decoder import Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.domain.cost.profile import OP_CLASSES
 from memory_service.measure.language import build_transformer

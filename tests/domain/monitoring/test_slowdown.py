@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.monitoring.decision import verdict
-from memory_service.domain.monitoring.reducer import add_events
-from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.monitoring.state import Expectation, RunFacts
 from memory_service.domain.monitoring.verdict import Verdict
-from tests.watching import Said, events, judged
+from tests.watching import Said, judged
 
 RUN = RunFacts(
     model="resnet50",
@@ -179,43 +176,6 @@ def test_one_slow_epoch_is_nothing() -> None:
     assert judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0])).action == "continue"
 
 
-@pytest.mark.parametrize(("idle", "action"), [(50.0, "continue"), (70.0, "investigate")])
-def test_no_step_for_long_is_a_stall(idle: float, action: str) -> None:
-    said: list[Said] = [READING, GOOD, ("gpu", 60.0 + idle, {"utilization_percent": 0.0})]
-    answer = judged(RUN, said)
-    assert answer.action == action
-    assert action == "continue" or (answer.rule, answer.severity) == ("stall", "critical")
-
-
-def test_a_long_validation_is_no_stall() -> None:
-    said = epochs([400.0, 400.0])
-    busy: list[Said] = [
-        ("batch", 810.0, {"steps": 100, "seconds": 10.0}),
-        ("gpu", 970.0, {"utilization_percent": 90.0}),
-    ]
-    assert judged(RUN, [*said, *busy]).action == "continue"
-
-
-def test_without_steps_an_epoch_that_never_comes_is_a_stall() -> None:
-    assert (
-        judged(RUN, [*epochs([30.0, 30.0]), ("gpu", 120.0, {"utilization_percent": 0.0})]).action
-        == "continue"
-    )
-    assert (
-        judged(RUN, [*epochs([30.0, 30.0]), ("gpu", 160.0, {"utilization_percent": 0.0})]).action
-        == "investigate"
-    )
-
-
-def test_no_first_step_in_five_minutes_is_a_stall() -> None:
-    assert judged(RUN, [READING, ("gpu", 301.0, {"utilization_percent": 0.0})]).rule == "stall"
-
-
-def test_what_is_done_does_not_stall() -> None:
-    said = [*epochs([30.0] * 20), ("gpu", 5_000.0, {"utilization_percent": 0.0})]
-    assert judged(RUN, said).action == "continue"
-
-
 @pytest.mark.parametrize("bad", ["nan", "inf", float("nan"), float("-inf")])
 @pytest.mark.parametrize("at", [5.0, 90.0])
 def test_a_loss_that_is_no_number_is_told_at_once(bad: Any, at: float) -> None:
@@ -342,62 +302,6 @@ def test_a_run_that_is_nearly_over_is_not_started_again_for_its_loader() -> None
     assert (answer.action, answer.next_time["num_workers"]) == ("continue", 8)
 
 
-def test_a_pause_that_the_run_makes_anyway_is_no_stall() -> None:
-    """Every 500th step is told of, each 50 s: 90 s without one is no stall, 150 s is."""
-    said: list[Said] = [READING]
-    said += [("batch", 50.0 * n, {"steps": 500, "seconds": 50.0, "samples": 64_000}) for n in range(1, 5)]
-    quiet = judged(RUN, [*said, ("gpu", 290.0, {"utilization_percent": 90.0})])
-    assert quiet.rule != "stall"
-    assert judged(RUN, [*said, ("gpu", 350.0, {"utilization_percent": 90.0})]).rule == "stall"
-
-
-@pytest.mark.parametrize(("step", "stalls"), [(100, True), (200, False)])
-def test_a_first_validation_is_awaited_and_a_halt_in_mid_epoch_is_not(step: int, stalls: bool) -> None:
-    bar = {"step": step, "of": 200, "elapsed_seconds": 0.5 * step, "scope": "epoch"}
-    said: list[Said] = [READING, ("batch", 110.0, bar), ("gpu", 195.0, {"utilization_percent": 90.0})]
-    assert (judged(RUN, said).rule == "stall") == stalls
-
-
-def test_a_first_epoch_that_is_long_is_no_stall_while_the_card_is_busy() -> None:
-    busy: list[Said] = [("gpu", 20.0 * n, {"peak_allocated_gib": 18.0, "utilization_percent": 95.0})
-                        for n in range(1, 21)]  # fmt: skip
-    assert judged(RUN, busy).rule != "stall"
-    idle = [(kind, at, {**fields, "utilization_percent": 0.0}) for kind, at, fields in busy]
-    assert judged(RUN, idle).rule == "stall"
-    slow = Expectation(epoch_seconds=Estimate(150.0, 120.0, 200.0))
-    assert judged(RUN, idle, slow).rule != "stall", "three epochs as predicted take ten minutes"
-
-
-def asked(said: list[Said], seconds: float, facts: RunFacts = RUN) -> Verdict:
-    return verdict(State(facts, add_events(Summary(), events(said)), requested_seconds=seconds))
-
-
-def test_silence_is_a_stall_when_it_is_asked_about() -> None:
-    said: list[Said] = [READING, GOOD]
-    assert asked(said, 110.0) == replace(judged(RUN, said), at_seconds=110.0)
-    assert asked(said, 235.0).rule != "stall", "a log is read every 120-180 s (R21)"
-    answer = asked(said, 250.0)
-    assert (answer.action, answer.rule, answer.severity) == ("investigate", "stall", "critical")
-    assert "Nothing was reported for 190 s, where 180 s is the longest that is usual" in answer.why
-    assert answer.set["check"][0] == "process alive"
-
-
-def test_the_first_check_comes_when_it_is_asked_for_and_not_at_the_next_line() -> None:
-    """One epoch of 51 s shows that 5 x 30 cannot fit: told of at 60 s, not at the next epoch's end."""
-    facts = replace(RUN, folds=5, epochs=30, minutes=11.0)
-    said: list[Said] = [READING, ("epoch", 51.3, {"epoch": 1, "seconds": 51.3, "train_loss": 1.0})]
-    assert "Too early" in judged(facts, said).why
-    answer = asked(said, 60.0, facts)
-    assert (answer.action, answer.severity) == ("reduce_folds", "critical")
-
-
-def test_a_silent_run_is_told_to_stop_in_time_for_a_submission() -> None:
-    said: list[Said] = [READING, ("epoch", 60.0, {"epoch": 1, "seconds": 55.0, "train_loss": 1.0})]
-    answer = asked(said, 0.86 * 600.0, replace(RUN, minutes=10.0, epochs=8))
-    assert (answer.action, answer.rule) == ("stop_and_predict", "R14")
-    assert any("Nothing was reported" in note for note in answer.notes)
-
-
 @pytest.mark.parametrize("trouble", [{"out_of_memory": True}, {"train_loss": "nan"}])
 def test_when_time_is_up_no_trouble_starts_it_again(trouble: dict[str, Any]) -> None:
     """At 80 % of the budget a fold is there to predict with; a new start would bring nothing any more."""
@@ -455,14 +359,6 @@ def test_a_run_as_fast_as_predicted_is_not_stopped_for_a_reading(rate: float, ac
     answer = judged(RUN, [steps(80.0, 2.0, rate=rate)], Expectation(samples_per_second=RATE))
     assert answer.action == action
     assert (answer.set or answer.next_time)["call"] == "torch.cuda.max_memory_allocated()"
-
-
-def test_the_end_of_a_fold_is_progress() -> None:
-    trees = RunFacts(model="lightgbm", task="tabular-regression", folds=3, epochs=1_000, minutes=20.0)
-    said: list[Said] = [("epoch", 2.0 * n, {"epoch": 50 * n}) for n in range(1, 10)]
-    said += [("fold", 75.0, {"fold": 1, "done": True}), ("note", 110.0, {"text": "next fold"})]
-    assert judged(trees, said).action == "continue"
-    assert judged(trees, [*said, ("note", 210.0, {"text": "still nothing"})]).rule == "stall"
 
 
 def busy_at(percent: float, facts: RunFacts, wait: float | None) -> Verdict:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memory_service.domain.cost.decoder import Decoder, Tuning
+from memory_service.domain.cost.decoders.decoder import Decoder, Tuning
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 
@@ -118,6 +118,9 @@ def decoder_profile(
             "parameter_tensors": _tensors(d, t),
             "memory_spread": MEMORY_SPREAD,
             "roofline": _roofline(d, t, seq_len, element, n_outputs),
+            "cache_bytes_per_token": 2.0 * d.layers * d.key * element, "unpacked_bytes": unpacked,
+            "adapter_kernels": 0 if t.method == "full"
+            else d.layers * 4 * sum(t.trains(name) for name, _, _ in d.linears),
             "peak_gradients_kept": [[p.fixed_bytes, p.per_sample_bytes] for p in whole],
         },
     )  # fmt: skip
