@@ -11,6 +11,11 @@ __all__ = ["joined", "standalone"]
 
 _LINE = 110
 _MODULES = ("runtime", "ddp", "torch_loop")  # joined, or beside
+_SLEEPING = (
+    'import os\n\nos.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")'
+    "  # waiting threads sleep: on a busy box they hinder others"
+)
+_OPENMP = {"torch", "lightgbm", "xgboost"}  # libraries that read it as they are loaded
 _Import = ast.Import | ast.ImportFrom
 _SHARED = "# From here on: what all scripts share. The budget, folds, resuming, reports and the submission."
 
@@ -133,11 +138,14 @@ def _import_lines(imports: list[_Import], used: set[str]) -> Iterator[str]:
                 names.setdefault(str(node.module), set()).add(reported)
     lines = [f"import {name}" for name in plain]
     lines += [_from_line(module, sorted(found)) for module, found in names.items() if module not in _MODULES]
+    openmp = any(line.split()[1].partition(".")[0] in _OPENMP for line in lines)
     blocks = []
     for block in (0, 1, 2):
-        wanted = [line for line in lines if _block(line) == block]
-        blocks.append(sorted(wanted, key=lambda line: (line.startswith("from"), line.split()[1])))
-    yield from "\n\n".join("\n".join(lines) for lines in blocks if lines).split("\n")
+        wanted = [line for line in lines if _block(line) == block and not (openmp and line == "import os")]
+        wanted.sort(key=lambda line: (line.startswith("from"), line.split()[1]))
+        blocks.append("\n".join(wanted))
+    blocks.insert(1, _SLEEPING if openmp else "")
+    yield from "\n\n".join(filter(None, blocks)).split("\n")
 
 
 def _block(line: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import json
+import re
 import subprocess
 import sys
 import time
@@ -55,6 +56,10 @@ def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_re
         text = plan_script(plan)
         (tmp_path / f"script_{number}.py").write_text(text, encoding="utf-8")
         assert text.count("# === FILL IN") == 1
+        first = re.search("^(import|from) (torch|lightgbm|xgboost|catboost)", text, re.MULTILINE)
+        assert first is not None
+        sleeping = text.find('setdefault("OMP_WAIT_POLICY"')
+        assert 0 < sleeping < first.start() or first[2] == "catboost", "OpenMP reads it as it is loaded"
         answer = review_script(None, {"script": text, "cpu_count": 8})
         assert answer["findings"] == [], plan["model"]["name"]
     laid_out(tmp_path)
