@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.common.estimate import Estimate
+
 RESERVE_SHARE = 0.15
 """R14: always kept for inference and writing the submission."""
 
@@ -55,6 +57,11 @@ class Seconds:
     low: Any
     value: Any
     high: Any
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Seconds:
+        """Of an estimate in seconds."""
+        return cls(estimate.low, estimate.value, estimate.high)
 
     def __add__(self, other: Seconds) -> Seconds:
         """Sum of fully correlated times: percentiles add."""

@@ -175,11 +175,17 @@ def _fold_points(problem: PlanningProblem, folds: Array) -> Array:
     return points
 
 
+FEW, FOLDS_OF_FEW = 1_000, 5
+"""Up to so many samples five folds are weighed: R17 wants them once a first submission is made."""
+
+
 def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
-    """Numbers of folds that are weighed: the pinned one, else R17's and those that memory names."""
+    """Numbers of folds that are weighed: the pinned one, else R17's and those that memory names; of few
+    samples five, too, for the first of them is over at once."""
     if problem.question.folds:
         return (problem.question.folds,)
-    return tuple(sorted({*problem.policy.fold_choices, *problem.preferences.folds}))
+    more = {FOLDS_OF_FEW} if problem.n_train <= FEW and "R17-start" not in problem.policy.changed else set()
+    return tuple(sorted({*problem.policy.fold_choices, *problem.preferences.folds, *more}))
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:

@@ -1,4 +1,5 @@
-"""Warnings of a plan: what the asker should know and did not ask."""
+"""Warnings of a plan: what the asker should know and did not ask, as that cards bring little or that pictures
+stand in place of volumes."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 
+LEAST_UPDATES = 200
+LARGE_HOST_GIB = 16.0
+
 WORTH = 0.6
 """Share of n times the speed of one card, under which a plan says what n cards bring."""
 
@@ -30,10 +34,6 @@ _VOLUMES = re.compile(
 """How a description of pictures says that they are volumes."""
 
 _IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task=video (r3d_18 and others)"}
-
-
-LEAST_UPDATES = 200
-LARGE_HOST_GIB = 16.0
 
 
 def warnings(
@@ -65,7 +65,7 @@ def warnings(
         for card in problem.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
-    out.extend(_unlike_words(candidates, pick, settings))
+    out.extend(_further(candidates, pick, settings))
     return tuple(out)
 
 
@@ -111,8 +111,8 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     return out
 
 
-def _unlike_words(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Cards that bring little, settings without a meaning, pictures in place of volumes."""
+def _further(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
+    """One sentence for each."""
     if settings.get("n_gpus"):
         yield from _little_gained(candidates, pick, settings)
     problem, model = candidates.problem, candidates.table.options[pick.row].model

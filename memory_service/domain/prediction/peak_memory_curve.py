@@ -32,7 +32,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import ProfileStack
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.learning.baseline_prediction import PredictionKeys, prediction_key
-from memory_service.domain.learning.memory_residuals import MemoryCorrection, MemoryCorrections
+from memory_service.domain.learning.memory_residuals import MemoryCorrection
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 
@@ -247,7 +247,7 @@ def _widened(bands: _Bands, spread: Floats | float) -> _Bands:
     return live, reserved, driver
 
 
-_Learned = MemoryCorrection | MemoryCorrections | None
+_Learned = MemoryCorrection | None
 
 
 def _as_learned(
