@@ -30,7 +30,6 @@ from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.memory_residuals import (
     READINGS,
     MemoryCorrection,
-    MemoryCorrections,
     MemoryPosterior,
     MemorySubjects,
     Reading,
@@ -177,7 +176,7 @@ class LearnedCorrections:
         """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
         return self._time.corrections(subjects, shares, card_log_sd)
 
-    def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrections | None]:
+    def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrection | None]:
         """`memory_of` of many peaks at once, by reading."""
         observed = frozenset(key for posterior in self._memory.values() for key in posterior.observed)
         if subjects.known is None or subjects.known[0] != observed:

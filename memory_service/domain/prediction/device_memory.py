@@ -81,4 +81,4 @@ def _learned_limit(device: TargetDevice, subject: PredictionKey, limit_gib: floa
         learned = device.learned.memory_of(subject, "driver")
     if learned is None:
         return limit_gib
-    return max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share)
+    return float(max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share))
