@@ -1,6 +1,6 @@
 """Texts written by someone who had not seen the reader: are task and facts read, and competitions recognised?
 
-`descriptions()` are 60 texts with what they say, `recognition()` three sets of texts with the stored
+`descriptions()` are two sets of texts with what they say, `recognition()` four with the stored
 competition that each is of, if any (tests/recall/blind*_*.jsonl); docs/recall.md tells who wrote them.
 """
 
@@ -20,9 +20,9 @@ from memory_service.domain.description.task_inference import InferredFacts
 FOLDER = Path(__file__).parents[1] / "tests/recall"
 
 
-def descriptions() -> list[dict[str, Any]]:
+def descriptions(name: str = "blind4") -> list[dict[str, Any]]:
     """`text`, `task`, `also_ok`, `facts`; `unscored`, `metric_also_ok` where readers could differ."""
-    return [json.loads(line) for line in (FOLDER / "blind4_descriptions.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (FOLDER / f"{name}_descriptions.jsonl").read_text().splitlines()]
 
 
 def recognition(name: str = "blind4") -> list[dict[str, Any]]:
@@ -57,25 +57,26 @@ class FactsRead:
         return self.right.total() / (self.right + self.wrong + self.unstated).total()
 
 
-def facts_read(read: Callable[[str], InferredFacts]) -> FactsRead:
-    """What `read` makes of the 60 texts."""
-    out = FactsRead()
-    for row in descriptions():
+def facts_read(read: Callable[[str], InferredFacts], name: str = "blind4") -> FactsRead:
+    """What `read` makes of a set's texts, of the kinds of facts that the set labels."""
+    out, rows = FactsRead(), descriptions(name)
+    labelled = [fact for fact in FACTS if any(fact in row["facts"] for row in rows)]
+    for row in rows:
         found = read(row["text"])
         out.n += 1
         out.tasks += found.task in (row["task"], *row["also_ok"])
         skipped = set(row.get("unscored", ()))
-        for name in FACTS:
-            wanted, value = row["facts"].get(name), _value(found, name)
-            if name in skipped:
+        for fact in labelled:
+            wanted, value = row["facts"].get(fact), _value(found, fact)
+            if fact in skipped:
                 continue
             if wanted is None:
-                out.unstated[name] += value is not None
+                out.unstated[fact] += value is not None
                 continue
-            out.stated[name] += 1
-            good = value is not None and _same(name, wanted, value, row.get("metric_also_ok", ()))
-            out.right[name] += good
-            out.wrong[name] += value is not None and not good
+            out.stated[fact] += 1
+            good = value is not None and _same(fact, wanted, value, row.get("metric_also_ok", ()))
+            out.right[fact] += good
+            out.wrong[fact] += value is not None and not good
     return out
 
 

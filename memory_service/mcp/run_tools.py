@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +14,7 @@ from memory_service.errors import InvalidInput, wrong_value
 from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded
-from memory_service.schemas.events import EVENT_FIELDS, event_schema
+from memory_service.schemas.events import EVENT_FIELDS, as_json_value, event_schema
 from memory_service.schemas.runs import RunFinish, RunStart
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.runs import begin_run, finish_run
@@ -87,17 +86,11 @@ _FIRST = "events.0."
 
 def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """(run id, event); a figure that is not finite becomes text, as JSON has none."""
-    event = {name: _finite(value) for name, value in arguments.items() if value is not None}
+    event = {name: as_json_value(value) for name, value in arguments.items() if value is not None}
     run_id = event.pop("run_id", None)
     if not isinstance(run_id, str):
         raise wrong_value("run_id", "is required: what start_run gave", run_id)
     return run_id, event
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value
 
 
 @threaded

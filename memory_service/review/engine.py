@@ -3,7 +3,7 @@
     review_source(b"...", Asked(task="image-classification")) -> Reviewed
 
 Linear in the length of the script up to bounds that a training script does not reach; what is over them is
-said, not followed. Nothing of the script is imported or run.
+reported, not followed. Nothing of the script is imported or run.
 """
 
 from __future__ import annotations
@@ -13,30 +13,25 @@ from dataclasses import dataclass
 
 from memory_service.review.constants.mappings import expand
 from memory_service.review.constants.values import Values
-from memory_service.review.facts import Asked, Facts
+from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, finding, in_order
-from memory_service.review.rules.data.fit_before_split import split_rules
-from memory_service.review.rules.data.label_encoding import code_rules
-from memory_service.review.rules.data.split_leakage import row_rules
-from memory_service.review.rules.data.target_leakage import target_rules
-from memory_service.review.rules.data_loader import loader_rules
-from memory_service.review.rules.eval_mode import eval_rules
-from memory_service.review.rules.fold_checkpoints import fold_rules
-from memory_service.review.rules.fold_ensembles import missing_fold_rules
-from memory_service.review.rules.gpu_memory import memory_rules
-from memory_service.review.rules.libraries.albumentations import albumentations_rules
-from memory_service.review.rules.libraries.boosted_trees import boosting_rules
-from memory_service.review.rules.libraries.parameters import parameter_rules
-from memory_service.review.rules.libraries.removed_api import removed_api_rules
-from memory_service.review.rules.libraries.timm import timm_rules
-from memory_service.review.rules.logged_metric import logged_rules
-from memory_service.review.rules.loss import loss_rules
-from memory_service.review.rules.lr_schedule import step_rules
-from memory_service.review.rules.mixed_precision import precision_rules
-from memory_service.review.rules.monitored_metric import watched_rules
-from memory_service.review.rules.objective import objective_rules
-from memory_service.review.rules.probability_metrics import score_rules
-from memory_service.review.rules.stopping_and_seeds import time_rules
+from memory_service.review.rules import (
+    data_loader,
+    eval_mode,
+    fold_checkpoints,
+    fold_ensembles,
+    gpu_memory,
+    logged_metric,
+    loss,
+    lr_schedule,
+    mixed_precision,
+    monitored_metric,
+    objective,
+    probability_metrics,
+    stopping_and_seeds,
+)
+from memory_service.review.rules.data import label_encoding, leakage, split_leakage
+from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
 from memory_service.review.source.parsing import (
     MOST_EXPRESSIONS,
     MOST_TOKENS,
@@ -52,10 +47,14 @@ MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    loader_rules, precision_rules, memory_rules, time_rules, fold_rules, missing_fold_rules, split_rules,
-    row_rules, target_rules, code_rules, eval_rules, timm_rules, albumentations_rules, parameter_rules,
-    boosting_rules, watched_rules, logged_rules, removed_api_rules, step_rules, score_rules, loss_rules,
-    objective_rules,
+    data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
+    stopping_and_seeds.time_rules, fold_checkpoints.fold_rules, fold_ensembles.missing_fold_rules,
+    leakage.split_rules, split_leakage.row_rules, leakage.target_rules,
+    label_encoding.code_rules, eval_mode.eval_rules, timm.timm_rules,
+    albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
+    monitored_metric.watched_rules, logged_metric.logged_rules, removed_api.removed_api_rules,
+    lr_schedule.step_rules, probability_metrics.score_rules, loss.loss_rules,
+    objective.objective_rules,
 )  # fmt: skip
 
 
@@ -68,7 +67,7 @@ class Reviewed:
     facts: Facts | None
 
 
-def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
+def review_source(script: bytes | str, context: Context | None = None) -> Reviewed:
     """The review of a script as far as its text alone tells. TooLarge over 1 MiB; never another error."""
     try:
         text = text_of(script)
@@ -84,7 +83,7 @@ def review_source(script: bytes | str, asked: Asked | None = None) -> Reviewed:
     script_read = Script(tree, text)
     values = Values(script_read)
     expand(values)
-    facts = Facts(script_read, values, Training(script_read, values), asked or Asked())
+    facts = Facts(script_read, values, Training(script_read, values), context or Context())
     found: list[Finding] = []
     left_out: list[str] = []
     for group in _GROUPS:

@@ -34,8 +34,8 @@ _LENGTHS = ("max_length", "max_len", "model_max_length")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is known besides the script; None means "not said".
+class Context:
+    """What is known besides the script; None means "not given".
 
     tensor_cores   whether the card computes faster in half precision
     """
@@ -56,8 +56,8 @@ class Facts:
     script: Script
     values: Values
     training: Training
-    asked: Asked
-    kept: dict[str, Any] = field(default_factory=dict)
+    context: Context
+    cache: dict[str, Any] = field(default_factory=dict)
     """What one rule has worked out and others want."""
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
@@ -85,7 +85,7 @@ class Facts:
     def modality(self) -> str:
         """image | text | audio | tabular | time-series | "" of the task asked for, else by what is
         imported."""
-        uses, text, task = self.script.uses, self.script.text, self.asked.task
+        uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""
             return next((kind for kind in _KINDS if task.startswith(kind)), known)
@@ -100,14 +100,14 @@ class Facts:
     @cached_property
     def dense(self) -> bool:
         """Whether the model answers per pixel or per box: batches are small there."""
-        said = self.script.uses(*_DENSE_MODULES) or bool(_DENSE_WORDS.search(self.script.text))
-        return said or self.asked.task in _DENSE_TASKS
+        stated = self.script.uses(*_DENSE_MODULES) or bool(_DENSE_WORDS.search(self.script.text))
+        return stated or self.context.task in _DENSE_TASKS
 
     @cached_property
     def image_size(self) -> int | None:
         """Pixels a side, asked for or by the script's own names and resizes."""
-        if self.asked.image_size:
-            return self.asked.image_size
+        if self.context.image_size:
+            return self.context.image_size
         sizes = set(self._sizes_of_cuts()) or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
@@ -147,20 +147,20 @@ class Facts:
         return out
 
     def _sizes_of_timm(self) -> set[int]:
-        """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` is told, or that the
-        model's own name tells where nothing else is said."""
+        """Sizes that `resolve_data_config({"input_size": (3, 384, 384)}, model=m)` gets, or that the
+        model's own name says where nothing else does."""
         if not self.script.called("resolve_data_config", "resolve_model_data_config"):
             return set()
-        told = [
+        known = [
             self.values.one(value)
-            for held in self.script.all(ast.Dict)
-            for key, value in zip(held.keys, held.values, strict=True)
+            for item in self.script.all(ast.Dict)
+            for key, value in zip(item.keys, item.values, strict=True)
             if isinstance(key, ast.Constant) and key.value == "input_size"
         ]
-        if told:
-            return {one[-1] for one in told if isinstance(one, list) and one and isinstance(one[-1], int)}
+        if known:
+            return {one[-1] for one in known if isinstance(one, list) and one and isinstance(one[-1], int)}
         named = (self.text(call, "model_name", 0) or "" for call in self.script.called("create_model"))
-        return {int(said[-1]) for name in named if (said := re.findall(r"_(\d{3})(?=\.|$)", name))}
+        return {int(stated[-1]) for name in named if (stated := re.findall(r"_(\d{3})(?=\.|$)", name))}
 
     @cached_property
     def seq_len(self) -> int | None:
@@ -173,9 +173,9 @@ class Facts:
     @cached_property
     def half_useful(self) -> bool:
         """Whether mixed precision is worth a word on the card asked about."""
-        return self.asked.tensor_cores is not False
+        return self.context.tensor_cores is not False
 
     @cached_property
     def for_card(self) -> bool:
         """Whether the script trains on a card, as far as it and the question say."""
-        return self.training.on_card and self.asked.card != "cpu"
+        return self.training.on_card and self.context.card != "cpu"

@@ -7,10 +7,10 @@ import ast
 from dataclasses import dataclass, replace
 
 from memory_service.review.engine import review_source
-from memory_service.review.facts import Asked, Facts
+from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, Place, head_of
 from memory_service.review.rules.data_loader import has_reason, small_batches
-from memory_service.review.training_plan import Meant, meant_by
+from memory_service.review.training_plan import TrainingPlan, training_plan_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class SizingFacts:
     """small_batches: by R28's limits alone; batch_place: where the batch is set, None where unknown;
     has_reason: whether a comment there gives one; plain_images: whether one label an image is learned."""
 
-    meant: Meant
+    plan: TrainingPlan
     small_batches: tuple[Finding, ...]
     batch_place: Place | None
     has_reason: bool
@@ -34,19 +34,19 @@ class ReviewedText:
     facts: SizingFacts | None
 
 
-def review_text(script: bytes | str, asked: Asked | None = None) -> ReviewedText:
+def review_text(script: bytes | str, context: Context | None = None) -> ReviewedText:
     """`engine.review_source`, with the facts as plain values."""
-    reviewed = review_source(script, asked)
+    reviewed = review_source(script, context)
     facts = None if reviewed.facts is None else _sizing_facts(reviewed.facts)
     return ReviewedText(reviewed.findings, reviewed.not_checked, facts)
 
 
 def _sizing_facts(facts: Facts) -> SizingFacts:
-    meant = meant_by(facts)
-    place = meant.batch_place
+    plan = training_plan_of(facts)
+    place = plan.batch_place
     return SizingFacts(
-        meant=replace(meant, batch_place=_head(place), place=_head(meant.place)),
-        small_batches=tuple(small_batches(facts)) if meant.trains else (),
+        plan=replace(plan, batch_place=_head(place), place=_head(plan.place)),
+        small_batches=tuple(small_batches(facts)) if plan.trains else (),
         batch_place=None if place is None else head_of(facts.values.origin(place)),
         has_reason=place is not None and has_reason(facts, place, place),
         plain_images=facts.modality == "image" and not facts.dense,

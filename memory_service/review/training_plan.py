@@ -71,8 +71,8 @@ def smaller_than(model: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
-    """None means "cannot be told". `model` as the catalogue may know it; `batch_place` where the batch is
+class TrainingPlan:
+    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is
     set.
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
@@ -113,8 +113,8 @@ OWN_LOOP = "torch_loop"
 """The module beside a script of this service (`recommend --script DIR`) that holds its training loop."""
 
 
-def meant_by(facts: Facts) -> Meant:
-    """Everything that can be told."""
+def training_plan_of(facts: Facts) -> TrainingPlan:
+    """Everything that is known."""
     training = facts.training
     trains = training.trains or facts.script.uses(OWN_LOOP)
     models = _models(facts)
@@ -125,7 +125,7 @@ def meant_by(facts: Facts) -> Meant:
     elif not batches and trains:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
-    return Meant(
+    return TrainingPlan(
         framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
         batch_size=batch, batch_place=batch_place, grad_accumulation=accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
@@ -173,14 +173,14 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
     if qualified == f"torchvision.models.{name}":
         return _of_torchvision(name)
     if name == "from_pretrained" and isinstance(call.func, ast.Attribute):
-        said = facts.text(call, "pretrained_model_name_or_path", 0)
+        stated = facts.text(call, "pretrained_model_name_or_path", 0)
         other = _NOT_A_MODEL.search(last_name(call.func.value))
-        own = said is not None and (said in saved or _A_FILE.search(said))
-        return None if other or own else _of_hub(said)
+        own = stated is not None and (stated in saved or _A_FILE.search(stated))
+        return None if other or own else _of_hub(stated)
     if qualified.startswith("segmentation_models_pytorch.") and name in _SMP:
         given = facts.argument(call, "encoder_name", 0)
-        said = "resnet34" if given is None else facts.values.text(given)
-        return f"{_SMP[name]}/{re.sub(r'^(tu-|timm-)', '', said).replace('-', '_')}" if said else None
+        stated = "resnet34" if given is None else facts.values.text(given)
+        return f"{_SMP[name]}/{re.sub(r'^(tu-|timm-)', '', stated).replace('-', '_')}" if stated else None
     return None
 
 
@@ -216,8 +216,12 @@ def _precision(facts: Facts) -> str | None:
     for keyword in facts.script.all(ast.keyword):
         if keyword.arg in ("fp16", "bf16") and one(keyword.value) is not False:
             return keyword.arg
-        if keyword.arg == "precision" and (said := str(one(keyword.value))) not in ("32", "32-true", "None"):
-            return "bf16" if "bf16" in said else "fp16"
+        if keyword.arg == "precision" and (stated := str(one(keyword.value))) not in (
+            "32",
+            "32-true",
+            "None",
+        ):
+            return "bf16" if "bf16" in stated else "fp16"
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
     if switched_on(facts) or "to_fp16" in text:
@@ -244,8 +248,8 @@ def _epochs(facts: Facts) -> int | None:
         counted = training.epochs(training.epoch_loops[0])
         return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
     kind = next((k for k in ("keras", "lightning", "transformers") if k in training.kinds), None)
-    told = training.framework_epochs(kind) if kind is not None else None
-    return int(told) if told is not None else None
+    known = training.framework_epochs(kind) if kind is not None else None
+    return int(known) if known is not None else None
 
 
 def _rounds(facts: Facts) -> int | None:
@@ -291,8 +295,8 @@ def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
     ]
     for node in nodes:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        said = any(re.fullmatch(pattern, last_name(target), re.IGNORECASE) for target in targets)
-        if node.value is None or not said or facts.script.function(node) is not None:
+        stated = any(re.fullmatch(pattern, last_name(target), re.IGNORECASE) for target in targets)
+        if node.value is None or not stated or facts.script.function(node) is not None:
             continue
         number = facts.values.number(node.value)
         if number == 0:  # of a field that is set later

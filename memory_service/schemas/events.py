@@ -50,7 +50,7 @@ NotANumber = Annotated[
         "nan", "inf", "-inf", "NaN", "Inf", "-Inf", "+inf", "Infinity", "-Infinity", "infinity", "-infinity",
         "NAN", "INF", "-INF", "+Inf", "+Infinity", "-nan", "-NaN",
     ],
-    AfterValidator(lambda given: _wire(float(given))),
+    AfterValidator(lambda given: as_json_value(float(given))),
 ]  # fmt: skip
 """As Python, JavaScript, NumPy and C write it; kept as "nan", "inf" or "-inf"."""
 
@@ -187,7 +187,7 @@ _BOUNDS: dict[str, dict[str, tuple[type, float, float]]] = {
 
 def fitting(seq: int, kind: str, at: str, fields: Mapping[str, Any]) -> ReportedEvent:
     """An event that a line of a log gave, as if a client had sent it: what no client may send is left out."""
-    event = {name: _wire(value) for name, value in fields.items() if value is not None}
+    event = {name: as_json_value(value) for name, value in fields.items() if value is not None}
     event = {name: value for name, value in event.items() if name in EVENT_FIELDS[kind]}
     plain = _plain({**event, "seq": 0, "kind": kind, "at": at})
     if plain is not None:
@@ -219,7 +219,8 @@ def _split(event: dict[str, Any]) -> ReportedEvent:
     return seq, kind, event
 
 
-def _wire(value: Any) -> Any:
+def as_json_value(value: Any) -> Any:
+    """The value as JSON can say it: a number that is not finite as text."""
     if isinstance(value, float) and not isfinite(value):
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     return value

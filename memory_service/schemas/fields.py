@@ -24,6 +24,7 @@ from memory_service.domain.common.vocabulary import (
     parse_precision,
     parse_size,
     parse_task,
+    parse_task_or_modality,
 )
 from memory_service.domain.hardware.gpu_names import MOST_CARDS
 from memory_service.domain.planning.request import MOST_MINUTES
@@ -45,6 +46,11 @@ def clean_text(value: str) -> str:
     if _UNPRINTABLE.search(value):
         raise ValueError("holds control characters or half of a surrogate pair")
     return value
+
+
+def key_text(given: str) -> str:
+    """The key of a row; for a text that cannot be stored "", which no row has."""
+    return "" if _UNPRINTABLE.search(given) else given
 
 
 def utc_text(given: str) -> str:
@@ -175,6 +181,7 @@ Names = Annotated[
 """Names as a text with commas; in JSON also a list of texts."""
 
 Task = Annotated[str, _between(1, 100), vocabulary(parse_task)]
+TaskOrModality = Annotated[str, _between(1, 100), vocabulary(parse_task_or_modality)]
 SizeClass = Annotated[str, _between(1, 100), vocabulary(parse_size)]
 Precision = Annotated[str, _between(1, 80), vocabulary(parse_precision)]
 Family = Annotated[str, _between(1, 80), vocabulary(parse_family)]

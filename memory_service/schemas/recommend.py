@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
+from memory_service.domain.common.vocabulary import parse_task
 from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
@@ -18,10 +19,10 @@ from memory_service.schemas.validation_errors import checked, wrong_fields
 class RecommendRequest(Request):
     """The task, the data, the card and the minutes."""
 
-    task: f.Task | None = Field(
+    task: f.TaskOrModality | None = Field(
         None,
         description=f"{f.ABOUT_TASK} May be left out with `competition` or `description`: then it is "
-        "inferred.",
+        "inferred. Of `image`, `text`, `tabular` and `time-series` a description tells which task it is.",
         examples=["image"],
     )
     size: f.SizeClass | None = Field(None, description=f.ABOUT_SIZE, examples=["medium"])
@@ -113,6 +114,8 @@ class RecommendRequest(Request):
         done = tuple(Done(**each) for each in given.pop("done", ()))
         production = tuple(given.pop("plan_for", "").split(",")) if self.plan_for else ()
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
+        if self.task and not self.description:
+            given["task"] = parse_task(self.task)
         return Question(gpus=cards, plan_for=production, done=done, **given)
 
 

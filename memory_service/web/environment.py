@@ -78,6 +78,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
         finalize=_printable,
     )
     jinja.policies["json.dumps_function"] = _as_json

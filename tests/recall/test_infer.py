@@ -210,11 +210,23 @@ def test_figures_are_read_with_what_they_count(text: str, facts: dict[str, Any])
     assert all(words in text for _, words in found.values())
 
 
-def test_facts_of_texts_written_without_sight_of_the_reader_are_read(remembering: Remembering) -> None:
-    read = facts_read(lambda text: read_text(text, remembering).facts)
+@pytest.mark.parametrize("name", ["blind4", "blind7"])
+def test_facts_of_texts_written_without_sight_of_the_reader_are_read(
+    remembering: Remembering, name: str
+) -> None:
+    read = facts_read(lambda text: read_text(text, remembering).facts, name)
     assert read.task_share >= 0.88
     assert read.fact_share >= 0.91
-    assert read.claimed_right_share >= 0.95
+    assert read.claimed_right_share >= (0.95 if name == "blind4" else 0.85)
+
+
+def test_groups_of_any_noun_are_found_where_the_test_has_others_and_months_that_follow_are_later() -> None:
+    frames = "6,880 frames were filmed on nine lines, those to be judged on three further lines."
+    assert (stated(frames, "n_groups"), stated(frames, "split")) == (9, "group")
+    assert stated("6,880 frames were filmed on nine lines by two engineers.", "split") is None
+    claims = "1.9M claims from January to September; October is to be predicted."
+    assert stated(claims, "split") == "time"
+    assert stated(claims.replace("October", "May"), "split") is None
 
 
 def test_image_size_and_split() -> None:

@@ -69,6 +69,8 @@ def test_memory_finds_more_of_what_winners_did_than_the_most_frequent(
     results = benchmark.leave_one_out(memory, cases)
     lifts = {measure: benchmark.lift(results, measure)[0] for measure in benchmark.MEASURES}
     assert all(lift > 0.0 for lift in lifts.values()), lifts
+    known = {name: benchmark.lift(results, name, benchmark.YEAR_KNOWN)[1] for name in benchmark.FIRST}
+    assert all(low > 0.0 for low in known.values()), known
     ours, theirs = benchmark.size_errors(memory, cases)
     assert sorted(ours)[len(ours) // 2] <= sorted(theirs)[len(theirs) // 2]
 

@@ -19,7 +19,7 @@ from memory_service.cli import app
 from memory_service.errors import MemoryServiceError
 from memory_service.review import sizing_facts
 from memory_service.review.engine import Reviewed, review_source
-from memory_service.review.facts import Asked
+from memory_service.review.facts import Context
 from memory_service.review.findings import RULES, SEVERITIES
 from memory_service.services.database.transactions import Database
 from memory_service.services.review.review import review_script
@@ -94,7 +94,7 @@ def test_a_hostile_file_is_answered_within_a_second(
     script = HOSTILE[name]
     read: list[Reviewed] = []
 
-    def analysed(source: bytes | str, asked: Asked) -> Reviewed:
+    def analysed(source: bytes | str, asked: Context) -> Reviewed:
         read.append(review_source(source, asked))
         return read[-1]
 

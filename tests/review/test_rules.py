@@ -15,6 +15,7 @@ import pytest
 from memory_service.review.findings import RULES
 from memory_service.services.database.transactions import Database
 from memory_service.services.review.review import review_script
+from tests.review.variants import rules_of
 
 NETWORK = """
 import time
@@ -228,10 +229,6 @@ CASES = (
 )
 
 
-def rules_of(database: Database | None, script: str, **asked: Any) -> set[str]:
-    return {found["rule"] for found in review_script(database, {"script": script, **asked})["findings"]}
-
-
 @pytest.mark.parametrize("script", [NETWORK, TABLE], ids=["network", "table"])
 def test_a_fine_script_has_no_finding(seeded_sqlite: Database, script: str) -> None:
     answer = review_script(seeded_sqlite, {"script": script, "gpu": "a100", "minutes": 60, "n_train": 20_000})
@@ -243,8 +240,8 @@ def test_a_fine_script_has_no_finding(seeded_sqlite: Database, script: str) -> N
 def test_a_rule_finds_its_fault_and_nothing_else(seeded_sqlite: Database, case: Case) -> None:
     asked = dict(case.asked)
     assert case.good in case.script
-    assert rules_of(seeded_sqlite, case.script, **asked) == set()
-    assert rules_of(seeded_sqlite, case.script.replace(case.good, case.bad), **asked) == {case.rule}
+    assert rules_of(case.script, seeded_sqlite, **asked) == set()
+    assert rules_of(case.script.replace(case.good, case.bad), seeded_sqlite, **asked) == {case.rule}
 
 
 def test_every_rule_has_a_case() -> None:
@@ -273,191 +270,8 @@ def test_what_is_not_known_is_said_and_not_guessed(seeded_sqlite: Database) -> N
 def test_a_reason_beside_a_small_batch_counts(seeded_sqlite: Database) -> None:
     small = NETWORK.replace("PATIENCE = 256", "PATIENCE = 16")
     reasoned = small.replace("= 16, 12, 3, 3", "= 16, 12, 3, 3  # four jobs share this card")
-    assert rules_of(seeded_sqlite, small) == {"batch-too-small"}
-    assert rules_of(seeded_sqlite, reasoned) == set()
-
-
-STEPS = """
-import time, torch
-from torchvision.models import resnet50
-from data import loader, other
-torch.manual_seed(1)
-settings = {"batch_size": 128}
-settings.update(num_workers=8, pin_memory=True, persistent_workers=True)
-END, waited, best = time.monotonic() + 60, 0, 0
-net = resnet50().cuda()
-def train():
-    for x, y in loader:
-        with torch.autocast("cuda"):
-            loss = torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda())
-        loss.backward()
-def look():
-    net.eval()
-    with torch.no_grad():
-        for a, b in other:
-            print(net(a.cuda()).argmax(1) == b)
-epoch = 0
-while epoch < 30 and waited < 3:
-    net.train()
-    train()
-    look()
-    waited = 0 if gain() else waited + 1
-    epoch += 1
-    if time.monotonic() > END:
-        break
-"""
-FEED = (
-    "from torch.utils.data import DataLoader\nfeed = DataLoader(rows, shuffle=True, **settings)\nepoch = 0\n"
-)
-YAML = 'import yaml\nCFG = yaml.safe_load("""\nbs: 256  # rows\nnet:\n  name: resnet50\n""")\n'
-IN_YAML = YAML + NETWORK.replace("BATCH_SIZE, shuffle", "CFG['bs'], shuffle").replace(
-    '"resnet50"', 'CFG["net"]["name"]'
-)
-BY_NAME = NETWORK.replace("import timm", "import torchvision").replace(
-    'timm.create_model("resnet50", pretrained=True, num_classes=5)',
-    'torchvision.models.get_model("resnet50")',
-)
-PREDICTING = """
-import torch
-from data import dl, paths, Net
-nets = []
-for fd in [0, 1, 2]:
-    if fd.exists():
-        net = Net().cuda().eval()
-        net.load_state_dict(torch.load(f"runs/{fd}/best.pth"))
-        nets.append(net)
-with torch.no_grad():
-    for x in dl:
-        for net in nets:
-            print(net(x.cuda()))
-"""
-PHASES = """
-import torch
-from data import Net, parts
-net = Net()
-for epoch in range(3):
-    for part, rows in parts.items():
-        net.train(part == "fit")
-        for x, y in rows:
-            loss = torch.nn.functional.cross_entropy(net(x), y)
-            if part == "fit":
-                loss.backward()
-"""
-OWN_METHOD = """
-import torch
-from data import rows, others
-class Net(torch.nn.Module):
-    def step(self, batch):
-        return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
-model = Net()
-for epoch in range(3):
-    model.train()
-    for batch in rows:
-        model.step(batch).backward()
-    model.eval()
-    with torch.no_grad():
-        for batch in others:
-            print(model.step(batch))
-"""
-LISTED = """
-import torch
-from data import Net
-PATHS = [OUT / f"fold{n}.pt" for n in range(4)]
-for p in PATHS:
-    if p.exists():
-        Net().load_state_dict(torch.load(p))
-"""
-SHARED = """
-import torch
-from data import Net, rows, others
-net = Net()
-def go_through(part, opt=None):
-    for x, y in part:
-        loss = torch.nn.functional.cross_entropy(net(x), y)
-        if opt:
-            loss.backward()
-for epoch in range(3):
-    net.train()
-    go_through(rows, opt)
-    net.eval()
-    with torch.no_grad():
-        go_through(others)
-"""
-HELD_OUT = """
-import torch
-from sklearn.model_selection import train_test_split
-a, b, c, d = train_test_split(rows, answers, random_state=1)
-net = torch.nn.Sequential(torch.nn.Linear(9, 2))
-for epoch in range(3):
-    net.train()
-    for part in a.split(512):
-        net(part).mean().backward()
-    net.eval()
-    with torch.no_grad():
-        print(net(b))
-"""
-BY_CLICK = """
-import click, torch
-from torchvision.models import resnet50
-from torch.utils.data import DataLoader
-@click.command()
-@click.option("--rows", default=64)
-def main(rows):
-    loader = DataLoader(pictures, rows, shuffle=True)
-    for epoch in range(3):
-        for x, y in loader:
-            torch.nn.functional.cross_entropy(resnet50()(x), y).backward()
-main()
-"""
-BY_FASTAI = """
-import timm
-from fastai.vision.all import *
-learn = Learner(loaders, timm.create_model("resnet50", pretrained=True, num_classes=9)).to_fp16()
-learn.fit_one_cycle(30)
-"""
-ALL_OF_THEM = PREDICTING.replace(
-    "for net in nets:\n            print(net(x.cuda()))", "print([u(x) for u in nets])"
-)
-OTHER_WORDS = (
-    ("eval-mode-missing", STEPS, "    net.eval()\n", ""),
-    ("no-grad-missing", STEPS, "with torch.no_grad():", "if True:"),
-    ("no-early-stopping", STEPS, "waited = 0 if gain() else waited + 1", "waited += 1"),
-    ("no-early-stopping", STEPS, " and waited < 3", ""),
-    ("loader-pin-memory", STEPS.replace("epoch = 0\n", FEED), "pin_memory=True", "drop_last=True"),
-    ("loader-persistent-workers", STEPS.replace("epoch = 0\n", FEED), ", persistent_workers=True", ""),
-    ("batch-too-small", STEPS.replace("epoch = 0\n", FEED), '{"batch_size": 128}', "dict(batch_size=8)"),
-    (
-        "no-early-stopping",
-        TABLE.replace("num_boost_round=3000", "3000"),
-        "lgb.early_stopping(100)",
-        "lgb.log_evaluation(100)",
-    ),
-    ("eval-mode-missing", PREDICTING, ".cuda().eval()", ".cuda()"),
-    ("no-grad-missing", PREDICTING, "with torch.no_grad():", "if True:"),
-    ("prediction-needs-all-folds", PREDICTING, "if fd.exists():", "if True:"),
-    ("eval-mode-missing", PHASES, 'net.train(part == "fit")', "net.train()"),
-    ("no-grad-missing", OWN_METHOD, "with torch.no_grad():", "if True:"),
-    ("no-grad-missing", ALL_OF_THEM, "with torch.no_grad():", "if True:"),
-    ("prediction-needs-all-folds", LISTED, "if p.exists():", "if True:"),
-    ("eval-mode-missing", SHARED, "    net.eval()\n", ""),
-    ("eval-mode-missing", HELD_OUT, "    net.eval()\n", ""),
-    ("batch-too-small", BY_CLICK, "default=64", "default=8"),
-    ("no-mixed-precision", BY_FASTAI, ".to_fp16()", ""),
-    ("batch-does-not-fit", IN_YAML, "bs: 256", "bs: 4096"),
-    ("batch-does-not-fit", BY_NAME, "PATIENCE = 256", "PATIENCE = 4096"),
-)
-
-
-@pytest.mark.parametrize(
-    ("rule", "script", "good", "bad"), OTHER_WORDS, ids=[case[0] for case in OTHER_WORDS]
-)
-def test_a_fault_in_other_words_is_found(
-    seeded_sqlite: Database, rule: str, script: str, good: str, bad: str
-) -> None:
-    asked = {"gpu": "a100"} if rule == "batch-does-not-fit" else {}
-    assert good in script
-    assert rule not in rules_of(seeded_sqlite, script, **asked)
-    assert rule in rules_of(seeded_sqlite, script.replace(good, bad), **asked)
+    assert rules_of(small, seeded_sqlite) == {"batch-too-small"}
+    assert rules_of(reasoned, seeded_sqlite) == set()
 
 
 BY_STEPS = """
@@ -489,11 +303,11 @@ def test_a_loader_made_for_one_pass_need_not_keep_its_workers() -> None:
     )
     one_pass = one_pass.replace(", persistent_workers=True))", "):\n    print(x)")
     assert "DataLoader(rows, 64, num_workers=8, pin_memory=True)" in one_pass
-    assert "loader-persistent-workers" not in rules_of(None, one_pass)
+    assert "loader-persistent-workers" not in rules_of(one_pass)
 
 
 def test_training_by_steps_and_batches_cut_by_hand_are_training_too(seeded_sqlite: Database) -> None:
-    by_steps = rules_of(seeded_sqlite, BY_STEPS)
+    by_steps = rules_of(BY_STEPS, seeded_sqlite)
     assert by_steps >= {
         "no-early-stopping",
         "no-deadline",
@@ -501,9 +315,9 @@ def test_training_by_steps_and_batches_cut_by_hand_are_training_too(seeded_sqlit
         "no-seed",
         "batch-too-small",
     }
-    assert "batch-too-small" in rules_of(seeded_sqlite, BY_HAND, n_train=500_000)
+    assert "batch-too-small" in rules_of(BY_HAND, seeded_sqlite, n_train=500_000)
     large = BY_HAND.replace("parts(table, 64)", "parts(table, 8192)")
-    assert "batch-too-small" not in rules_of(seeded_sqlite, large, n_train=500_000)
+    assert "batch-too-small" not in rules_of(large, seeded_sqlite, n_train=500_000)
 
 
 HELPERS = """

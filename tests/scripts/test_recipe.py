@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from memory_service.services.planning.plan_script import plan_script, techniques_done
 from tests.scripts.submission import gain
@@ -24,19 +25,22 @@ SETTINGS = {
     "class-weights": "CLASS_WEIGHTS",
     "layerwise-lr": "LAYER_DECAY",
     "frequency-encoding": "FREQUENCIES",
+    "sliding-window": "WINDOWS",
+    "lag-features": "LAGS",
 }
 
 DONE = {
     "image-classification": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
     "image-multi-label": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
     "image-segmentation": ("tta", "ema-swa"),
-    "text-classification": ("ema-swa", "class-weights", "layerwise-lr"),
+    "text-classification": ("ema-swa", "class-weights", "layerwise-lr", "sliding-window"),
+    "text-classification-lora": ("class-weights",),
     "audio-classification": ("mixup", "ema-swa", "class-weights"),
     "tabular-classification-network": ("ema-swa", "class-weights"),
     "tabular-classification-lightgbm": ("frequency-encoding", "target-encoding", "class-weights"),
     "tabular-classification-xgboost": ("frequency-encoding", "target-encoding", "class-weights"),
     "tabular-classification-catboost": ("frequency-encoding", "target-encoding", "class-weights"),
-    "tabular-regression-catboost": ("frequency-encoding", "target-encoding"),
+    "tabular-regression-catboost": ("frequency-encoding", "target-encoding", "lag-features"),
 }
 
 
@@ -136,6 +140,92 @@ def test_a_patch_of_another_image_takes_its_share_of_the_label(opened: Open, wor
         )
         assert float(images[1].mean()) == pytest.approx(own, abs=1e-6)
         assert float(images[0].mean()) == pytest.approx(1 - own, abs=1e-6)
+
+
+def with_series(folder: Path) -> None:
+    """Two shops whose sales repeat every week, each at its own level; a week of them is asked for."""
+    rng = np.random.default_rng(2)
+    rows = []
+    for shop, level in (("north", 100.0), ("south", 500.0)):
+        week = rng.uniform(0, 50, 7)
+        for day in range(70):
+            date = str(np.datetime64("2026-01-01") + day)
+            rows.append([f"{shop}{day}", date, shop, f"{level + week[day % 7]:.3f}"])
+    learned, asked = ([row for row in rows if (row[1] >= "2026-03-05") == late] for late in (False, True))
+    write_rows(folder / "train.csv", [["id", "date", "shop", "sales"], *learned])
+    write_rows(folder / "test.csv", [["id", "date", "shop"], *(row[:-1] for row in asked)])
+    write_rows(folder / "sample_submission.csv", [["id", "sales"], *([row[0], "0"] for row in asked)])
+
+
+def test_lags_are_as_old_as_what_the_last_test_row_can_know(opened: Open, workshop: Workshop) -> None:
+    told = recipe(workshop, "tabular-regression-lightgbm", "lag-features", split="time", by=None)
+    data = opened("tabular-regression-lightgbm", with_series, recipe=told).read_data()
+    train, asked = data.inputs, data.test_inputs
+    assert {"lag 7", "lag 14", "mean of 7"} <= set(train.columns)
+    sales = dict(zip(zip(train["shop"], train["date"], strict=True), data.targets[:, 0], strict=True))
+    for table in (train, asked):
+        for shop, date, lag in zip(table["shop"], table["date"], table["lag 7"], strict=True):
+            assert lag == pytest.approx(sales.get((shop, date - 7), np.nan), nan_ok=True)
+    assert asked["lag 7"].notna().all()
+    last = train[train["shop"] == "north"]["date"].max()
+    week = [sales["north", last - day] for day in range(7)]
+    assert asked[asked["shop"] == "north"]["mean of 7"].max() == pytest.approx(np.mean(week))
+
+
+def test_a_long_text_is_read_in_windows_that_overlap(opened: Open, workshop: Workshop) -> None:
+    import torch
+
+    told = recipe(workshop, "text-classification", "sliding-window")
+    script = opened("text-classification", lambda folder: None, recipe=told)
+    long = " ".join(["the film was so"] * 40 + ["good"])
+    windows = script.encode(long, False)
+    assert len(windows) == script.WINDOWS
+    assert {len(window) for window in windows[:-1]} == {script.SEQ_LEN}
+    good = script.encode("good", False)[0][1]
+    assert good in windows[-1], "its end is read"
+    assert len(script.encode(long, True)) == len(script.encode("short", False)) == 1
+    inputs, _, _ = script.collate([(windows, 0, 1.0), (script.encode("good", False), 1, 1.0)])
+    model = script.build_model({"outputs": [0, 1]}, False).eval()
+    with torch.inference_mode():
+        both = model(inputs)
+        alone = [model(script.collate([([window], 0, 1.0)])[0]) for window in windows]
+    assert both.shape == (2, 2)
+    assert torch.allclose(both[0], torch.cat(alone).mean(dim=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("sides", [False, True])
+def test_images_are_mirrored_only_where_that_scores_no_worse(
+    opened: Open, workshop: Workshop, sides: bool
+) -> None:
+    """A network that tells by the side that is brighter is fooled by mirrored images."""
+    import torch
+
+    told = recipe(workshop, "image-classification", "tta")
+    script = opened("image-classification", lambda folder: None, recipe=told)
+    data = script.read_data()
+    rows = np.arange(len(data.targets))
+
+    class Telling(torch.nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            part = images[..., :16] if sides else images
+            return part.mean(dim=(2, 3)) * torch.tensor([5.0, 5.0, 5.0])
+
+    if sides:  # its right half says another class, and louder
+        read = script.read_image
+        script.module.read_image = lambda *given: halved(read(*given))
+    checkpoint = {"prior": [1 / 3] * 3}
+    loader = script.make_loader(script.make_dataset("valid", data, rows, checkpoint))
+    _, score, answers = script.validate(Telling(), loader, data, checkpoint, float("inf"))
+    assert checkpoint["views"] == (1 if sides else 2)
+    assert answers["valid"].shape == (len(rows), 3)
+    assert score > script.constant_score(data, rows, rows)
+
+
+def halved(image: Any) -> Any:
+    red, green, blue = image.split()
+    louder = Image.merge("RGB", (green, blue, red)).point(lambda value: 255 if value > 128 else 0)
+    image.paste(louder.crop((image.width // 2, 0, image.width, image.height)), (image.width // 2, 0))
+    return image
 
 
 def test_digits_and_letters_are_not_mirrored(opened: Open) -> None:

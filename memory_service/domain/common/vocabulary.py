@@ -95,6 +95,17 @@ def parse_task(raw: str) -> str:
     raise unknown_name("task", raw, (*TASKS, *TASK_ALIASES))
 
 
+_MODALITY_WORDS = (
+    "image", "images", "vision", "text", "nlp", "tabular", "table", "time-series", "timeseries",
+)  # fmt: skip
+
+
+def parse_task_or_modality(raw: str) -> str:
+    """As `parse_task`, but of a modality's word the modality: a text may say which of its tasks it is."""
+    task, name = parse_task(raw), raw.strip().lower().replace("_", "-").replace(" ", "-")
+    return str(modality_of(task)) if name in _MODALITY_WORDS else task
+
+
 def parse_size(raw: str) -> Size:
     """small | medium | large; InvalidInput otherwise."""
     name = raw.strip().lower()

@@ -69,13 +69,13 @@ _NUMBERS = (
 _ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
-_DIGITS = r"\d{1,3}(?:[,\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
+_DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
 _WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
     rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion"
     rf"|hundred)\b)?"
     rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d"
-    rf"|-(?!class|way|categor|label|species)[a-z])",
+    rf"|(?:st|nd|rd|th)\b|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
@@ -213,8 +213,8 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
         word = token[0].lower()
         if count >= NEAR or not word[0].isalpha() or word in _STOP:
             break
-        one = word if word in KIND_OF else singular(word)
-        if one in _UNITS and not noun:
+        one = next((each for each in (word, word[:-1]) if each in KIND_OF), singular(word))
+        if one in _UNITS and not noun and not sentence.startswith(" cloud", token.end()):
             return one, None, end
         if (one in _ROLES or one in _ELSEWHERE) and not noun:
             role, end = role or _ROLES.get(one, "test"), token.end()

@@ -63,7 +63,8 @@ _ORDINAL = re.compile(
     re.IGNORECASE,
 )
 _CLASS_CONTEXT = re.compile(
-    r"\b(?:one of|into|which of|out of|among|distinguish|tell apart)(?: the| exactly| these| about)? ?$",
+    r"\b(?:one of|any(?: number)? of|into|which of|out of|among|distinguish|tell apart)"
+    r"(?: the| exactly| these| about)? ?$",
     re.IGNORECASE,
 )
 _SIZE = re.compile(
@@ -111,11 +112,14 @@ _SEVERAL = re.compile(
     rf"|more than once|twice)",
     re.IGNORECASE,
 )
+_MONTH_NAMES = [
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+]  # fmt: skip
 _PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
 _TIME_SPLIT = re.compile(
     r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
-    r")?(?:january|"
-    r"february|march|april|may|june|july|august|september|october|november|december)\b|"
+    rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
     rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
     rf"|(?:following|next|future|"
     rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
@@ -259,7 +263,7 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
         q
         for q in usable
         if q.noun in ("class", "label", "category", "tag")
-        or (_CLASS_CONTEXT.search(q.before) and not q.direct)
+        or (_CLASS_CONTEXT.search(q.before) and q.kind != "sample" and not q.direct)
     ]
     for of_kind in (said, [q for q in usable if q.kind == "class"]):
         if of_kind:
@@ -327,11 +331,21 @@ def _split(text: str) -> Stated:
     for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
         if match := pattern.search(text):
             return {"split": (name, match[0])}
+    if match := _MONTHS.search(text):
+        following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
+        if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
+            return {"split": ("time", match[0])}
     return {}
 
 
+_MONTHS = re.compile(
+    rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
+    re.IGNORECASE,
+)
+"""Months that are told of; the one that follows them is then what is asked for."""
+
 _APART = re.compile(
-    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|doesn't|don't|cannot)\b",
+    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|another|either|doesn't|don't|cannot)\b",
     re.IGNORECASE,
 )
 _TESTED = re.compile(
@@ -340,14 +354,16 @@ _TESTED = re.compile(
 )
 
 
-def _split_by(noun: str, text: str) -> Stated:
-    """A sentence that says the test has others of these groups."""
-    plural = "people|persons?" if noun == "person" else f"{noun}s?|{noun[:-1]}ies"
-    named = re.compile(rf"\b(?:{plural})\b", re.IGNORECASE)
-    for sentence in sentences_of(text):
-        if named.search(sentence) and (apart := _APART.search(sentence)) and _TESTED.search(sentence):
-            start = max(0, apart.start() - 60)
-            return {"split": ("group", sentence[start : apart.end() + 60])}
+def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Stated:
+    """The test has others of these groups: a number of its own, or a sentence of those `apart` says so."""
+    for one in found:
+        if one.role == "test" and _singular(one.noun) == noun:
+            return {"split": ("group", one.words)}
+    plural = "people|persons?" if noun == "person" else f"{re.escape(noun)}s?|{re.escape(noun[:-1])}ies"
+    for sentence in apart:
+        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
+            start = max(0, word.start() - 60)
+            return {"split": ("group", sentence[start : word.end() + 60])}
     return {}
 
 
@@ -368,15 +384,25 @@ def _groups(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
         )
         return out | _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
     if of_rows or "group_by" not in stated:
-        fewer = of_rows or [q for q in groups if q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]]
+        apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
+        counted = [
+            q
+            for q in found
+            if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and q.role != "test" and not q.each
+            and q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]
+        ]  # fmt: skip
+        splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
+        fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows
+        fewer = fewer or [q for q in counted if q.kind == "group"]
         if not fewer:
             return {}
         first = fewer[0]
         by = _singular(first.noun)
         out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
-        if match := _SEVERAL.search(text):
-            return out | ({} if "split" in stated else {"split": ("group", match[0])})
-        return out | ({} if "split" in stated else _split_by(by, text))
+        split = splits.get(by) or _split_by(by, apart, found)
+        if not split and (match := _SEVERAL.search(text)):
+            split = {"split": ("group", match[0])}
+        return out | ({} if "split" in stated else split)
     by = stated["group_by"][0]
     return _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
 

@@ -1,4 +1,5 @@
-"""Warnings of a plan: what the asker should know and did not ask."""
+"""Warnings of a plan: what the asker should know and did not ask, as that cards bring little or that pictures
+stand in place of volumes."""
 
 from __future__ import annotations
 
@@ -8,14 +9,19 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
+from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import GridIndex, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.rationale import is_cut_short
+from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
+
+LEAST_UPDATES = 200
+LARGE_HOST_GIB = 16.0
 
 WORTH = 0.6
 """Share of n times the speed of one card, under which a plan says what n cards bring."""
@@ -28,10 +34,6 @@ _VOLUMES = re.compile(
 """How a description of pictures says that they are volumes."""
 
 _IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task=video (r3d_18 and others)"}
-
-
-LEAST_UPDATES = 200
-LARGE_HOST_GIB = 16.0
 
 
 def warnings(
@@ -63,7 +65,7 @@ def warnings(
         for card in problem.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
-    out.extend(_unlike_words(candidates, pick, settings))
+    out.extend(_further(candidates, pick, settings))
     return tuple(out)
 
 
@@ -109,14 +111,17 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     return out
 
 
-def _unlike_words(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Cards that bring little, settings without a meaning, pictures in place of volumes."""
+def _further(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
+    """One sentence for each."""
     if settings.get("n_gpus"):
         yield from _little_gained(candidates, pick, settings)
     problem, model = candidates.problem, candidates.table.options[pick.row].model
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield f"{name} has no meaning for {model.name} and was not used."
+    if problem.task == "seq2seq" and candidates.table.options[pick.row].profile:
+        tokens = answer_tokens(candidates.table.options[pick.row].input_size)
+        yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
         other = _IN_DEPTH.get(problem.task)

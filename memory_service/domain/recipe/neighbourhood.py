@@ -30,8 +30,9 @@ FACT_WEIGHTS = {
 """Log weight of agreeing on a fact; names as in `recall.structure`."""
 
 YEARS_ASKED, YEARS_TODAY = 3.0, 20.0
-"""Years in which a competition's weight falls to a third: from the year that was asked about; from the latest
-known year where none was. Models change fast: knowing the year is worth 0.05 of the families' recall."""
+"""Years in which a competition's weight falls to a third: from the year that was asked about, or that of the
+competition asked about; from the latest known year where neither is known. Models change fast: knowing the
+year is worth 0.06 of the families' recall, more than any law that was tried (docs/memory.md)."""
 
 MOST_COMPETITIONS = 40
 LEAST_SHARE = 0.01
@@ -57,18 +58,24 @@ class Neighbourhood:
 
 
 def competition_weights(
-    cosine: Array | None, agreement: Array, years: Array, as_of: int | None, left_out: NDArray[np.bool_]
+    cosine: Array | None,
+    agreement: Array,
+    years: Array,
+    as_of: int | None,
+    left_out: NDArray[np.bool_],
+    own_year: float = np.nan,
 ) -> Array:
     """Weight of each competition (C,), 0 for those left out and, with `as_of`, for those after that year.
 
     cosine      meaning, -1..1; None without an encoder
     agreement   summed log weights of the facts that agree (`FACT_WEIGHTS`)
-    years       of the competitions, NaN where not known
+    years       of the competitions, NaN where not known; own_year: of the one asked about
     """
     known = years[~np.isnan(years) & ~left_out]
-    today = as_of if as_of is not None else float(known.max()) if len(known) else 0.0
-    tau = YEARS_ASKED if as_of is not None else YEARS_TODAY
-    apart = np.where(np.isnan(years), tau, np.abs(today - years))
+    asked = own_year if as_of is None else as_of
+    tau = YEARS_TODAY if np.isnan(asked) else YEARS_ASKED
+    centre = known.max(initial=0.0) if np.isnan(asked) else asked
+    apart = np.where(np.isnan(years), tau, np.abs(centre - years))
     log_weight = agreement - apart / tau
     if cosine is not None:
         log_weight = log_weight + COSINE_WEIGHT * cosine

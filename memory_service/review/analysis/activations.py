@@ -32,7 +32,7 @@ DEEPEST = 8
 
 
 def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
-    """What an output went through last; "none" for a plain layer, None where it cannot be told."""
+    """What an output went through last; "none" for a plain layer, None where it is unknown."""
     if deep > DEEPEST:
         return None
     if isinstance(node, ast.Subscript):

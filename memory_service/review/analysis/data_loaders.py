@@ -29,7 +29,7 @@ MOST_CALLERS = 8
 
 @dataclass(frozen=True)
 class Loader:
-    """One loader. Values are lists of what is possible, None for "cannot be told", [] for "not given".
+    """One loader. Values are lists of what is possible, None for "unknown", [] for "not given".
 
     place   the call that makes it, or the call of the function that makes it as this caller wants it
     """
@@ -48,10 +48,10 @@ class Loader:
 
 def loaders_of(facts: Facts) -> list[Loader]:
     """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
-    held = facts.kept.get("loaders")
-    if not isinstance(held, list):
-        held = facts.kept["loaders"] = _loaders(facts)
-    return held
+    item = facts.cache.get("loaders")
+    if not isinstance(item, list):
+        item = facts.cache["loaders"] = _loaders(facts)
+    return item
 
 
 def _loaders(facts: Facts) -> list[Loader]:

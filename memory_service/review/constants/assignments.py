@@ -23,7 +23,7 @@ def assignments(script: Script) -> Assigned:
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
             out[script.tree, name] += inner
-    return {key: _without_retries(script, held) for key, held in out.items()}
+    return {key: _without_retries(script, operand) for key, operand in out.items()}
 
 
 def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
@@ -41,20 +41,20 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     for item in script.all(ast.withitem):
         if item.optional_vars is not None:
             yield item.optional_vars, None
-    for grown in script.all(ast.AugAssign):
-        retried = any(isinstance(up, ast.ExceptHandler | ast.For | ast.While) for up in script.above(grown))
-        if isinstance(grown.target, ast.Name) and not retried:
-            yield grown.target, None
+    for change in script.all(ast.AugAssign):
+        retried = any(isinstance(up, ast.ExceptHandler | ast.For | ast.While) for up in script.above(change))
+        if isinstance(change.target, ast.Name) and not retried:
+            yield change.target, None
 
 
-def _without_retries(script: Script, held: list[ast.AST | None]) -> list[ast.AST | None]:
+def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
     """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts
     with."""
     first = [
-        node for node in held
+        node for node in value
         if node is None or not any(isinstance(up, ast.ExceptHandler) for up in script.above(node))
     ]  # fmt: skip
-    return first or held
+    return first or value
 
 
 def attributes(script: Script) -> dict[str, dict[str, list[ast.AST]]]:

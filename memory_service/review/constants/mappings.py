@@ -1,7 +1,7 @@
 """Settings in mappings, followed through names, `update`, `**more`, callers, helpers and dataclasses.
 
-What is said is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}` has no
-workers, and may hold more keys (`open`).
+What is written is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}`
+has no workers, and may hold more keys (`open`).
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class Mappings:
     def __init__(self, values: ValueLookup) -> None:
         self._values = values
         self._script = values.script
-        self._kept: dict[ast.AST, Entries] = {}
+        self._cache: dict[ast.AST, Entries] = {}
         self._looks = 0
 
     def entries(self, node: ast.AST, deep: int = 0) -> Entries:
         """What an expression holds as far as the text says."""
-        if deep == 0 and node in self._kept:
-            return self._kept[node]
+        if deep == 0 and node in self._cache:
+            return self._cache[node]
         self._looks += 1
         if deep > DEEPEST or self._looks > MOST_LOOKS:
             return _UNKNOWN
         found = self._look(node, deep + 1)
         if deep == 0:
-            self._kept[node] = found
+            self._cache[node] = found
         return found
 
     def _look(self, node: ast.AST, deep: int) -> Entries:
@@ -104,8 +104,8 @@ class Mappings:
             return self.entries(node.args[0], deep)
         if name in _TEXT_LOADERS and node.args:
             text = self._values.text(node.args[0])
-            said = settings_of(text, node) if text is not None else None
-            return self._literal(said, deep) if said is not None else _UNKNOWN
+            stated = settings_of(text, node) if text is not None else None
+            return self._literal(stated, deep) if stated is not None else _UNKNOWN
         return self._defined(node, deep)
 
     def _given(self, call: ast.Call, deep: int, *, positional: bool = True) -> Entries:
@@ -128,8 +128,8 @@ class Mappings:
         scope, sources = bound
         first = _UNKNOWN
         given = [s for s in sources if s is not None]
-        grown = self._growth.get(node.id, [])
-        unknown = len(sources) - len(given) - sum(isinstance(g, ast.AugAssign) for g in grown)
+        change = self._growth.get(node.id, [])
+        unknown = len(sources) - len(given) - sum(isinstance(g, ast.AugAssign) for g in change)
         before = [s for s in given if not self._holds(s, node)]
         if len(before) < len(given):  # `kw = {**kw, ...}` reads what it was before
             before = [s for s in before if self._script.order.get(s, 0) < self._script.order.get(node, 0)]
@@ -195,44 +195,44 @@ class Mappings:
         script, out = self._script, Entries(dict(first.known), first.open)
         here, home = script.order.get(node, 0), script.function(node)
         loops = set(script.loops(node))
-        for grown in self._growth.get(node.id, ())[:MOST_GROWTH]:
-            later = script.order[grown] > here and script.function(grown) is home
-            if later and not loops & set(script.loops(grown)):
+        for change in self._growth.get(node.id, ())[:MOST_GROWTH]:
+            later = script.order[change] > here and script.function(change) is home
+            if later and not loops & set(script.loops(change)):
                 continue
-            place = self._values.binding(node.id, grown)
-            if place is None or place[0] is not scope or self._holds(grown, node):
+            place = self._values.binding(node.id, change)
+            if place is None or place[0] is not scope or self._holds(change, node):
                 continue
-            above = list(script.above(grown))
+            above = list(script.above(change))
             if any(isinstance(up, ast.ExceptHandler) for up in above):
                 continue
-            more, gone, added = self._grown(grown, deep)
+            more, dropped, added = self._grown(change, deep)
             sometimes = any(isinstance(up, ast.If) for up in above)
-            if gone and not sometimes:
-                out = Entries({k: v for k, v in out.known.items() if k not in gone}, out.open)
+            if dropped and not sometimes:
+                out = Entries({k: v for k, v in out.known.items() if k not in dropped}, out.open)
             elif sometimes or added:
                 out = Entries({**more.known, **out.known}, out.open or more.open)
             else:
                 out = _over(out, more)
         return out
 
-    def _grown(self, grown: ast.AST, deep: int) -> tuple[Entries, set[str], bool]:
+    def _grown(self, change: ast.AST, deep: int) -> tuple[Entries, set[str], bool]:
         """What a statement puts in, what it takes out, and whether only where nothing is yet."""
         more = Entries()
-        if isinstance(grown, ast.Call):
-            name = last_name(grown.func)
+        if isinstance(change, ast.Call):
+            name = last_name(change.func)
             if name == "pop":
-                return more, {str(self._values.text(grown.args[0]))} if grown.args else set(), False
+                return more, {str(self._values.text(change.args[0]))} if change.args else set(), False
             if name == "setdefault":
-                key = self._values.text(grown.args[0]) if len(grown.args) == 2 else None
-                return Entries({key: grown.args[1]} if key else {}), set(), True
-            more = self._given(grown, deep)
-        elif isinstance(grown, ast.AugAssign):
-            more = self.entries(grown.value, deep)
-        elif isinstance(grown, ast.Assign):
-            for target in grown.targets:
+                key = self._values.text(change.args[0]) if len(change.args) == 2 else None
+                return Entries({key: change.args[1]} if key else {}), set(), True
+            more = self._given(change, deep)
+        elif isinstance(change, ast.AugAssign):
+            more = self.entries(change.value, deep)
+        elif isinstance(change, ast.Assign):
+            for target in change.targets:
                 if isinstance(target, ast.Subscript):
                     key = self._values.text(target.slice)
-                    more = Entries({key: grown.value}) if key else _UNKNOWN
+                    more = Entries({key: change.value}) if key else _UNKNOWN
         return more, set(), False
 
     @cached_property
@@ -249,7 +249,7 @@ class Mappings:
         for joined in self._script.all(ast.AugAssign):
             if isinstance(joined.op, ast.BitOr) and isinstance(joined.target, ast.Name):
                 out[joined.target.id].append(joined)
-        return {name: sorted(held, key=self._script.order.__getitem__) for name, held in out.items()}
+        return {name: sorted(item, key=self._script.order.__getitem__) for name, item in out.items()}
 
 
 def expand(values: ValueLookup) -> None:
@@ -260,18 +260,18 @@ def expand(values: ValueLookup) -> None:
             return
         if not any(k.arg is None for k in call.keywords):
             continue
-        said = {k.arg for k in call.keywords if k.arg}
+        stated = {k.arg for k in call.keywords if k.arg}
         out: list[ast.keyword] = []
         for keyword in call.keywords:
             if keyword.arg is not None:
                 out.append(keyword)
                 continue
-            held = values.entries(keyword.value)
-            left -= len(held.known)
-            for name, value in held.known.items() if left > 0 else ():
-                if name not in said and isinstance(value, ast.expr):
+            item = values.entries(keyword.value)
+            left -= len(item.known)
+            for name, value in item.known.items() if left > 0 else ():
+                if name not in stated and isinstance(value, ast.expr):
                     out.append(script.added_keyword(call, name, value))
-            if held.open or left <= 0:
+            if item.open or left <= 0:
                 out.append(keyword)
         values.spread[call] = call.keywords
         call.keywords = out
@@ -285,7 +285,7 @@ def _is_nothing(node: ast.AST) -> bool:
 
 
 def _over(first: Entries, more: Entries) -> Entries:
-    """A mapping with another put over it; where that one is open, what was said before may be replaced."""
+    """A mapping with another put over it; where that one is open, what was known before may be replaced."""
     return Entries({**first.known, **more.known}, first.open or more.open)
 
 

@@ -30,7 +30,7 @@ DEEPEST_DEFINITION = 8
 MOST_SOURCES = 24
 """Assignments of one name that are looked at: a name set more often says nothing."""
 
-MOST_ASKED = 6
+MOST_QUESTIONS = 6
 """Questions that one question leads to within one another: the key of a key of a dict."""
 
 MOST_STEPS = 4_000
@@ -45,7 +45,7 @@ class Values:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self._steps = self._steps_in_all = self._asked = 0
+        self._steps = self._steps_in_all = self._questions = 0
         self._assigned = assignments(script)
         self._attributes = attributes(script)
         self._arguments = command_line(script)
@@ -62,16 +62,16 @@ class Values:
 
     def all(self, node: ast.AST | None) -> Known:
         """Every value it may have; None where that is unknown."""
-        if node is None or self._asked >= MOST_ASKED:
+        if node is None or self._questions >= MOST_QUESTIONS:
             return None
         self._steps = 0
-        self._asked += 1
+        self._questions += 1
         try:
             return self.of(node, 0, frozenset())
         except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
             return None
         finally:
-            self._asked -= 1
+            self._questions -= 1
 
     def number(self, node: ast.AST | None) -> float | None:
         """The one number it is, else None."""
@@ -186,12 +186,12 @@ class Values:
     @contextmanager
     def called_by(self, function: Function, call: ast.Call) -> Iterator[None]:
         """Within: the parameters of a function are what this one call of it passes."""
-        kept = self._mappings
+        saved = self._mappings
         self._mappings, self._caller = Mappings(self), {**self._caller, function: call}
         try:
             yield
         finally:
-            self._mappings = kept
+            self._mappings = saved
             self._caller = {f: c for f, c in self._caller.items() if f is not function}
 
     def callers(self, function: Function) -> tuple[list[ast.Call], int]:
@@ -322,7 +322,7 @@ class Values:
             return None
         distinct: list[Any] = []
         for value in found:
-            if not any(value is held or (type(value) is type(held) and value == held) for held in distinct):
+            if not any(value is item or (type(value) is type(item) and value == item) for item in distinct):
                 distinct.append(value)
         return distinct if len(distinct) <= MOST_VALUES else None
 

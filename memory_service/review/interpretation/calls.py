@@ -9,20 +9,18 @@ from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of
 from memory_service.review.interpretation.containers import collection_method, mapped
-from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.evaluation import LIBRARY, METHODS, constant, library, method
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.grouping import aggregate
 from memory_service.review.interpretation.learning import code, keep_rows, transform
-from memory_service.review.interpretation.registry import LIBRARY, METHODS, library, method
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
 from memory_service.review.interpretation.selection import (
     OTHER_ROWS,
     column_value,
     drop_column,
-    feed,
     listed_columns,
-    pick_columns,
     set_column,
+    supervise,
 )
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import (
@@ -99,7 +97,7 @@ def other_method(walk: Walk, use: Use) -> Value:
     out = like(base, *use.given)
     out.columns, out.cut, out.centred = base.columns, base.cut, base.centred
     if name in ROW_BY_ROW:
-        out.reads = base.reads.union(*(held.reads for held in use.given))
+        out.reads = base.reads.union(*(item.reads for item in use.given))
     if base.rows and base.made in ("groupby", "rolling", "col"):
         out.made = base.made
     out.single = base.single
@@ -113,8 +111,8 @@ _WINDOWS = re.compile(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding
 def other_function(walk: Walk, use: Use) -> Value:
     name, given = use.name, use.given
     if use.dotted in ("lightgbm.cv", "xgboost.cv"):
-        for held in given[1:2] or given:
-            divide(walk, held, use.node, "cv", use.node)
+        for item in given[1:2] or given:
+            divide(walk, item, use.node, "cv", use.node)
         return Value()
     if name == "open" and use.args:
         return Value(made=name, attrs={"0": use.args[0]})
@@ -123,8 +121,8 @@ def other_function(walk: Walk, use: Use) -> Value:
     if name in EMPTY:
         return Value(made=name)
     if name[:1].isupper() or name in JOINS:
-        attrs = {str(at): held for at, held in enumerate(use.args)} | use.named
-        feed_data_set(walk, use)
+        attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
+        supervise_data_set(walk, use)
         if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
             return Value(frozenset(flat(use.named["index"]).rows), columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
@@ -133,38 +131,43 @@ def other_function(walk: Walk, use: Use) -> Value:
     found = flat(*given)
     if not found.rows and not found.learned:
         if READS.match(name) or isinstance(walk.script.parents.get(use.node), ast.Assign):
-            held = outside_rows(walk, use.node, file_name_in(walk, use), file=bool(READS.match(name)))
-            held.whole = bool(TABLES.match(name))
-            told = use.first is not None and isinstance(use.first.const, str)
-            held.single = not told and bool(ONE_SAMPLE.search(use.dotted))
-            return held
+            item = outside_rows(walk, use.node, file_name_in(walk, use), file=bool(READS.match(name)))
+            item.whole = bool(TABLES.match(name))
+            known = use.first is not None and isinstance(use.first.const, str)
+            item.single = not known and bool(ONE_SAMPLE.search(use.dotted))
+            return item
         return Value(made=name)
     out = derived(*given)
     if name == "sliding_window_view" or _WINDOWS.search(name):
         out.series |= {use.node}
     if name in ROW_BY_ROW and given:
         first = use.first or given[0]
-        out.reads = frozenset().union(*(held.reads for held in given))
-        out.columns, out.whole, out.gone, out.place = first.columns, first.whole, first.gone, first.place
+        out.reads = frozenset().union(*(item.reads for item in given))
+        out.columns, out.whole, out.dropped, out.place = (
+            first.columns,
+            first.whole,
+            first.dropped,
+            first.place,
+        )
     return out
 
 
-def converted(held: Value, others: list[Value]) -> Value:
+def converted(item: Value, others: list[Value]) -> Value:
     """The same numbers as an array or a tensor."""
-    out = like(held, *others)
-    out.reads, out.single, out.centred, out.index = held.reads, held.single, held.centred, held.index
+    out = like(item, *others)
+    out.reads, out.single, out.centred, out.index = item.reads, item.single, item.centred, item.index
     return out
 
 
 @library("hstack", "column_stack", "concatenate", "concat")
 def side_by_side(walk: Walk, use: Use) -> Value | None:
     """`np.hstack([X, df[more].to_numpy()])`: the columns that are known by name are still among them."""
-    held = use.first.items if use.first is not None else None
+    operand = use.first.items if use.first is not None else None
     axis = constant(walk, walk.values.argument(use.node, "axis", 1), use.scope)
     if use.name.startswith("concat") and axis not in (1, -1, "columns"):
-        return _below_one_another(held or [])
-    named = [item for item in held or () if item.columns]
-    if not named or any(item.whole for item in held or ()):
+        return _below_one_another(operand or [])
+    named = [item for item in operand or () if item.columns]
+    if not named or any(item.whole for item in operand or ()):
         return None
     out = derived(use.first)
     out.columns = frozenset().union(*(item.columns or () for item in named))
@@ -178,25 +181,25 @@ def _below_one_another(tables: list[Value]) -> Value | None:
     if not tables or not all(one.whole for one in tables):
         return None
     out = derived(*(bare(one) for one in tables))
-    out.whole, out.gone = True, frozenset().union(*(one.gone for one in tables))
+    out.whole, out.dropped = True, frozenset().union(*(one.dropped for one in tables))
     for one in tables:
         out.attrs.update({k: either(out.attrs.get(k), v) for k, v in one.attrs.items() if k[:1] == "["})
     return out
 
 
-def feed_data_set(walk: Walk, use: Use) -> None:
+def supervise_data_set(walk: Walk, use: Use) -> None:
     """`lgb.Dataset(X, y)`, `TensorDataset(x, y)`: features beside answers."""
     if use.name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
         answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
-        feed(walk, use.node, use.first or use.named.get("data"), answer)
+        supervise(walk, use.node, use.first or use.named.get("data"), answer)
 
 
 @method("isin", "is_in")
 @library("isin", "in1d")
 def is_in(walk: Walk, use: Use) -> Value:
     if use.base.made == "columns":  # `df.columns.isin(["id"])`
-        said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
-        names = ColumnNames(said) if said else None
+        stated = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
+        names = ColumnNames(stated) if stated else None
         return Value(use.base.rows, made="columns", names=names)
     out = derived(use.base, *use.args)
     out.cut = ("isin", short(use.node), "in")
@@ -287,8 +290,8 @@ def assign_columns(walk: Walk, use: Use) -> Value:
     """`df.assign(rate=...)`, polars' `with_columns(rate=...)`: new columns by name."""
     out = keep_rows(use.base, use.args)
     for name, given in use.named.items():
-        held = call_value(walk, given, [use.base], {}) if given.function is not None else given
-        set_column(walk, out, name, held, use.node, walk.values.argument(use.node, name))
+        item = call_value(walk, given, [use.base], {}) if given.function is not None else given
+        set_column(walk, out, name, item, use.node, walk.values.argument(use.node, name))
     return out
 
 
@@ -309,11 +312,11 @@ def alias(walk: Walk, use: Use) -> Value | None:
 @library("unique")
 def distinct(walk: Walk, use: Use) -> Value | None:
     """`df["patient"].unique()`: one each."""
-    held = use.base if use.base.rows else use.first
-    if held is None or not held.rows:
+    item = use.base if use.base.rows else use.first
+    if item is None or not item.rows:
         return None
-    out = derived(held)
-    out.rows = frozenset(grouped_rows(walk, rows, use.node) for rows in held.rows)
+    out = derived(item)
+    out.rows = frozenset(grouped_rows(walk, rows, use.node) for rows in item.rows)
     return out
 
 
@@ -327,31 +330,17 @@ def pop_column(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@method("head", "tail")
-def head(_walk: Walk, use: Use) -> Value:
-    return like(use.base)
-
-
 @method("factorize")
 @library("factorize", "get_dummies")
 def number_categories(walk: Walk, use: Use) -> Value | None:
     """Categories numbered by the rows given: `pd.factorize(df[c])`, `pd.get_dummies(df)`."""
-    held = use.first if use.first is not None and not use.base.rows else use.base
-    if not flat(held).rows:
+    item = use.first if use.first is not None and not use.base.rows else use.base
+    if not flat(item).rows:
         return None
-    code(walk, use.node, use.name, held)
+    code(walk, use.node, use.name, item)
     if use.name == "factorize":
-        return Value(items=[derived(held), derived(held)])
-    return like(held) if walk.values.argument(use.node, "columns") is not None else derived(held)
-
-
-@method("get")
-@method("reindex")
-def get_columns(walk: Walk, use: Use) -> Value | None:
-    """`df.get(["a", "b"])`, `df.reindex(columns=["a", "b"])`."""
-    given = walk.values.argument(use.node, "columns", 0 if use.name == "get" else None)
-    names = listed_columns(walk, given, use.scope)
-    return pick_columns(walk, use.base, ColumnNames(names), use.node) if use.base.rows and names else None
+        return Value(items=[derived(item), derived(item)])
+    return like(item) if walk.values.argument(use.node, "columns") is not None else derived(item)
 
 
 @library("col")

@@ -80,8 +80,8 @@ def _both(nodes: list[Any], values: Values, deep: int) -> Kind:
 
 
 def _type_named(node: ast.AST, values: Values) -> Kind:
-    said = values.one(node)
-    name = said if isinstance(said, str) else last_name(node.func if isinstance(node, ast.Call) else node)
+    stated = values.one(node)
+    name = stated if isinstance(stated, str) else last_name(node.func if isinstance(node, ast.Call) else node)
     return "number" if name in _NUMBER_TYPES else "text" if name in _TEXT_TYPES else ""
 
 
@@ -89,10 +89,10 @@ def kind_selected(node: ast.Call, values: Values) -> Kind:
     """What `df.select_dtypes("number")` or polars' `df.select(cs.numeric())` takes."""
     leaves_out = values.argument(node, "exclude", 1) if last_name(node.func) == "select_dtypes" else None
     given = values.argument(node, "include", 0)
-    said = given if given is not None else leaves_out
-    if said is None or (given is not None and leaves_out is not None):
+    stated = given if given is not None else leaves_out
+    if stated is None or (given is not None and leaves_out is not None):
         return ""
-    types = said.elts if isinstance(said, ast.List | ast.Tuple) else [said]
+    types = stated.elts if isinstance(stated, ast.List | ast.Tuple) else [stated]
     found = {_type_named(one, values) for one in types[:20]} if types else {""}
     kind: Any = found.pop() if len(found) == 1 else ""
     if given is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from memory_service.review.interpretation.evaluation import library
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.registry import library
 from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
 from memory_service.review.interpretation.state import Use, Walk
-from memory_service.review.interpretation.value import Value, either
+from memory_service.review.interpretation.value import Value, either, one_of
 
 MOST_NAMES = 200
 """Texts that a list is followed to by name; a longer one only grows."""
@@ -20,13 +20,13 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
     base, name, args = use.base, use.name, use.args
     names = _as_text(args[0]) if len(args) == 1 and base.items is not None else None
     if names is not None and name in ("append", "add", "extend", "update"):
-        grown = [*(base.items or ()), *names]
-        if len(grown) <= MOST_NAMES:
-            base.items = grown
+        change = [*(base.items or ()), *names]
+        if len(change) <= MOST_NAMES:
+            base.items = change
             return Value(const=None)
     if names is not None and name in ("remove", "discard"):
-        gone = {one.const for one in names}
-        base.items = [item for item in base.items or () if item.const not in gone]
+        dropped = {one.const for one in names}
+        base.items = [item for item in base.items or () if item.const not in dropped]
         return Value(const=None)
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
         base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
@@ -46,11 +46,13 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
 def dict_method(use: Use) -> Value | None:
     keys = use.base.keys or {}
     if use.name == "items":
-        return Value(element=Value(items=[Value(), any_of(use.base)]))
+        return Value(element=Value(items=[Value(), one_of([use.base.element, *keys.values()])]))
     if use.name == "values":
         return Value(items=list(keys.values()) or None, element=use.base.element)
     if use.name in ("get", "pop", "setdefault"):
-        return keys.get(str(use.args[0].const) if use.args else "") or any_of(use.base)
+        return keys.get(str(use.args[0].const) if use.args else "") or one_of(
+            [use.base.element, *keys.values()]
+        )
     if use.name == "update":
         for given in use.args:
             keys.update(given.keys or {})
@@ -58,13 +60,6 @@ def dict_method(use: Use) -> Value | None:
         use.base.keys = keys
         return Value(const=None)
     return None
-
-
-def any_of(base: Value) -> Value:
-    out = base.element
-    for held in (base.keys or {}).values():
-        out = either(out, held) if out is not None else held
-    return out or Value()
 
 
 @library("enumerate")
@@ -76,7 +71,7 @@ def enumerated(walk: Walk, use: Use) -> Value | None:
 
 @library("zip")
 def zipped(walk: Walk, use: Use) -> Value:
-    return Value(element=Value(items=[element_of(walk, held) for held in use.args]))
+    return Value(element=Value(items=[element_of(walk, item) for item in use.args]))
 
 
 @library("tqdm", "trange", "reversed", "iter", "list", "tuple", "sorted", "set", "track", "progress_bar")
@@ -87,21 +82,6 @@ def copied(_walk: Walk, use: Use) -> Value | None:
     if use.name in ("list", "set", "sorted", "tuple") and (use.first.items or use.first.names):
         return replace(use.first)  # a copy, which may lose names by itself
     return use.first
-
-
-@library("next")
-def next_of(walk: Walk, use: Use) -> Value | None:
-    return element_of(walk, use.first) if use.first is not None else None
-
-
-@library("dict", "defaultdict", "SimpleNamespace", "OrderedDict")
-def make_dict(_walk: Walk, use: Use) -> Value:
-    keys = dict(use.first.keys or {}) if use.first is not None else {}
-    pair = use.first.element if use.first is not None else None
-    held = pair.items[1] if pair is not None and pair.items and len(pair.items) == 2 else None
-    if held is not None and use.first is not None and not held.stats:
-        held = None  # `dict(zip(ids, labels))` is a look-up
-    return Value(keys=keys | {k: v for k, v in use.named.items() if k != "**"}, element=held)
 
 
 @library("range")
@@ -117,22 +97,14 @@ def cloned(_walk: Walk, use: Use) -> Value | None:
     return Value(made=first.made, items=first.items, attrs=dict(first.attrs), call=first.call)
 
 
-@library("where", "nonzero", "flatnonzero", "argwhere")
-def positions_of(_walk: Walk, use: Use) -> Value | None:
-    """`np.where(mask)[0]`: rows chosen by a mask; with three arguments a choice of values."""
-    if use.first is None or len(use.args) != 1:
-        return None
-    return Value(items=[use.first]) if use.name in ("where", "nonzero") else use.first
-
-
 @library("map")
 def mapped(walk: Walk, use: Use) -> Value | None:
     if len(use.args) < 2 or use.args[0].function is None:
         return None
-    return Value(element=call_value(walk, use.args[0], [element_of(walk, held) for held in use.args[1:]], {}))
+    return Value(element=call_value(walk, use.args[0], [element_of(walk, item) for item in use.args[1:]], {}))
 
 
 def _as_text(given: Value) -> list[Value] | None:
     """The texts that a value is, one or several; None for anything else."""
-    held = given.items if given.items is not None else [given]
-    return held if held and all(isinstance(one.const, str) for one in held) else None
+    item = given.items if given.items is not None else [given]
+    return item if item and all(isinstance(one.const, str) for one in item) else None

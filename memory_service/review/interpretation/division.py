@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.learning import PICKS, classes_within
-from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import divide, part_of, short
 from memory_service.review.interpretation.selection import (
     choose_by,
     drop_column,
-    feed,
     listed_columns,
+    supervise,
     without_columns,
 )
 from memory_service.review.interpretation.state import Use, Walk
@@ -28,12 +27,13 @@ def split_arrays(walk: Walk, use: Use) -> Value:
     """`train_test_split(X, y)`: two parts of each."""
     arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
     items: list[Value] = []
+    walk.answers += [use.named["stratify"]] if "stratify" in use.named else []
     if len(arrays) > 1:
-        feed(walk, use.node, arrays[0], arrays[1], final=False)
-    for held in arrays:
-        divide(walk, held, use.node, use.name, use.node)
+        supervise(walk, use.node, arrays[0], arrays[1], final=False)
+    for operand in arrays:
+        divide(walk, operand, use.node, use.name, use.node)
         for part in ("train", "valid"):
-            item = part_of(walk, held, use.node, part)
+            item = part_of(walk, operand, use.node, part)
             item.index = (use.node, part)
             items.append(item)
     return Value(items=items)
@@ -58,8 +58,8 @@ def random_split(walk: Walk, use: Use) -> Value | None:
         return None
     divide(walk, use.first, use.node, use.name, use.node)
     lengths = use.args[1].items if len(use.args) > 1 else use.named.get("lengths", Value()).items
-    said = [_PARTS[min(at, 2)] for at in range(len(lengths) if lengths is not None else 2)]
-    return Value(items=[part_of(walk, use.first, use.node, part) for part in said])
+    stated = [_PARTS[min(at, 2)] for at in range(len(lengths) if lengths is not None else 2)]
+    return Value(items=[part_of(walk, use.first, use.node, part) for part in stated])
 
 
 @library(*SCORING)
@@ -67,9 +67,9 @@ def cross_validate(walk: Walk, use: Use) -> Value | None:
     """`cross_val_score(model, X, y)`."""
     rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
     if len(rest) > 1 and not PICKS.intersection(classes_within(use.args[0] if use.args else Value())):
-        feed(walk, use.node, rest[0], rest[1])
-    for held in rest:
-        divide(walk, held, use.node, use.name, use.node)
+        supervise(walk, use.node, rest[0], rest[1])
+    for item in rest:
+        divide(walk, item, use.node, use.name, use.node)
     return derived(*rest) if rest else None
 
 
@@ -81,9 +81,10 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
         named = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         if base.made or base.rows or base.dotted or not use.given or not SPLITTER_NAMES.search(named):
             return None
-    for at, held in enumerate(use.given):
-        if at < 2 or not flat(held).rows:
-            divide(walk, held, node, base.made, base.call)
+    walk.answers += use.given[1:2]
+    for at, item in enumerate(use.given):
+        if at < 2 or not flat(item).rows:
+            divide(walk, item, node, base.made, base.call)
     return Value(element=Value(items=[Value(index=(node, part)) for part in ("train", "valid")]))
 
 
@@ -138,9 +139,9 @@ def drop_names(walk: Walk, use: Use) -> Value | None:
     """`df.columns.drop("id")`, `.difference([...])`; `.remove("id")` in place."""
     if use.base.made != "columns":
         return None
-    said = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
+    stated = listed_columns(walk, use.node.args[0] if use.node.args else None, use.scope)
     known = use.base.names
-    names = known.without(said) if known is not None and said is not None else None
+    names = known.without(stated) if known is not None and stated is not None else None
     if use.name in ("remove", "discard"):
         use.base.names = names
         return Value(const=None)

@@ -1,15 +1,40 @@
-"""The one evaluator: what an expression gives, what a body of statements does. Handlers by type of node."""
+"""The one evaluator: what an expression gives, what a body of statements does. Handlers register for the
+nodes, methods or library functions that they interpret."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from memory_service.review.interpretation.registry import EXPRESSIONS, STATEMENTS
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived
 from memory_service.review.source.nodes import last_name
+
+Handler = Callable[..., Any]
+"""(walk, node, scope) of a node of the tree, (walk, use) of a call."""
+
+EXPRESSIONS: dict[type[ast.AST], Handler] = {}
+STATEMENTS: dict[type[ast.AST], Handler] = {}
+METHODS: dict[str, Handler] = {}
+LIBRARY: dict[str, Handler] = {}
+
+
+Registered = TypeVar("Registered", bound=Handler)
+
+
+def _in(table: dict[Any, Handler]) -> Callable[..., Callable[[Registered], Registered]]:
+    def of(*keys: Any) -> Callable[[Registered], Registered]:
+        def register(handler: Registered) -> Registered:
+            table.update(dict.fromkeys(keys, handler))
+            return handler
+
+        return register
+
+    return of
+
+
+evaluates, runs, method, library = _in(EXPRESSIONS), _in(STATEMENTS), _in(METHODS), _in(LIBRARY)
 
 MOST_DEEP = 120
 
@@ -23,8 +48,8 @@ def evaluate(walk: Walk, node: ast.AST | None, scope: Scope) -> Value:
     try:
         handler = EXPRESSIONS.get(type(node))
         if handler is None:
-            held = [evaluate(walk, c, scope) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
-            return derived(*held)
+            parts = [evaluate(walk, c, scope) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
+            return derived(*parts)
         found = handler(walk, node, scope)
         return found if isinstance(found, Value) else Value()
     finally:

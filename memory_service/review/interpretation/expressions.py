@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.review.interpretation.assignment import assign
 from memory_service.review.interpretation.calls import call_library, call_method
-from memory_service.review.interpretation.evaluation import constant, evaluate
+from memory_service.review.interpretation.evaluation import constant, evaluate, evaluates
 from memory_service.review.interpretation.functions import (
     call_value,
     class_attribute,
@@ -17,7 +17,6 @@ from memory_service.review.interpretation.functions import (
     method_of,
 )
 from memory_service.review.interpretation.learning import code
-from memory_service.review.interpretation.registry import evaluates
 from memory_service.review.interpretation.rows import (
     combine,
     compare_values,
@@ -48,13 +47,13 @@ def eval_constant(_walk: Walk, node: ast.Constant, _scope: Scope) -> Value:
 
 @evaluates(ast.JoinedStr)
 def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
-    held = [
+    parts = [
         evaluate(walk, part.value if isinstance(part, ast.FormattedValue) else part, scope)
         for part in node.values
     ]
-    if all(isinstance(one.const, str | int) for one in held):
-        return Value(const="".join(str(one.const) for one in held))
-    return derived(*held)
+    if all(isinstance(one.const, str | int) for one in parts):
+        return Value(const="".join(str(one.const) for one in parts))
+    return derived(*parts)
 
 
 @evaluates(ast.Name)
@@ -86,9 +85,9 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
             if any(last_name(d) in ("property", "cached_property") for d in method.decorator_list):
                 return enter_function(walk, method, [], {}, base, base.scope or walk.module)
             return Value(function=method, owner=base, scope=base.scope)
-        held = class_attribute(walk, base.kind, name)
-        if held is not None:
-            return held
+        item = class_attribute(walk, base.kind, name)
+        if item is not None:
+            return item
     if base.dotted and not base.rows:
         return Value(dotted=f"{base.dotted}.{name}")
     if base.keys is not None and name in base.keys:
@@ -178,25 +177,25 @@ def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
     known = truth_of(walk, node.test, scope)
     if known is not None:
         return evaluate(walk, node.body if known else node.orelse, scope)
-    told = enter_doubt(walk, node.test, scope)
+    certain = enter_doubt(walk, node.test, scope)
     found = either(evaluate(walk, node.body, scope), evaluate(walk, node.orelse, scope))
-    leave_doubt(walk, told)
+    leave_doubt(walk, certain)
     return found
 
 
 def enter_doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> bool:
-    """Into a condition that cannot be told. Whether it only asks for a column: `"breed" in df`."""
-    told = False
+    """Into a condition that is unknown. Whether it only asks for a column: `"breed" in df`."""
+    known = False
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In):
-        held = evaluate(walk, test.comparators[0], scope)
-        told = isinstance(test.left, ast.Constant) and bool(held.rows) and held.keys is None
-    walk.present, walk.unsure = walk.present + told, walk.unsure + (not told)
-    return told
+        item = evaluate(walk, test.comparators[0], scope)
+        known = isinstance(test.left, ast.Constant) and bool(item.rows) and item.keys is None
+    walk.present, walk.unsure = walk.present + known, walk.unsure + (not known)
+    return known
 
 
-def leave_doubt(walk: Walk, told: bool) -> None:
+def leave_doubt(walk: Walk, known: bool) -> None:
     """Out of it again."""
-    walk.present, walk.unsure = walk.present - told, walk.unsure - (not told)
+    walk.present, walk.unsure = walk.present - known, walk.unsure - (not known)
 
 
 @evaluates(ast.BinOp)
@@ -206,8 +205,12 @@ def eval_binop(walk: Walk, node: ast.BinOp, scope: Scope) -> Value:
 
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
-    held = [evaluate(walk, v, scope) for v in node.values]
-    return either(held[0], held[-1]) if isinstance(node.op, ast.Or) and len(held) == 2 else derived(*held)
+    operands = [evaluate(walk, v, scope) for v in node.values]
+    return (
+        either(operands[0], operands[-1])
+        if isinstance(node.op, ast.Or) and len(operands) == 2
+        else derived(*operands)
+    )
 
 
 @evaluates(ast.UnaryOp)
@@ -284,10 +287,10 @@ def filter_columns(
                 continue
             if not isinstance(one, ast.Compare) or last_name(one.left) != last_name(through.target):
                 return Value(made="columns", rows=over.rows)
-            said = listed_columns(walk, one.comparators[0], scope)
-            if said is None or not isinstance(one.ops[0], ast.NotIn | ast.NotEq):
+            stated = listed_columns(walk, one.comparators[0], scope)
+            if stated is None or not isinstance(one.ops[0], ast.NotIn | ast.NotEq):
                 return Value(made="columns", rows=over.rows)
-            known = known.without(said)
+            known = known.without(stated)
     return Value(over.rows, made="columns", names=known, place=node)
 
 
@@ -308,14 +311,14 @@ def matched_columns(walk: Walk, through: ast.comprehension, scope: Scope) -> fro
     how = test.func.attr if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) else ""
     if how not in ("startswith", "endswith") or len(test.args) != 1:
         return frozenset()
-    said = constant(walk, test.args[0], scope)
-    ends = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+    stated = constant(walk, test.args[0], scope)
+    ends = (stated,) if isinstance(stated, str) else tuple(stated) if isinstance(stated, list | tuple) else ()
     if last_name(test.func.value) != last_name(through.target) or not all(
         isinstance(one, str) for one in ends
     ):
         return frozenset()
-    held = evaluate(walk, table, scope)
-    made = {name[1:-1] for name in held.attrs if name[:1] == "[" and name != "[?]"}
+    item = evaluate(walk, table, scope)
+    made = {name[1:-1] for name in item.attrs if name[:1] == "[" and name != "[?]"}
     return frozenset(name for name in made if getattr(name, how)(ends))
 
 
@@ -323,9 +326,6 @@ def matched_columns(walk: Walk, through: ast.comprehension, scope: Scope) -> fro
 def eval_dictcomp(walk: Walk, node: ast.DictComp, scope: Scope) -> Value:
     inner = comprehension_scope(walk, node.generators, scope)
     evaluate(walk, node.key, inner)
-    over = node.generators[0].iter
-    if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and _as_they_come(over):
-        code(walk, node, "enumerate", evaluate(walk, over, scope))
     walk.loops.append(node)
     value = evaluate(walk, node.value, inner)
     walk.loops.pop()
@@ -342,13 +342,13 @@ def comprehension_scope(walk: Walk, generators: list[ast.comprehension], scope: 
 
 
 def truth_of(walk: Walk, test: ast.AST, scope: Scope) -> bool | None:
-    """Whether a condition holds in this run, None where that cannot be told."""
+    """Whether a condition holds in this run, None where that is unknown."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         found = truth_of(walk, test.operand, scope)
         return None if found is None else not found
     if isinstance(test, ast.Name):
-        held = scope.find(test.id)
-        return bool(held.const) if held is not None and held.const is not UNKNOWN else None
+        item = scope.find(test.id)
+        return bool(item.const) if item is not None and item.const is not UNKNOWN else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return truth_of_comparison(walk, test, scope)
     return None
@@ -359,26 +359,16 @@ def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | N
     if isinstance(left, ast.Name) and left.id == "__name__":
         return True
     if isinstance(right, ast.Constant) and right.value is None and isinstance(op, ast.Is | ast.IsNot):
-        held = evaluate(walk, left, scope)
-        if held.const is None:
+        item = evaluate(walk, left, scope)
+        if item.const is None:
             return isinstance(op, ast.Is)
         known = (
-            held.const is not UNKNOWN or held.rows or held.made or held.items or held.state or held.function
+            item.const is not UNKNOWN or item.rows or item.made or item.items or item.state or item.function
         )
         return isinstance(op, ast.IsNot) if known else None
-    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, ast.Constant) and isinstance(right, ast.Name):
-        table = scope.find(right.id)
-        if table is not None and table.columns is not None and table.made == "":
-            return (left.value in table.columns) is isinstance(op, ast.In)
     if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
         held_name = scope.find(left.id)
         other = constant(walk, right, scope)
         if held_name is not None and held_name.const is not UNKNOWN and isinstance(other, str | int):
             return (held_name.const == other) is isinstance(op, ast.Eq)
     return None
-
-
-def _as_they_come(node: ast.AST) -> bool:
-    """Whether values are numbered in the order of the rows, not sorted."""
-    called = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    return not called & {"sorted", "sort", "sort_values"}

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 from memory_service.review.interpretation.evaluation import evaluate, run_body
 from memory_service.review.interpretation.rows import outside_rows, slides
-from memory_service.review.interpretation.selection import feed
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
-from memory_service.review.interpretation.value import Scope, Value, derived, either
+from memory_service.review.interpretation.targets import TARGET
+from memory_service.review.interpretation.value import Scope, Value, derived, one_of
 from memory_service.review.source.nodes import Function, last_name
 
-_FEATURES = frozenset(("X", "x", "features", "feats", "inputs", "data", "table", "df"))
-_ANSWERS = frozenset(("y", "Y", "target", "targets", "labels", "label", "answer"))
 MOST_CALLED = 8
 """Functions entered within one another."""
 
@@ -67,14 +65,8 @@ def enter_function(
     returned, yielded = walk.returned.pop(), walk.yielded.pop()
     walk.active.pop()
     if yielded:
-        out = yielded[0]
-        for other in yielded[1:]:
-            out = either(out, other)
-        return Value(element=out)
-    result: Value | None = None
-    for value in returned:
-        result = either(result, value) if result is not None else value
-    return result if result is not None else Value(const=None)
+        return Value(element=one_of(yielded))
+    return one_of(returned) if returned else Value(const=None)
 
 
 def bind(
@@ -104,12 +96,9 @@ def bind(
                 outside_rows(walk, parameter, parameter.arg) if fresh is not None else Value()
             )
     for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
-        held = named.get(parameter.arg)
-        out[parameter.arg] = held if held is not None else evaluate(walk, default, at_home)
-    features = next((out[p.arg] for p in positional if p.arg in _FEATURES), None)
-    answer = next((out[p.arg] for p in positional if p.arg in _ANSWERS), None)
-    if features is not None and answer is not None and answer.reads:
-        feed(walk, parameters, features, answer, final=False)
+        item = named.get(parameter.arg)
+        out[parameter.arg] = item if item is not None else evaluate(walk, default, at_home)
+    walk.answers += [value for name, value in out.items() if TARGET.match(name)]
     if parameters.vararg is not None:
         out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
     if parameters.kwarg is not None:
@@ -118,16 +107,16 @@ def bind(
 
 
 def make_instance(
-    walk: Walk, held: Value, args: list[Value], named: dict[str, Value], node: ast.Call | None
+    walk: Walk, item: Value, args: list[Value], named: dict[str, Value], node: ast.Call | None
 ) -> Value:
     """An object of a class of the file, its `__init__` run, and what indexing it gives."""
-    owner = held.kind
+    owner = item.kind
     if owner is None:
         return Value()
-    made = Value(made=owner.name, kind=owner, scope=held.scope, call=node)
+    made = Value(made=owner.name, kind=owner, scope=item.scope, call=node)
     method = method_of(walk, owner, "__init__")
     if method is not None:
-        enter_function(walk, method, args, named, made, held.scope or walk.module)
+        enter_function(walk, method, args, named, made, item.scope or walk.module)
     else:
         fields = [
             s.target.id for s in owner.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
@@ -136,7 +125,7 @@ def make_instance(
     for hook in ("__post_init__", "__getitem__"):
         method = method_of(walk, owner, hook)
         if method is not None:
-            given = enter_function(walk, method, [Value()], {}, made, held.scope or walk.module)
+            given = enter_function(walk, method, [Value()], {}, made, item.scope or walk.module)
             if hook == "__getitem__":
                 made.element = given
                 made.series |= {method} if _cuts_windows(method) else frozenset()
@@ -165,9 +154,9 @@ def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Func
 
 
 def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
-    held = walk.module.find(owner.name)
-    if held is not None and name in held.attrs:
-        return held.attrs[name]
+    item = walk.module.find(owner.name)
+    if item is not None and name in item.attrs:
+        return item.attrs[name]
     for base in owner.bases if deep < 4 else ():
         above = walk.script.classes.get(last_name(base))
         if above is not None and above is not owner:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from memory_service.review.interpretation.evaluation import constant
+from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.learning import keep_rows
-from memory_service.review.interpretation.registry import library, method
 from memory_service.review.interpretation.rows import grouped_rows, learned_from
 from memory_service.review.interpretation.selection import columns_of
 from memory_service.review.interpretation.state import Use, Walk
@@ -117,8 +116,8 @@ def pivot(walk: Walk, use: Use) -> Value:
     function = not use.base.rows
     base = use.args[0] if function and use.args else use.base
     column = constant(walk, walk.values.argument(use.node, "values", int(function)), use.scope)
-    held = columns_of(base, (column,)) if isinstance(column, str) else derived(base)
-    return reduce_groups(walk, use.node, held)
+    item = columns_of(base, (column,)) if isinstance(column, str) else derived(base)
+    return reduce_groups(walk, use.node, item)
 
 
 @method("agg", "aggregate", "describe", "sum", "apply")
@@ -144,10 +143,10 @@ def aggregate(walk: Walk, use: Use) -> Value:
 
 def aggregate_groups(walk: Walk, use: Use) -> Value:
     base, name, node = use.base, use.name, use.node
-    said = {constant(walk, a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
+    stated = {constant(walk, a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
     function = use.first.function if use.first is not None else None
-    past = _of_the_past(node) or looks_back(walk, function)
-    if name == "sum" or (name != "apply" and not past and not said & _COUNTS):
+    past = any(_of_the_past(one) for one in (node, function) if one is not None)
+    if name == "sum" or (name != "apply" and not past and not stated & _COUNTS):
         inner = aggregated_columns(walk, node, use.scope)
         if inner and base.columns is None:
             of_target = frozenset(c for c in inner if c in walk.targets)
@@ -163,18 +162,9 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
     if past and use.first is not None and function is not None:
         group.reads, group.columns = base.reads, base.columns
         out.reads = call_value(walk, use.first, [group], use.named).reads
-    elif said & RUNNING:
+    elif stated & RUNNING:
         out.reads, out.made = base.reads, "cumsum"
     return out
-
-
-def looks_back(walk: Walk, function: ast.AST | None) -> bool:
-    """Whether a function takes lags or windows; read once."""
-    if function is None:
-        return False
-    if function not in walk.lagging:
-        walk.lagging[function] = _of_the_past(function)
-    return walk.lagging[function]
 
 
 def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation.registry import library, method
+from memory_service.review.interpretation.evaluation import library, method
 from memory_service.review.interpretation.rows import (
     apply_learned,
     divide,
@@ -15,10 +15,10 @@ from memory_service.review.interpretation.selection import (
     choose_by,
     columns_by,
     columns_of_kind,
-    feed,
     names_in,
     pick_columns,
     set_column,
+    supervise,
 )
 from memory_service.review.interpretation.state import Coding, Use, Walk
 from memory_service.review.interpretation.value import DEFERRED, ColumnNames, Value, bare, derived, flat, like
@@ -40,15 +40,15 @@ PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMap
 MOST_WITHIN = 4
 
 
-def learner_in(held: Value) -> str:
+def learner_in(item: Value) -> str:
     """The class that learns; of a pipeline without a model the one within that does."""
-    if held.made in JOINS:
-        inside = classes_within(held)
+    if item.made in JOINS:
+        inside = classes_within(item)
         if any(PREDICTS.search(name) for name in inside):
             return ""
         return next((n for n in inside if LEARNS.match(n) or BY_TARGET.match(n)), "")
-    known = LEARNS.match(held.made) or RESAMPLES.search(held.made) or BY_TARGET.match(held.made)
-    return held.made if known else ""
+    known = LEARNS.match(item.made) or RESAMPLES.search(item.made) or BY_TARGET.match(item.made)
+    return item.made if known else ""
 
 
 @method(*FITS)
@@ -61,8 +61,8 @@ def fit(walk: Walk, use: Use) -> Value | None:
     if base.made in CODES or any(n in CODES for n in classes_within(base)):
         code(walk, use.node, base.made, first, base)
     if not what:
-        fed = columns_taken(walk, first, base) if PICKS.intersection(classes_within(base)) else first
-        feed(walk, use.node, fed, use.args[1] if len(use.args) > 1 else use.named.get("y"))
+        supervised = columns_taken(walk, first, base) if PICKS.intersection(classes_within(base)) else first
+        supervise(walk, use.node, supervised, use.args[1] if len(use.args) > 1 else use.named.get("y"))
         if "validation_split" in use.named or SEARCHES.search(base.made):
             divide(walk, first, use.node, "fit", base.call)
         return derived(first) if name in ("fit_transform", "fit_resample") else base
@@ -94,7 +94,7 @@ def columns_out(walk: Walk, given: Value, by: Value) -> Value:
 
 
 def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value | None:
-    """The columns that a ColumnTransformer, or a pipeline with one, takes; None where it is not said."""
+    """The columns that a ColumnTransformer, or a pipeline with one, takes; None where that is unknown."""
     steps = by.attrs.get("0") or by.attrs.get("steps") or by.attrs.get("transformers")
     if by.made in ("Pipeline", "make_pipeline") and deep < MOST_WITHIN:
         first = steps.items[0] if by.made == "Pipeline" and steps is not None and steps.items else steps
@@ -106,12 +106,12 @@ def columns_taken(walk: Walk, given: Value, by: Value, deep: int = 0) -> Value |
     names: ColumnNames | None = None
     for part in parts or ():
         last = part.items[-1] if part.items and len(part.items) > 1 else None
-        said = names_in(last) if last is not None else None
+        stated = names_in(last) if last is not None else None
         if last is not None and isinstance(last.const, str):
-            said = ColumnNames(frozenset((last.const,)))
-        if said is None:
+            stated = ColumnNames(frozenset((last.const,)))
+        if stated is None:
             return None
-        names = said if names is None else names.together_with(said)
+        names = stated if names is None else names.together_with(stated)
     return pick_columns(walk, given, names, given.place or by.call or walk.script.tree) if names else None
 
 
@@ -160,20 +160,20 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
         if how:
             return choose_by(walk, base, how, use.node)
     made = [item for arg in use.args for item in ([arg] if arg.items is None else arg.items)]
-    out = keep_rows(base, [held for held in made if not _alias_of(held)])
-    for held in made:
-        if name := _alias_of(held):
-            set_column(walk, out, name, held, use.node)
-    for name, held in use.named.items():
-        set_column(walk, out, name, held, use.node, walk.values.argument(use.node, name))
+    out = keep_rows(base, [operand for operand in made if not _alias_of(operand)])
+    for operand in made:
+        if name := _alias_of(operand):
+            set_column(walk, out, name, operand, use.node)
+    for name, operand in use.named.items():
+        set_column(walk, out, name, operand, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
     own = frozenset(flat(base).rows)
-    for held in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
-        held.learned = frozenset(
+    for operand in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
+        operand.learned = frozenset(
             learned_from(walk, one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
-            for one in held.learned
+            for one in operand.learned
         )
-        held.stats = frozenset(s for s in held.stats if DEFERRED not in s.rows)
+        operand.stats = frozenset(s for s in operand.stats if DEFERRED not in s.rows)
     return out
 
 
@@ -187,10 +187,10 @@ def keep_rows(base: Value, others: list[Value]) -> Value:
     return out
 
 
-def code(walk: Walk, node: ast.AST, what: str, held: Value, coder: Value | None = None) -> None:
+def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None = None) -> None:
     """Categories are numbered here, by these rows."""
-    rows = frozenset(flat(held).rows)
-    columns = (held.element if held.element is not None else held).columns
+    rows = frozenset(flat(item).rows)
+    columns = (item.element if item.element is not None else item).columns
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):
         columns = frozenset((f"[{given.slice.id}]",))  # of a loop over columns
@@ -198,16 +198,16 @@ def code(walk: Walk, node: ast.AST, what: str, held: Value, coder: Value | None 
     walk.codings.append(found)
 
 
-def _alias_of(held: Value) -> str:
+def _alias_of(item: Value) -> str:
     """polars: the column of its own that an expression goes into; "" for none."""
-    names = held.names.named if held.made == "col" and held.names is not None else None
+    names = item.names.named if item.made == "col" and item.names is not None else None
     return next(iter(names or ()), "")
 
 
-def classes_within(held: Value, deep: int = 0) -> list[str]:
+def classes_within(item: Value, deep: int = 0) -> list[str]:
     """Names of what a pipeline is made of."""
-    out = [held.made] if held.made else []
+    out = [item.made] if item.made else []
     if deep < 6:
-        for part in (*(held.items or ()), *held.attrs.values()):
+        for part in (*(item.items or ()), *item.attrs.values()):
             out += classes_within(part, deep + 1)
     return out

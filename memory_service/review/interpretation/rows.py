@@ -18,8 +18,8 @@ from memory_service.review.interpretation.value import (
     Value,
     bare,
     derived,
-    either,
     flat,
+    one_of,
 )
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
 from memory_service.review.source.nodes import last_name, roots
@@ -56,7 +56,7 @@ def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") 
         frozenset(found.learned), frozenset(found.stats), frozenset(found.series),
         attrs={k: v for k, v in value.attrs.items() if k[:1] == "["}, made=value.made,
         columns=value.columns, kind=value.kind, scope=value.scope, single=value.single,
-        index=(place, part) if part else None, reads=value.reads, whole=value.whole, gone=value.gone,
+        index=(place, part) if part else None, reads=value.reads, whole=value.whole, dropped=value.dropped,
         place=value.place, on_card=found.on_card,
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ def combine(walk: Walk, node: ast.AST, op: ast.AST, left: Value, right: Value) -
     out.columns = left.columns if left.rows else right.columns
     out.reads = left.reads | right.reads
     if left.whole and not right.rows:
-        out.whole, out.gone, out.place = True, left.gone, left.place
+        out.whole, out.dropped, out.place = True, left.dropped, left.place
     if left.made == "cumsum" and isinstance(op, ast.Sub) and not right.series:
         out.reads -= right.reads  # the sum of the rows before
     out.cut = ()
@@ -125,39 +125,39 @@ def combine(walk: Walk, node: ast.AST, op: ast.AST, left: Value, right: Value) -
     return out
 
 
-def invert(node: ast.UnaryOp, held: Value) -> Value:
+def invert(node: ast.UnaryOp, item: Value) -> Value:
     """`-x`, `~mask`."""
     if isinstance(node.op, ast.Not):
         return Value()
-    if held.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
-        named = held.names.named if held.names is not None else None
-        return Value(held.rows, made="columns", names=None if named is None else ColumnNames(None, named))
-    out = derived(held)
-    out.columns, out.centred, out.reads = held.columns, held.centred, held.reads
+    if item.made == "columns" and isinstance(node.op, ast.Invert):  # `~df.columns.isin(["id"])`
+        named = item.names.named if item.names is not None else None
+        return Value(item.rows, made="columns", names=None if named is None else ColumnNames(None, named))
+    out = derived(item)
+    out.columns, out.centred, out.reads = item.columns, item.centred, item.reads
     if isinstance(node.op, ast.Invert):
-        if held.index is not None:
-            out.index = (held.index[0], "rest")
-        if held.cut:
-            out.cut = (*held.cut[:-1], "not " + held.cut[-1])
+        if item.index is not None:
+            out.index = (item.index[0], "rest")
+        if item.cut:
+            out.cut = (*item.cut[:-1], "not " + item.cut[-1])
     return out
 
 
-def compare_values(node: ast.Compare, held: list[Value]) -> Value:
+def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
-    out = derived(*held)
-    out.reads = frozenset().union(*(value.reads for value in held))
-    left = held[0]
+    out = derived(*item)
+    out.reads = frozenset().union(*(value.reads for value in item))
+    left = item[0]
     if (
         left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq)
     ):  # `df.columns != "price"`
-        other = frozenset(value.const for value in held[1:] if isinstance(value.const, str))
+        other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
         return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
     if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
     elif left.made in RANDOM or (left.made in ORDERS and left.order):
         out.index = (node, "train")
     else:
-        out.index = next((value.index for value in held if value.index), None)
+        out.index = next((value.index for value in item if value.index), None)
         out.cut = (
             "mask",
             ast.dump(node.left)[:300],
@@ -184,9 +184,9 @@ def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     return Value(left.rows, made="columns", names=names)
 
 
-def _reaches(rows: frozenset[Rows], held: frozenset[Rows]) -> bool:
+def _reaches(rows: frozenset[Rows], item: frozenset[Rows]) -> bool:
     """Whether rows are among these, or a part of them."""
-    return any(step in held for one in rows for step in one.line())
+    return any(step in item for one in rows for step in one.line())
 
 
 def short(node: ast.AST | None) -> str:
@@ -199,10 +199,7 @@ def element_of(walk: Walk, over: Value) -> Value:
     if over.element is not None:
         return over.element
     if over.items:
-        out = over.items[0]
-        for item in over.items[1:8]:
-            out = either(out, item)
-        return out
+        return one_of(over.items[:8])
     if over.keys:
         return Value()
     if over.made == "groupby":

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from memory_service.review.interpretation.column_kinds import kind_of, kind_selected
-from memory_service.review.interpretation.evaluation import constant, evaluate
-from memory_service.review.interpretation.registry import method
+from memory_service.review.interpretation.evaluation import constant, evaluate, method
 from memory_service.review.interpretation.rows import divide, element_of, part_of
-from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_FED, Fed, Use, Walk
+from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_SUPERVISED, Supervised, Use, Walk
 from memory_service.review.interpretation.value import (
     UNKNOWN,
     ColumnNames,
@@ -22,12 +21,13 @@ from memory_service.review.interpretation.value import (
     either,
     flat,
     like,
+    one_of,
 )
 from memory_service.review.interpretation.vocabulary import ROLES
 from memory_service.review.source.nodes import last_name
 
 OTHER_ROWS = "of other rows"
-"""Held by a table whose rows hold what others held before: `df.shift(1)`, `df.rolling(7, closed="left")`."""
+"""Marks a table whose rows have values of earlier rows: `df.shift(1)`, `df.rolling(7, closed="left")`."""
 
 MOST_COLUMNS = 120
 """Columns of one table that are followed by name; what goes into more of them is kept together."""
@@ -61,8 +61,8 @@ def columns_of(base: Value, names: Sequence[str]) -> Value:
     out = derived(bare(base), more, *(base.attrs.get(f"[{name}]") for name in names))
     out.columns = frozenset(names)
     if len(names) == 1 and OTHER_ROWS not in base.attrs:
-        held = base.attrs.get(f"[{names[0]}]")
-        out.reads = out.columns | (held.reads if held is not None else frozenset())
+        item = base.attrs.get(f"[{names[0]}]")
+        out.reads = out.columns | (item.reads if item is not None else frozenset())
     out.attrs = {f"[{n}]": base.attrs[f"[{n}]"] for n in names if f"[{n}]" in base.attrs}
     return out
 
@@ -71,9 +71,9 @@ def subscript(walk: Walk, base: Value, node: ast.Subscript, scope: Scope) -> Val
     """`base[...]`: an item, columns, a part of the rows, a selection, one row."""
     inner = node.slice
     key = None if isinstance(inner, ast.Slice | ast.Tuple) else constant(walk, inner, scope)
-    held = item_of(walk, base, inner, key, scope)
-    if held is not None:
-        return held
+    item = item_of(walk, base, inner, key, scope)
+    if item is not None:
+        return item
     if isinstance(key, str):
         return column_value(base, key)
     if isinstance(key, list) and key and all(isinstance(k, str) for k in key):
@@ -117,10 +117,8 @@ def item_of(walk: Walk, base: Value, inner: ast.AST, key: Any, scope: Scope) -> 
     if base.keys is not None and isinstance(key, str | int) and str(key) in base.keys:
         return base.keys[str(key)]
     if base.element is not None and base.kind is None:
-        out = base.element
-        for held in (base.keys or {}).values():
-            out = either(out, held)
-        return base if isinstance(inner, ast.Slice) else out
+        every = one_of([base.element, *(base.keys or {}).values()])
+        return base if isinstance(inner, ast.Slice) else every
     if base.keys or base.items:
         return element_of(walk, Value(items=list((base.keys or {}).values()) or base.items))
     return None
@@ -174,8 +172,8 @@ def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None
     pairs = [(target, value)]
     if isinstance(target, ast.Tuple) and value.items is not None and len(value.items) == len(target.elts):
         pairs = list(zip(target.elts, value.items, strict=True))
-    for one, held in pairs:
-        base = walk.chosen.get(id(held))
+    for one, item in pairs:
+        base = walk.chosen.get(id(item))
         if base is None:
             continue
         for role, pattern in ROLES:
@@ -191,9 +189,9 @@ def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None
 def set_column(
     walk: Walk, base: Value, name: str | None, value: Value, target: ast.AST, made_by: ast.AST | None = None
 ) -> None:
-    """`df["a"] = ...`: what goes into one column stays with it; None: which one is not said."""
+    """`df["a"] = ...`: what goes into one column stays with it; None: which one is unknown."""
     found = flat(value)
-    held = Value(
+    item = Value(
         learned=frozenset(found.learned),
         stats=frozenset(found.stats),
         series=frozenset(found.series),
@@ -203,39 +201,39 @@ def set_column(
         content=kind_of(made_by, walk.values) if made_by is not None else value.content,
     )
     if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
-        base.attrs["[?]"] = either(base.attrs.get("[?]"), held)
+        base.attrs["[?]"] = either(base.attrs.get("[?]"), item)
         return
     before = base.attrs.get(f"[{name}]") if walk.unsure or walk.present else None
-    base.attrs[f"[{name}]"] = either(before, held) if before is not None else held
-    base.gone -= {name}
+    base.attrs[f"[{name}]"] = either(before, item) if before is not None else item
+    base.dropped -= {name}
     base.columns = base.columns | {name} if base.columns is not None else None
 
 
 def drop_column(base: Value, name: str) -> None:
     """A column goes out of a table in place: `pop`, `del`, `drop(..., inplace=True)`."""
-    base.gone |= {name}
+    base.dropped |= {name}
     base.columns = base.columns - {name} if base.columns is not None else None
     base.attrs.pop(f"[{name}]", None)
 
 
 def pick_columns(
-    walk: Walk, base: Value, names: ColumnNames, node: ast.AST, said: ast.AST | None = None
+    walk: Walk, base: Value, names: ColumnNames, node: ast.AST, stated: ast.AST | None = None
 ) -> Value:
-    """Columns by a list of names, or all of the table but some. `said`: where the list was made."""
+    """Columns by a list of names, or all of the table but some. `stated`: where the list was made."""
     named = names.named
-    out = columns_of(base, sorted(named)) if named is not None else without_columns(base, names.gone)
-    elsewhere = said is not None and walk.script.function(said) is not walk.script.function(node)
-    out.place = said if elsewhere else node
+    out = columns_of(base, sorted(named)) if named is not None else without_columns(base, names.dropped)
+    elsewhere = stated is not None and walk.script.function(stated) is not walk.script.function(node)
+    out.place = stated if elsewhere else node
     return out
 
 
-def without_columns(base: Value, gone: frozenset[str]) -> Value:
+def without_columns(base: Value, dropped: frozenset[str]) -> Value:
     """A table without some of its columns."""
-    left = {k: v for k, v in base.attrs.items() if k[:1] == "[" and k[1:-1] not in gone}
+    left = {k: v for k, v in base.attrs.items() if k[:1] == "[" and k[1:-1] not in dropped}
     out = derived(bare(base), *left.values())
     out.attrs, out.made = left, base.made if base.made == "groupby" else ""
-    out.whole, out.gone = base.whole, base.gone | gone
-    out.columns = base.columns - gone if base.columns is not None else None
+    out.whole, out.dropped = base.whole, base.dropped | dropped
+    out.columns = base.columns - dropped if base.columns is not None else None
     out.single = base.single
     return out
 
@@ -257,7 +255,7 @@ def columns_of_kind(walk: Walk, use: Use) -> Value | None:
     kind = kind_selected(use.node, walk.values)
     if not kind or not use.base.rows:
         return None
-    made = {name[1:-1] for name, held in use.base.attrs.items() if held.content == kind}
+    made = {name[1:-1] for name, item in use.base.attrs.items() if item.content == kind}
     others = {name[1:-1] for name in use.base.attrs if name[:1] == "["}
     if kind != "number" or not walk.predicts_numbers:
         others |= walk.targets  # the target may be a text
@@ -269,7 +267,7 @@ def columns_of_kind(walk: Walk, use: Use) -> Value | None:
 def names_of_table(base: Value) -> Value:
     """`df.columns`."""
     known = base.columns is not None or base.whole
-    return Value(base.rows, made="columns", names=ColumnNames(base.columns, base.gone) if known else None)
+    return Value(base.rows, made="columns", names=ColumnNames(base.columns, base.dropped) if known else None)
 
 
 def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:
@@ -283,9 +281,13 @@ def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[
     return names.named if names is not None else None
 
 
-def feed(
+def supervise(
     walk: Walk, place: ast.AST, features: Value | None, answer: Value | None, *, final: bool = True
 ) -> None:
     """Features and answers go on together: into a fit, a split, a data set."""
-    if features is not None and answer is not None and answer.reads and len(walk.fed) < MOST_FED:
-        walk.fed.append(Fed(place, features, answer, final))
+    if answer is not None:
+        walk.answers.append(answer)
+    if features is None or answer is None or not answer.reads:
+        return
+    if len(walk.supervised) < MOST_SUPERVISED:
+        walk.supervised.append(Supervised(place, features, answer, final))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.review.constants.values import Values
-from memory_service.review.interpretation.targets import Targets
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
 from memory_service.review.source.nodes import last_name
 
@@ -19,7 +18,7 @@ MOST_STEPS = 30_000
 MOST_LEARNED = 100
 MOST_DIVISIONS = 200
 MOST_PARTS = 2_000
-"""Fits and statistics, divisions, and parts of rows that are told from one another."""
+"""Fits and statistics, divisions, and parts of rows that are distinguished."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,18 +29,18 @@ class Division:
     kind: str
     maker: ast.Call | None
     value: Value
-    held: Flat
+    contents: Flat
 
 
 @dataclass(eq=False, slots=True)
 class Coding:
-    """Categories numbered anew. `sure`: under no condition that cannot be told, but for whether a column is
+    """Categories numbered anew. `unconditional`: under no unknown condition, but for whether a column is
     there (`present`), which rows of one file answer alike."""
 
     place: ast.AST
     what: str
     rows: frozenset[Rows]
-    sure: bool
+    unconditional: bool
     coder: Value | None
     columns: frozenset[str] | None
     present: bool = False
@@ -69,7 +68,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Fed:
+class Supervised:
     """Features handed on beside the answer. `final`: to a model, not to what divides them first."""
 
     place: ast.AST
@@ -78,7 +77,7 @@ class Fed:
     final: bool
 
 
-MOST_FED = 200
+MOST_SUPERVISED = 200
 
 
 _OF_NUMBERS = re.compile(
@@ -94,14 +93,19 @@ class Walk:
     divisions   rows divided, in the order of the run
     leaks       what was learned from rows that a division sets apart -> that division
     codings     categories numbered
-    fed         features and answers that went somewhere together
+    supervised  features and targets that went somewhere together
+    answers     values that are targets by their names or by where they are handed
+    target_names   columns that constants name as targets
     loaders     call of a DataLoader -> the data sets that it got
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, targets: frozenset[str] = frozenset()) -> None:
         self.script = values.script
         self.values = values
         self.module = Scope({})
+        self._targets, self.needs_targets = targets, False
+        self.answers: list[Value] = []
+        self.target_names: set[str] = set()
         self.steps = self.deep = self.unsure = self.present = 0
         self.active: list[ast.AST] = []
         self.times: Counter[ast.AST] = Counter()
@@ -115,10 +119,9 @@ class Walk:
         self.divisions: list[Division] = []
         self.codings: list[Coding] = []
         self.adapted: list[Learned] = []
-        self.fed: list[Fed] = []
+        self.supervised: list[Supervised] = []
         self.loaders: dict[ast.AST, list[Value]] = {}
         self.shared: dict[int, set[str]] = {}
-        self.lagging: dict[ast.AST, bool] = {}
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
         self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
@@ -130,9 +133,11 @@ class Walk:
     @cached_property
     def predicts_numbers(self) -> bool:
         """Whether a loss, a metric or a model says that the target is a number."""
-        said = (last_name(call.func) for call in self.script.calls)
-        return any(_OF_NUMBERS.search(name) for name in said)
+        stated = (last_name(call.func) for call in self.script.calls)
+        return any(_OF_NUMBERS.search(name) for name in stated)
 
-    @cached_property
-    def targets(self) -> set[str]:
-        return Targets(self.values).origins
+    @property
+    def targets(self) -> frozenset[str]:
+        """Columns that are to be predicted, as a walk before has found them."""
+        self.needs_targets = True
+        return self._targets

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from memory_service.review.interpretation.assignment import assign
-from memory_service.review.interpretation.evaluation import constant, evaluate, run_body
+from memory_service.review.interpretation.evaluation import constant, evaluate, run_body, runs
 from memory_service.review.interpretation.expressions import enter_doubt, leave_doubt, truth_of
 from memory_service.review.interpretation.grouping import sum_into
-from memory_service.review.interpretation.registry import runs
 from memory_service.review.interpretation.rows import combine, element_of
 from memory_service.review.interpretation.selection import drop_column, note_names
 from memory_service.review.interpretation.state import Walk
@@ -73,13 +72,13 @@ def run_branches(
     """One of these runs; what follows is true for any of them."""
     before = dict(scope.names)
     left: list[dict[str, Value]] = []
-    told = enter_doubt(walk, test, scope)
+    known = enter_doubt(walk, test, scope)
     for body in bodies:
         scope.names = dict(before)
         walk.steps += len(before) // 10
         if not run_body(walk, body, scope):
             left.append(scope.names)
-    leave_doubt(walk, told)
+    leave_doubt(walk, known)
     if not left:
         scope.names = before
         return True
@@ -113,9 +112,9 @@ def run_while(walk: Walk, node: ast.While, scope: Scope) -> None:
 @runs(ast.With, ast.AsyncWith)
 def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
     for item in node.items:
-        held = evaluate(walk, item.context_expr, scope)
+        operand = evaluate(walk, item.context_expr, scope)
         if item.optional_vars is not None:
-            assign(walk, item.optional_vars, held, scope)
+            assign(walk, item.optional_vars, operand, scope)
     return run_body(walk, node.body, scope)
 
 
@@ -135,11 +134,11 @@ def run_functiondef(_walk: Walk, node: ast.FunctionDef | ast.AsyncFunctionDef, s
 
 @runs(ast.ClassDef)
 def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
-    held = Value(kind=node, scope=scope)
+    item = Value(kind=node, scope=scope)
     inner = Scope({}, scope)
     run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
-    held.attrs = inner.names
-    scope.names[node.name] = held
+    item.attrs = inner.names
+    scope.names[node.name] = item
 
 
 @runs(ast.Delete)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from memory_service.review.source.nodes import Function
@@ -25,7 +26,7 @@ def like(base: Value, *others: Value) -> Value:
     """The same table, with what others bring."""
     out = derived(bare(base), *others)
     out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
-    out.whole, out.gone, out.columns, out.place = base.whole, base.gone, base.columns, base.place
+    out.whole, out.dropped, out.columns, out.place = base.whole, base.dropped, base.columns, base.place
     return out
 
 
@@ -62,10 +63,10 @@ class Rows:
     def divided(self) -> bool:
         return any(rows.part for rows in self.line())
 
-    def within(self, held: frozenset[Rows]) -> bool:
+    def within(self, value: frozenset[Rows]) -> bool:
         """Whether they are among these, or a plain selection of some of these."""
         for rows in self.line():
-            if rows in held:
+            if rows in value:
                 return True
             if rows.part or rows.grouped:
                 return False
@@ -77,16 +78,16 @@ class ColumnNames:
     """Columns by name: `named`, or (where that is None) all of a table but those `gone`."""
 
     named: frozenset[str] | None
-    gone: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
 
     def without(self, names: frozenset[str]) -> ColumnNames:
-        return ColumnNames(None if self.named is None else self.named - names, self.gone | names)
+        return ColumnNames(None if self.named is None else self.named - names, self.dropped | names)
 
     def together_with(self, other: ColumnNames) -> ColumnNames:
         """What either of two lists names."""
         if self.named is None:
             return ColumnNames(
-                None, self.gone & other.gone if other.named is None else self.gone - other.named
+                None, self.dropped & other.dropped if other.named is None else self.dropped - other.named
             )
         if other.named is None:
             return other.together_with(self)
@@ -153,7 +154,7 @@ class Value:
     call: ast.Call | None = None
     reads: frozenset[str] = frozenset()
     whole: bool = False
-    gone: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
     names: ColumnNames | None = None
     place: ast.AST | None = None
     content: str = ""
@@ -217,16 +218,16 @@ def parts(value: Value) -> Iterable[Value]:
 
 def derived(*values: Value | None) -> Value:
     """What comes out of something unknown that these went into."""
-    held = [value for value in values if value is not None]
-    found = flat(*held)
-    with_rows = [value for value in held if value.rows or value.items or value.keys or value.element]
+    given = [value for value in values if value is not None]
+    found = flat(*given)
+    with_rows = [value for value in given if value.rows or value.items or value.keys or value.element]
     return Value(
         frozenset(found.rows),
         frozenset(found.learned),
         frozenset(found.stats),
         frozenset(found.series),
         single=bool(with_rows) and all(value.single for value in with_rows),
-        index=next((value.index for value in held if value.index), None),
+        index=next((value.index for value in given if value.index), None),
         on_card=found.on_card,
     )
 
@@ -254,8 +255,8 @@ def either(one: Value | None, other: Value | None) -> Value:
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
         const=one.const if one.const is not UNKNOWN and _same(one.const, other.const) else UNKNOWN,
-        single=one.single and other.single, whole=one.whole and other.whole, gone=one.gone & other.gone,
-        content="",
+        single=one.single and other.single, whole=one.whole and other.whole,
+        dropped=one.dropped & other.dropped, content="",
     )  # fmt: skip
     for name in _OF_BOTH:
         setattr(out, name, getattr(one, name) | getattr(other, name))
@@ -265,6 +266,11 @@ def either(one: Value | None, other: Value | None) -> Value:
         if getattr(one, name) != getattr(other, name):
             setattr(out, name, None if name != "cut" else ())
     return out
+
+
+def one_of(values: Iterable[Value | None]) -> Value:
+    """One of several, whichever a run comes by."""
+    return reduce(either, values, None) or Value()
 
 
 _OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")

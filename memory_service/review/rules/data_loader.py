@@ -66,7 +66,7 @@ def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) ->
 
 
 def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
-    cores = facts.asked.cpu_count
+    cores = facts.context.cpu_count
     if loader.workers is None or loader.in_memory or (not loader.workers and loader.open_ended):
         return
     given = max([w for w in loader.workers if isinstance(w, int)] or [0])
@@ -120,7 +120,7 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """The same of transformers' TrainingArguments, whose defaults are 0 workers and pinned memory."""
     node = facts.argument(call, "dataloader_num_workers")
     workers = 0 if node is None else facts.values.one(node)
-    least = min(LEAST_WORKERS, facts.asked.cpu_count or LEAST_WORKERS)
+    least = min(LEAST_WORKERS, facts.context.cpu_count or LEAST_WORKERS)
     if isinstance(workers, int) and workers < least and not has_reason(facts, node or call, node):
         yield finding(
             "loader-workers",
@@ -130,11 +130,11 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             "dataloader_num_workers=8, dataloader_persistent_workers=True",
         )
     elif workers != 0:
-        kept = facts.argument(call, "dataloader_persistent_workers")
-        if kept is None or facts.values.one(kept) is False:
+        saved = facts.argument(call, "dataloader_persistent_workers")
+        if saved is None or facts.values.one(saved) is False:
             yield finding(
                 "loader-persistent-workers",
-                kept or call,
+                saved or call,
                 "dataloader_persistent_workers is not on: every epoch starts the workers anew.",
                 "dataloader_persistent_workers=True",
             )
@@ -211,16 +211,16 @@ def _for_training(facts: Facts, call: ast.Call) -> bool:
 
 def small_batches(facts: Facts) -> Iterator[Finding]:
     """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
-    training, asked = facts.training, facts.asked
+    training, context = facts.training, facts.context
     if (
         not (training.trains or training.offers)
-        or facts.asked.card == "cpu"
+        or facts.context.card == "cpu"
         or accumulation(facts) not in (1, None)
     ):
         return
     for place, batch in training_batches(facts):
         why: tuple[str, str] | None = None
-        rows = asked.n_train
+        rows = context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
             if rows is None or rows >= 50 * batch:
                 why = (
@@ -253,9 +253,9 @@ def _sees_images(facts: Facts) -> bool:
 def _is_short_text(facts: Facts) -> bool:
     """Short texts on a card, and rows enough for larger batches."""
     short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
-    enough = facts.asked.n_train is None or facts.asked.n_train >= 50 * 64
+    enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
     large = _is_large(facts) or _LARGE_TEXT_MODEL.search(facts.script.text)
-    return short and enough and facts.asked.card is not None and not large
+    return short and enough and facts.context.card is not None and not large
 
 
 def _is_large(facts: Facts) -> bool:

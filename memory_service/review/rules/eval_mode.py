@@ -6,14 +6,16 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from memory_service.review.analysis.evaluation_loops import (
+from memory_service.review.analysis.evaluation import (
     goes_beside_training,
     held_out,
+    is_ready_made,
+    mode_at,
     only_predicts,
     over_rows,
+    switch_of,
     words_passed,
 )
-from memory_service.review.analysis.model_mode import is_ready_made, mode_at, switch_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
@@ -50,7 +52,6 @@ _OFF = frozenset(("no_grad", "inference_mode"))
 _TURNS_OFF = re.compile(r"no_?grad|inference|eval_mode|evaluat", re.IGNORECASE)
 _MODULES = {"Module", "LightningModule", "PreTrainedModel"}
 _BACKWARD = ("backward", "manual_backward")
-_OUTPUTS = {"loss", "out", "outputs", "output", "logits", "pred"}
 LONGEST_HEAD = 12
 """Lines from the head of a function to its loop that are shown as one place."""
 
@@ -209,7 +210,7 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     rows = [loop for loop in script.loops(call) if isinstance(loop, ast.For)]
     near = rows[0] if rows else None
     around: list[ast.AST] = [*near.body] if near is not None else [function] if function is not None else []
-    if _learns(facts, around) or (not around and _feeds_backward(facts, call)):
+    if _learns(facts, around):
         return None
     found = words_passed(call)
     for loop in rows:
@@ -219,8 +220,8 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
     judged = _names_rows(found)
     if not judged and function is not None:
         judged = bool(_JUDGES.search(function.name)) and not _learns(facts, [function])
-    if not judged and (fed := only_predicts(facts, call, rows)) is not None:
-        return fed
+    if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
+        return supervised
     if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
         judged = bool(facts.training.backwards) and (
             mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
@@ -275,13 +276,6 @@ def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
         if not switched and any(_is_model(facts, c) for c in inside):
             calls = script.calls_by_name.get(function.name, ())
             yield from (c for c in calls if _under_no_grad(facts, c) and mode_at(facts, c) == "train")
-
-
-def _feeds_backward(facts: Facts, call: ast.Call) -> bool:
-    """At module level without a loop: the output leads to a backward pass."""
-    targets = names_in(*getattr(facts.script.statement(call), "targets", ()))
-    judged = any(_ROWS.search(w) for a in call.args for w in words_in(a))
-    return bool(targets & _OUTPUTS) and bool(facts.training.backwards) and not judged
 
 
 def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> bool:

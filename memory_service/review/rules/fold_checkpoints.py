@@ -138,10 +138,10 @@ def _trainer_saves(facts: Facts, loop: ast.For) -> bool:
 def _switched_off(facts: Facts, loop: ast.For) -> ast.AST | None:
     """Where the script tells the trainer of its folds not to save, if it does: what to change."""
     calls = list(facts.script.within_calls(loop.body))
-    told = [c for c in calls if is_call(c, *_ARGUMENTS) or _is_lightning(facts, c)]
-    if not told and any(last_name(c.func).endswith("Trainer") for c in calls):
-        told = facts.training.arguments
-    return next((place for call in told if (place := _no_checkpoints(facts, call)) is not None), None)
+    known = [c for c in calls if is_call(c, *_ARGUMENTS) or _is_lightning(facts, c)]
+    if not known and any(last_name(c.func).endswith("Trainer") for c in calls):
+        known = facts.training.arguments
+    return next((place for call in known if (place := _no_checkpoints(facts, call)) is not None), None)
 
 
 def _no_checkpoints(facts: Facts, call: ast.Call) -> ast.AST | None:

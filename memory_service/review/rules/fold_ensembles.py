@@ -79,14 +79,14 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
     """`test_pred += model.predict(test) / N_FOLDS`: wrong as soon as one fold is missing."""
     training = facts.training
     trained, fits = set(training.fold_loops), {fit.call for fit in training.fits}
-    for grown in facts.script.all(ast.AugAssign):
+    for change in facts.script.all(ast.AugAssign):
         divisions = [
-            n for n in ast.walk(grown.value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
+            n for n in ast.walk(change.value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
         ]
-        whole = grown.value
+        whole = change.value
         scaled = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div | ast.Mult)
-        loops = [up for up in facts.script.loops(grown) if up in trained or training.folds.is_fold(up)]
-        if not isinstance(grown.op, ast.Add) or not scaled or not divisions or not loops:
+        loops = [up for up in facts.script.loops(change) if up in trained or training.folds.is_fold(up)]
+        if not isinstance(change.op, ast.Add) or not scaled or not divisions or not loops:
             continue
         share = divisions[0].right
         over = next(
@@ -99,7 +99,7 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
         )
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
             yield needs_all(
-                grown,
+                change,
                 "The sum is divided by the folds planned, but the loop can end before the last one.",
                 "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist",
             )

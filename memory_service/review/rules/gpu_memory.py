@@ -153,9 +153,9 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
 
 def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
     """(function, name) -> what sets it there; read once a script."""
-    cached = facts.kept.get("assignments")
+    cached = facts.cache.get("assignments")
     if not isinstance(cached, dict):
-        cached = facts.kept["assignments"] = defaultdict(list)
+        cached = facts.cache["assignments"] = defaultdict(list)
         for node in facts.script.all(ast.Assign):
             for name in names_in(*node.targets):
                 cached[facts.script.function(node), name].append(node)
@@ -307,8 +307,8 @@ def _helper_reads(facts: Facts, node: ast.AST) -> bool:
     """A helper of the file that reads memory; each is looked through once."""
     if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
         return False
-    helpers = facts.script.meant(node)
-    known = facts.kept.setdefault("helpers_that_read", {})
+    helpers = facts.script.resolve(node)
+    known = facts.cache.setdefault("helpers_that_read", {})
     for helper in helpers:
         if helper not in known:
             known[helper] = _reads_within(facts, helper)

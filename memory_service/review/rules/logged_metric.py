@@ -72,14 +72,14 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     if not script.called("ReduceLROnPlateau"):
         return  # no other schedule looks at its figure
     for place in (*script.all(ast.Dict), *script.called("dict", "update")):
-        said = _said_of_schedule(place)
-        if "monitor" not in said or not _is_of_module(facts, place):
+        stated = _schedule_settings(place)
+        if "monitor" not in stated or not _is_of_module(facts, place):
             continue
-        schedule = said.get("scheduler", said.get("lr_scheduler"))
+        schedule = stated.get("scheduler", stated.get("lr_scheduler"))
         made = facts.training.objects.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
         plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
         if plateau:
-            yield said["monitor"], said["monitor"]
+            yield stated["monitor"], stated["monitor"]
     for node in script.all(ast.Assign):
         target = node.targets[0]
         named = isinstance(target, ast.Subscript) and values.text(target.slice) == "monitor"
@@ -87,7 +87,7 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
             yield node, node.value
 
 
-def _said_of_schedule(place: ast.AST) -> dict[str, ast.AST]:
+def _schedule_settings(place: ast.AST) -> dict[str, ast.AST]:
     """`{"scheduler": plateau, "monitor": "val_loss"}`, `dict(scheduler=plateau, monitor="val_loss")`."""
     if isinstance(place, ast.Dict):
         keys = [k.value if isinstance(k, ast.Constant) else None for k in place.keys]
@@ -100,7 +100,7 @@ def _is_of_module(facts: Facts, node: ast.AST) -> bool:
 
 
 def _logged(facts: Facts) -> set[str]:
-    """Figures that the modules of the file log; none where one cannot be told."""
+    """Figures that the modules of the file log; none where one is unknown."""
     values, script = facts.values, facts.script
     known: set[str] = set()
     for log in script.called("log", "log_dict"):
@@ -110,15 +110,15 @@ def _logged(facts: Facts) -> set[str]:
             continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
         if last_name(log.func) == "log_dict":
-            held = values.entries(name) if name is not None else None
-            if held is None or held.open:
+            value = values.entries(name) if name is not None else None
+            if value is None or value.open:
                 return set()
-            known |= set(held.known)
+            known |= set(value.known)
             continue
-        said = values.all(name)
-        if said is None:
+        stated = values.all(name)
+        if stated is None:
             return set()
-        known |= {str(s) for s in said}
+        known |= {str(s) for s in stated}
     bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
     return known if bases == {"LightningModule"} else set()
 
@@ -135,7 +135,7 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
 
 
 def _compiled(facts: Facts) -> set[str] | None:
-    """Names of the metrics that models of the file are compiled with; None where one cannot be told."""
+    """Names of the metrics that models of the file are compiled with; None where one is unknown."""
     script = facts.script
     calls = [
         c for c in script.called("compile")
@@ -191,7 +191,7 @@ def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
 
 
 def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
-    """Names that one metric may be logged under; none where it cannot be told."""
+    """Names that one metric may be logged under; none where it is unknown."""
     script = facts.script
     if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
         return {metric.value, _SHORT_NAMES.get(metric.value, metric.value)}
@@ -206,8 +206,8 @@ def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
     if name is not None:
         text = facts.values.text(name)
         return {text} if text is not None else set()
-    said = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    made = said | {_in_words(last_name(metric.func))}
+    stated = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    made = stated | {_in_words(last_name(metric.func))}
     return made if not facts.values.open_ended(metric) else set()
 
 
@@ -262,16 +262,16 @@ def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
 
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
-    """Names in what a function of metrics returns; None where one cannot be told."""
+    """Names in what a function of metrics returns; None where one is unknown."""
     returned = _returned(facts, function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
     out: set[str] = set()
     for value in returned:
-        held = facts.values.entries(value)
-        if held.open or not held.known:
+        item = facts.values.entries(value)
+        if item.open or not item.known:
             return None
-        out |= set(held.known)
+        out |= set(item.known)
     return out
 
 

@@ -42,7 +42,7 @@ RMSLE: Why = (
 
 def metric_of(facts: Facts) -> Metric | None:
     """The metric that predictions are judged by, where it is known."""
-    return metric_named(facts.asked.metric) if facts.asked.metric else None
+    return metric_named(facts.context.metric) if facts.context.metric else None
 
 
 def loss_rules(facts: Facts) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def _network_behind(facts: Facts, node: ast.AST | None) -> str:
 
 def _against_metric(facts: Facts, kind: str) -> Why | None:
     """A loss of values for a metric or task of classes, and the other way round."""
-    metric, task = metric_of(facts), facts.asked.task or ""
+    metric, task = metric_of(facts), facts.context.task or ""
     family = metric.family if metric is not None else ""
     if metric is not None and kind in ("mse", "l1") and family in CLASS_FAMILIES:
         fix = "nn.CrossEntropyLoss()  # or nn.BCEWithLogitsLoss()"

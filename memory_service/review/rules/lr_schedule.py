@@ -49,11 +49,17 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
         return True
     loops = [loop.batch for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
-    fed = {w for loop in loops for w in words_in(loop.iter)} - {"self", "enumerate", "tqdm", "range", "zip"}
+    supervised = {w for loop in loops for w in words_in(loop.iter)} - {
+        "self",
+        "enumerate",
+        "tqdm",
+        "range",
+        "zip",
+    }
     given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
-        if any(w in fed or _LOADER.search(w) for c in lengths for a in c.args for w in words_in(a)):
+        if any(w in supervised or _LOADER.search(w) for c in lengths for a in c.args for w in words_in(a)):
             return True
         names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
         given = [source for name in names for source in facts.values.assigned(name.id, name)]

@@ -106,7 +106,7 @@ def switched_on(facts: Facts) -> bool:
 
 
 def _asks_for_half(facts: Facts, call: ast.Call) -> bool:
-    """Accelerator, Fabric or apex with half precision, or with one that cannot be told."""
+    """Accelerator, Fabric or apex with half precision, or with an unknown one."""
     if facts.script.qualified(call.func).endswith("amp.initialize"):
         return True
     given = facts.argument(call, "mixed_precision") or facts.argument(call, "precision")

@@ -123,7 +123,7 @@ def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
 
 
 def _keras_labels(facts: Facts) -> str:
-    """How labels come: "numbers", "one-hot vectors", or "" where it cannot be told."""
+    """How labels come: "numbers", "one-hot vectors", or "" where it is unknown."""
     script, found = facts.script, set()
     if script.called("to_categorical", "one_hot", "CategoryEncoding"):
         found.add("categorical")
@@ -155,7 +155,7 @@ def _keras_loss(facts: Facts, node: ast.AST) -> tuple[str | None, bool, ast.AST]
 
 
 def _keras_output(facts: Facts, compiled: ast.Call) -> tuple[float | None, str | None] | None:
-    """(units, activation) of the last Dense layer of the model compiled; None where it cannot be told."""
+    """(units, activation) of the last Dense layer of the model compiled; None where it is unknown."""
     called = facts.script.called
     layers = _keras_layers(facts, compiled)
     if layers is None:
@@ -213,7 +213,7 @@ def _boosting_parameters(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | N
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
     """Why an objective (or a class that implies one) does not go with the metric or the task."""
-    judged, task = metric_of(facts), facts.asked.task
+    judged, task = metric_of(facts), facts.context.task
     family, name = (judged.family, judged.name) if judged is not None else ("", "")
     if _OBJECTIVES["values"].match(objective):
         fix = '"objective": "binary"  # or multiclass'
@@ -246,11 +246,11 @@ def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | 
 
 def _transformers(facts: Facts) -> Iterator[Finding]:
     """num_labels=1 means regression by squared error to transformers."""
-    text, task = facts.script.text, facts.asked.task
+    text, task = facts.script.text, facts.context.task
     by_class = re.search(r"accuracy|roc_auc|f1_score|log_loss", text) or task == "text-classification"
     for call in facts.script.called("from_pretrained") if by_class else ():
         classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
-        told = facts.argument(call, "problem_type") is not None or _JUDGED_AS_VALUES.search(text)
-        if classifies and facts.number(call, "num_labels") == 1 and not told:
+        known = facts.argument(call, "problem_type") is not None or _JUDGED_AS_VALUES.search(text)
+        if classifies and facts.number(call, "num_labels") == 1 and not known:
             message = "num_labels=1 means regression by squared error; predictions are judged as classes."
             yield finding("wrong-loss", call, message, "num_labels=2")

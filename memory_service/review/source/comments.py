@@ -52,7 +52,7 @@ MOST_READ = 20_000
 """Signs of comments and docstrings that are looked through."""
 
 
-def texts_told(script: Script) -> list[str]:
+def prose_of(script: Script) -> list[str]:
     """Docstrings, and comments with those on the lines below joined, in lower case, marks of emphasis left
     out."""
     out = [t for t in script.notes if t] + [
@@ -61,25 +61,25 @@ def texts_told(script: Script) -> list[str]:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
     joined = [" ".join(re.sub(r"[*`_]{1,2}(\w+)[*`]{1,2}", r"\1", text).lower().split()) for text in out]
-    left, kept = MOST_READ, []
+    left, saved = MOST_READ, []
     for text in joined:
         left -= len(text)
         if left > 0:
-            kept.append(text)
-    return kept
+            saved.append(text)
+    return saved
 
 
 def several_each(texts: Sequence[str]) -> Iterator[str]:
     """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
-    single = {said[1] for text in texts for said in _ONE_EACH.finditer(text)}
+    single = {stated[1] for text in texts for stated in _ONE_EACH.finditer(text)}
     for text in texts:
         for pattern in _EACH_HAS:
-            words = (said[1].rstrip("s") for said in pattern.finditer(text))
+            words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
             yield from (word for word in words if word not in single)
 
 
 def columns_listed(texts: Iterable[str]) -> Iterator[str]:
     """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
     for text in texts:
-        for said in _LISTED.finditer(text):
-            yield from re.findall(r"\w+", said[1])
+        for stated in _LISTED.finditer(text):
+            yield from re.findall(r"\w+", stated[1])

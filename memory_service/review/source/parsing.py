@@ -110,7 +110,7 @@ def parsed(text: str) -> ast.Module:
         with _without_noise():
             return ast.parse(plain, filename=_NAME)
     except SyntaxError as error:
-        raise _told(error, plain) from None
+        raise _unreadable(error, plain) from None
     except (RecursionError, MemoryError):
         raise Unreadable(1, 1, "It is nested too deep to be read.", "Split the longest expression.") from None
     except ValueError as error:  # half a surrogate pair, a number of over 4300 digits
@@ -142,9 +142,9 @@ def _decoded(raw: bytes) -> str:
     codec = "utf-8"
     if not raw.startswith(b"\xef\xbb\xbf"):
         for head in raw[:2000].splitlines()[:2]:
-            said = _COOKIE.match(head)
-            if said:
-                codec = said[1].decode("ascii", "replace").lower().replace("_", "-")
+            stated = _COOKIE.match(head)
+            if stated:
+                codec = stated[1].decode("ascii", "replace").lower().replace("_", "-")
                 break
             if head.strip() and not head.lstrip().startswith(b"#"):
                 break
@@ -213,8 +213,8 @@ def _scanned(text: str) -> str:
         if tokens > MOST_TOKENS:
             raise TooLong
         if fresh and (magic := _magic_at(text, at)) is not None:
-            end, kept = magic
-            pieces += [text[copied:at], kept]
+            end, saved = magic
+            pieces += [text[copied:at], saved]
             line += text.count("\n", at, end)
             copied = at = end
             fresh = False
@@ -277,7 +277,7 @@ def _cell(text: str, at: int, end: int) -> tuple[int, str]:
     return end, "pass" + "\n" * text.count("\n", at, end)
 
 
-def _told(error: SyntaxError, text: str) -> Unreadable:
+def _unreadable(error: SyntaxError, text: str) -> Unreadable:
     if text.lstrip()[:1] == "{" and '"cells"' in text[:2000]:
         return Unreadable(
             1, 1, "It is a notebook, not a script.", "jupyter nbconvert --to script notebook.ipynb"

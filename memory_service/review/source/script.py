@@ -93,7 +93,7 @@ class Script:
         return [n.value for n in found if self.function(n) is function and n.value is not None]
 
     def added_keyword(self, call: ast.Call, name: str, value: ast.expr) -> ast.keyword:
-        """A keyword that a call has by `**more`, written out; the value stays part of where it is said."""
+        """A keyword that a call has by `**more`, written out; the value stays part of where it is written."""
         keyword = ast.keyword(arg=name, value=value)
         ast.copy_location(keyword, value)
         self.parents[keyword] = call
@@ -184,12 +184,12 @@ class Script:
                     return
                 yield node
                 if follow and isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                    for target in self.meant(node):
+                    for target in self.resolve(node):
                         if target not in followed and len(followed) < MOST_FOLLOWED:
                             followed.add(target)
                             pending.append(target)
 
-    def meant(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
+    def resolve(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
         """Functions and classes of this file that a name can mean."""
         name = node.id if isinstance(node, ast.Name) else node.attr
         if isinstance(node, ast.Attribute) and name in _COMMON:
@@ -246,11 +246,11 @@ class Script:
         """Comments, those on lines below one another as one text."""
         out: list[str] = [""]
         for line in self.lines:
-            said = _comment(line) if "#" in line else ""
-            if said and line.lstrip().startswith("#"):
-                out[-1] += " " + said.lstrip("# ")
+            stated = _comment(line) if "#" in line else ""
+            if stated and line.lstrip().startswith("#"):
+                out[-1] += " " + stated.lstrip("# ")
             else:
-                out += [said.lstrip("# "), ""]
+                out += [stated.lstrip("# "), ""]
         return [text for text in out if text]
 
     @cached_property

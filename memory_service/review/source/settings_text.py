@@ -30,10 +30,10 @@ def _yaml(text: str) -> dict[str, Any] | None:
     out: dict[str, Any] = {}
     open_at: list[tuple[int, dict[str, Any]]] = [(-1, out)]
     for line in text.splitlines():
-        said = re.sub(r"(^|\s)#.*$", "", line).rstrip()
-        if not said or said.lstrip().startswith(("-", "---")):
+        stated = re.sub(r"(^|\s)#.*$", "", line).rstrip()
+        if not stated or stated.lstrip().startswith(("-", "---")):
             continue
-        entry = _ENTRY.match(said)
+        entry = _ENTRY.match(stated)
         if entry is None:
             return None
         depth, key, value = len(entry[1]), entry[2], entry[3]
@@ -63,8 +63,8 @@ def _literal(value: Any, place: ast.AST, deep: int) -> Any:
     """A value as an expression; lists of scalars stay lists."""
     if isinstance(value, dict):
         keys = [str(key) for key in value]
-        held = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value.values()]
-        known = [(k, v) for k, v in zip(keys, held, strict=True) if v is not None]
+        entries = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value.values()]
+        known = [(k, v) for k, v in zip(keys, entries, strict=True) if v is not None]
         node: ast.expr = ast.Dict(keys=[ast.Constant(k) for k, _ in known], values=[v for _, v in known])
     elif isinstance(value, list):
         items = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value]

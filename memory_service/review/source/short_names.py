@@ -135,8 +135,8 @@ def _fill(call: ast.Call, partial: ast.Call) -> None:
         return
     call.func = _placed(made, call.func)
     call.args = [*(copy.deepcopy(a) for a in partial.args[1:]), *call.args]
-    kept = [copy.deepcopy(k) for k in partial.keywords if k.arg is None or k.arg not in given]
-    call.keywords = [*kept, *call.keywords]
+    saved = [copy.deepcopy(k) for k in partial.keywords if k.arg is None or k.arg not in given]
+    call.keywords = [*saved, *call.keywords]
 
 
 def _placed(named: Named, at: ast.expr) -> Named:

@@ -71,11 +71,11 @@ class Folds:
 
     def _goes_over_folds(self, loop: ast.For) -> bool:
         for splitter, call in _splits(loop.iter):
-            said = bool(_FOLD.search(last_name(splitter)))
+            stated = bool(_FOLD.search(last_name(splitter)))
             first = call.args[0] if call.args else None
             number = first is not None and self.values.number(first) is not None
-            if said or "Fold" in self.objects.made_by(splitter) or (first is not None and not number):
-                return said or not isinstance(first, ast.Constant)
+            if stated or "Fold" in self.objects.made_by(splitter) or (first is not None and not number):
+                return stated or not isinstance(first, ast.Constant)
         if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
             return True
         over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}

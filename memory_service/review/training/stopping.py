@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import calls_in, last_name, pairs, roots, words, words_in
+from memory_service.review.source.nodes import calls_in, last_name, roots, unpacked, words, words_in
 from memory_service.review.source.script import Script
 
 AnyLoop = ast.For | ast.While
@@ -57,7 +57,7 @@ class Stopping:
         for node in ast.walk(test):
             if isinstance(node, ast.Call):
                 named = isinstance(node.func, ast.Name | ast.Attribute) and deep < 3
-                inside = self.script.meant(node.func) if named else []  # type: ignore[arg-type]
+                inside = self.script.resolve(node.func) if named else []  # type: ignore[arg-type]
                 if last_name(node.func) in _CLOCK_CALLS or any(
                     last_name(c.func) in _CLOCK_CALLS for target in inside for c in calls_in(target)
                 ):
@@ -104,24 +104,28 @@ class Stopping:
         for node in self.script.within(loop.body):
             if not isinstance(node, ast.Assign):
                 continue
-            either = node.value if isinstance(node.value, ast.IfExp) else None
-            given = [node.value] if either is None else [either.body, either.orelse, either]
-            for target, value in (pair for one in given for pair in pairs(node.targets, one)):
+            choice = node.value if isinstance(node.value, ast.IfExp) else None
+            given = [node.value] if choice is None else [choice.body, choice.orelse]
+            for item, value in (
+                pair for target in node.targets for one in given for pair in unpacked(target, one)
+            ):
                 value = value.body if isinstance(value, ast.IfExp) else value  # noqa: PLW2901
-                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
-                    out.add(target.id)
+                if isinstance(item, ast.Name) and isinstance(value, ast.Constant):
+                    out.add(item.id)
         return out
 
     def _other_stop(self, test: ast.AST) -> bool:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
             return all(self._other_stop(part) for part in test.values)
-        said = words_in(test) - _CLOCK_CALLS
-        if any(_EARLY.search(word) for word in said):
+        stated = words_in(test) - _CLOCK_CALLS
+        if any(_EARLY.search(word) for word in stated):
             return False
-        if any(_OTHER_STOPS.search(word) for word in said) or _is_nan(test):
+        if any(_OTHER_STOPS.search(word) for word in stated) or _is_nan(test):
             return True
         called = (c.func for c in calls_in(test) if isinstance(c.func, ast.Name | ast.Attribute))
-        inside = (word for name in called for target in self.script.meant(name) for word in words_in(target))
+        inside = (
+            word for name in called for target in self.script.resolve(name) for word in words_in(target)
+        )
         return not any(_COUNTS_GAINS.search(word) for word in inside) and self.is_clock(test)
 
 

@@ -293,11 +293,11 @@ class Training:
         return None
 
     def framework_epochs(self, kind: str) -> float | None:
-        """The epochs that a framework is told to train; None where that is unknown."""
+        """The epochs that a framework is set to train; None where that is unknown."""
         given, number = self.values.argument, self.values.number
         if kind == "lightning":
-            told = (given(call, "max_epochs") for call in self.script.called("Trainer"))
-            return next((number(epochs) for epochs in told if epochs is not None), None)
+            certain = (given(call, "max_epochs") for call in self.script.called("Trainer"))
+            return next((number(epochs) for epochs in certain if epochs is not None), None)
         if kind == "transformers":
             for call in self.arguments[:1]:
                 epochs = given(call, "num_train_epochs")

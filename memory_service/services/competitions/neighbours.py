@@ -69,6 +69,7 @@ class Signals:
     meaning    cosine (C,), None without an encoder; kind: the facts that were compared
     tasks      probability of each task, empty where no task is known
     own        place of the competition that was named or described; left_out: those that the mode hides
+    year       of the competition asked about, NaN where not known
     """
 
     snapshot: RecallSnapshot
@@ -77,6 +78,7 @@ class Signals:
     tasks: Mapping[str, float]
     own: int | None
     left_out: NDArray[np.bool_] | None
+    year: float = np.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def recall(
     of_task = snapshot.structure.task_probability(probability) if probability else None
     fused, shared = fuse(signals, of_task), shared_probability(signals, of_task)
     itself = place if place is not None else described
+    known = itself if mode == "open" else place
     if itself is not None:
         shared[itself] = 1.0
     left_out: NDArray[np.bool_] | None = None
@@ -156,7 +159,15 @@ def recall(
         hits,
         reported,
         str(snapshot.competitions[described]["slug"]) if described is not None else None,
-        Signals(snapshot, meaning, kind, probability, place if place is not None else described, left_out),
+        Signals(
+            snapshot,
+            meaning,
+            kind,
+            probability,
+            itself,
+            left_out,
+            np.nan if known is None else float(snapshot.years[known]),
+        ),
     )
 
 

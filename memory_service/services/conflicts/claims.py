@@ -192,9 +192,9 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
     run = run_seconds(
         setup_seconds(model.params_m, CLAIMED_N_TRAIN, gpu=True, pretrained=model.pretrained, files=True),
-        Seconds(step.low, step.value, step.high),
+        Seconds.of(step),
         batch,
-        Seconds(forward.low, forward.value, forward.high),
+        Seconds.of(forward),
         n_train=CLAIMED_N_TRAIN,
         n_test=CLAIMED_N_TRAIN,
         folds=int(folds),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.errors import unknown_name, wrong_value
+from memory_service.errors import unknown_name
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
+from memory_service.services.tables.paging import place_behind
 
 _FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
@@ -19,7 +20,7 @@ def conflicts_page(database: Database, requested: Mapping[str, Any]) -> dict[str
     the list."""
     filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
     found = narrowed_conflicts(database, filters, requested.get("sort"))
-    begin = _begin(found, requested["cursor"]) if requested.get("cursor") else 0
+    begin = place_behind([row["id"] for row in found], requested.get("cursor") or None)
     limit = int(requested.get("limit", DEFAULT_LIMIT))
     page = found[begin : begin + limit]
     return {"items": page, "next": page[-1]["id"] if begin + limit < len(found) else None}
@@ -41,10 +42,3 @@ def narrowed_conflicts(
     rows = [row for row in conflicts(database) if all(row[field] == value for field, value in wanted.items())]
     rows.sort(key=lambda row: row["id"])
     return sorted(rows, key=lambda row: row[name], reverse=wanted_sort.startswith("-"))
-
-
-def _begin(found: list[dict[str, Any]], cursor: str) -> int:
-    for place, row in enumerate(found):
-        if row["id"] == cursor:
-            return place + 1
-    raise wrong_value("cursor", "names no row of this list; start without one", cursor)

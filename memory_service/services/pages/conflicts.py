@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name, wrong_value
+from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import ConflictsPageQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.conflicts.conflicts import conflicts
@@ -15,6 +15,7 @@ from memory_service.services.conflicts.model_statements import about, claimed
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.file_formats import TableExport
+from memory_service.services.tables.paging import place_behind
 
 Item = dict[str, Any]
 
@@ -39,7 +40,7 @@ def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict
     everything = [_row(item) for item in conflicts(database)]
     query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
     rows, limit = _narrowed(everything, query), query.limit
-    start = _start(rows, query.cursor)
+    start = place_behind([row["id"] for row in rows], query.cursor)
     page = rows[start : start + limit]
     counts = {name: Counter(row[name] for row in everything if row[name]) for name in _EXACT}
     return {
@@ -184,12 +185,3 @@ def _mentions(row: Mapping[str, Any], words: list[str]) -> bool:
     named = (row["id"], row["model"], row["gpu"], row["device"], row["quantity"], row["statement"])
     text = _BETWEEN.sub(" ", " ".join(str(each) for each in named if each).lower())
     return all(word in text for word in words)
-
-
-def _start(rows: list[Item], cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    for place, row in enumerate(rows):
-        if row["id"] == cursor:
-            return place + 1
-    raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])

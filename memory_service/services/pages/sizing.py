@@ -12,13 +12,15 @@ import numpy as np
 from memory_service.domain.planning.applicable import without_idle
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import InvalidInput, wrong_value
+from memory_service.errors import InvalidInput
 from memory_service.schemas.pages import SizingQuery
+from memory_service.schemas.predict import SIZE_FIELDS
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, choices, read_sizing
 from memory_service.services.prediction.predict import predict_known
 from memory_service.services.tables.file_formats import TableExport
+from memory_service.services.tables.paging import place_behind
 
 HEATS = 6
 """Shades of heat: sixths of the figures on the page, 0 = the worst."""
@@ -42,7 +44,7 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
     knowledge = knowledge_of(database)
     wanted = read_sizing(knowledge, requested)
     rows = _matching(knowledge, wanted.query)
-    start = _start(rows, wanted.query.cursor)
+    start = place_behind([row.name for row in rows], wanted.query.cursor)
     page = rows[start : start + wanted.query.limit]
     items = [_item(knowledge, row, wanted) for row in page]
     _heat([each for item in items for each in item["cells"]], wanted.query.show)
@@ -52,7 +54,7 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
         "next": page[-1].name if page and more else None,
         "matching": len(rows),
         "of": len(knowledge.models),
-        "cards": [_card(card) for card in wanted.cards],
+        "cards": [card_facts(card) for card in wanted.cards],
         "query": wanted.as_query(),
         "heat": SHOWN[wanted.query.show],
         "nearest": [] if rows or not wanted.query.q else _nearest(knowledge, wanted.query.q),
@@ -83,7 +85,7 @@ def cell(
     requested = {
         name: value
         for name, value in without_idle(settings, row).items()
-        if name not in _SIZES or name == row.input_kind
+        if name not in SIZE_FIELDS or name == row.input_kind
     }
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:
@@ -112,9 +114,6 @@ def cell(
     }
 
 
-_SIZES = ("image_size", "seq_len", "n_features")
-
-
 def whole(batch: Mapping[str, Any]) -> dict[str, Any]:
     """A Number of samples, without a decimal point."""
     return {**batch, **{name: int(batch[name]) for name in ("value", "low", "high")}}
@@ -140,7 +139,7 @@ def _item(knowledge: Knowledge, row: CatalogueModel, wanted: SizingAsked) -> dic
         "asked": {
             name: value
             for name, value in ({**wanted.settings, "n_train": wanted.query.n_train}).items()
-            if name not in _SIZES or name == row.input_kind
+            if name not in SIZE_FIELDS or name == row.input_kind
         },
         "cells": [cell(knowledge, row, card, wanted.settings, wanted.query.n_train) for card in wanted.cards],
     }
@@ -193,15 +192,6 @@ def _nearest(knowledge: Knowledge, given: str) -> list[str]:
     return [known[name] for name in get_close_matches(plain, list(known), n=5, cutoff=0.4)]
 
 
-def _start(rows: Sequence[CatalogueModel], cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    for place, row in enumerate(rows):
-        if row.name == cursor:
-            return place + 1
-    raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])
-
-
 def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:
     """The sixth of the page that each cell's figure is in; short epochs are the good ones."""
     found = [(each, each[_FIGURES[show]]["value"]) for each in cells if each.get(_FIGURES[show])]
@@ -213,7 +203,7 @@ def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:
         each["heat"] = int(sixth)
 
 
-def _card(card: TargetDevice) -> dict[str, Any]:
+def card_facts(card: TargetDevice) -> dict[str, Any]:
     return {
         "key": card.key,
         "name": card.device or card.name,

@@ -11,15 +11,15 @@ from memory_service.domain.planning.applicable import without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import DEFAULT_N_TRAIN
+from memory_service.schemas.predict import SIZE_FIELDS
 from memory_service.services.conflicts.model_statements import about, claimed, shown
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.pages.sizing import cell, minutes_of, whole
+from memory_service.services.pages.sizing import card_facts, cell, minutes_of, whole
 from memory_service.services.pages.sizing_request import CASE_FIELDS, usual_cards
 from memory_service.services.prediction.predict import predict
 
 MOST_OTHERS = 10
-_SIZES = ("image_size", "seq_len", "n_features")
 
 
 def sizing_case_page(
@@ -42,7 +42,15 @@ def sizing_case_page(
     size = _size(answer)
     return {
         "model": _model(knowledge, model, answer),
-        "card": _card(card),
+        "card": card_facts(card)
+        | {
+            "slug": card.slug,
+            "model": card.name,
+            "bandwidth_gb_s": card.bandwidth_gb_s,
+            "tflops": dict(card.tflops),
+            "source": card.source,
+            "device": card.device or None,
+        },
         "query": _query(answer, said),
         "asked_batch_size": int(float(said["batch_size"])) if "batch_size" in said else None,
         "answer": answer,
@@ -76,12 +84,12 @@ def _named(knowledge: Knowledge, model: str) -> str:
 
 
 def _size(answer: Mapping[str, Any]) -> int | None:
-    return next((answer[kind] for kind in _SIZES if kind in answer), None)
+    return next((answer[kind] for kind in SIZE_FIELDS if kind in answer), None)
 
 
 def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """All that decided the answer, said or not, as fields of the page's URL."""
-    names = (*_SIZES, "precision", "layout", "optimizer", "mode")
+    names = (*SIZE_FIELDS, "precision", "layout", "optimizer", "mode")
     settled = {name: answer[name] for name in names if answer.get(name) is not None}
     if settled.get("mode") == "infer":
         settled["optimizer"] = str(said.get("optimizer", "adamw"))
@@ -90,7 +98,7 @@ def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
 
 def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """What the catalogue says; a model outside it has its name alone."""
-    kind = next((kind for kind in _SIZES if kind in answer), "image_size")
+    kind = next((kind for kind in SIZE_FIELDS if kind in answer), "image_size")
     try:
         row = knowledge.listed_model(given)
     except InvalidInput:
@@ -107,23 +115,6 @@ def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[
         "sizes": sorted({*row.input_sizes, *profiled}),
         "source": row.source,
         "good_for": row.good_for,
-    }
-
-
-def _card(card: TargetDevice) -> dict[str, Any]:
-    return {
-        "key": card.key,
-        "slug": card.slug,
-        "name": card.device or card.name,
-        "model": card.name,
-        "kind": card.kind,
-        "memory_gib": card.memory_gib,
-        "usable_gib": round(card.usable_gib, 2),
-        "bandwidth_gb_s": card.bandwidth_gb_s,
-        "tflops": dict(card.tflops),
-        "source": card.source,
-        "rates_of": None if card.calibrated is None else card.calibrated.origin,
-        "device": card.device or None,
     }
 
 
@@ -169,7 +160,7 @@ def _elsewhere(
         row = knowledge.listed_model(model)
     except InvalidInput:
         return []
-    wanted = {name: said[name] for name in (*_SIZES, "precision", "optimizer", "mode") if name in said}
+    wanted = {name: said[name] for name in (*SIZE_FIELDS, "precision", "optimizer", "mode") if name in said}
     if "fit_seconds" in answer:
         others = [each for each in knowledge.cards.sheets.values() if each.kind == "cpu"]
     else:

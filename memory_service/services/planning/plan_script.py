@@ -71,13 +71,15 @@ _ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
 
 
 _HOW = {
-    "tta": ("tta", "test images are predicted twice, once mirrored: TTA"),
+    "tta": ("tta", "test images are predicted mirrored, too, if that scores better on validation: TTA"),
     "mixup": ("mixup", "two samples are mixed in shares of MIXUP"),
     "cutmix": ("cutmix", "a patch of one image is pasted into another: CUTMIX"),
     "target_encoding": ("target-encoding", "a category's mean target, of rows in other folds: TARGET_MEANS"),
     "ema": ("ema-swa", "a running mean of the weights is judged and kept: EMA"),
     "class_weights": ("class-weights", "classes weigh alike in the loss: CLASS_WEIGHTS"),
     "layerwise": ("layerwise-lr", "each layer's rate is LAYER_DECAY of the one above"),
+    "windows": ("sliding-window", "long texts are read in WINDOWS that overlap; the mean of their answers"),
+    "lags": ("lag-features", "earlier targets of the series and rolling means are columns: LAGS, ROLLING"),
     "frequency": ("frequency-encoding", "how often a category occurs is a column, too: FREQUENCIES"),
 }
 """Word of the parts -> (technique, what the script does)."""
@@ -173,6 +175,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     if plan["folds"] > 1:
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
     done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
+    if "lag-features" in done:
+        done["rolling-features"] = done["lag-features"]
     if plan.get("method") in ("lora", "qlora"):
         done["lora"] = f"matrices of rank {plan['lora_rank']} beside every linear layer: LORA_RANK"
     if plan.get("method") == "qlora":
@@ -205,6 +209,7 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     """Which techniques of the recipe the script does, by the word that its parts ask for."""
     wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
     words, pictures, encoder = kind.words, plan["task"].startswith("image"), not plan.get("method")
+    tree_values = bool(words["library"]) and not words["labels"]
     return {
         "tta": "tta" in wanted and pictures,
         "mixup": "mixup" in wanted and words["files"] and not words["masks"],
@@ -216,6 +221,8 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
         "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
         "mirrors": pictures,
+        "windows": "sliding-window" in wanted and words["tokens"] and encoder,
+        "lags": bool({"lag-features", "rolling-features"} & wanted) and tree_values,
     }
 
 

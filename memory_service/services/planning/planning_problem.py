@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
+from memory_service.domain.common.vocabulary import (
+    SIZE_TYPICAL_N_TRAIN,
+    TASK_ALIASES,
+    modality_of,
+    size_of,
+)
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import cards_of, check_link
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
@@ -283,8 +288,12 @@ def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Ma
 def _task(
     question: Question, read: InferredFacts | None, record: Mapping[str, Any], inferred: list[str]
 ) -> str:
-    if question.task is not None:
-        return question.task
+    asked = _task_asked(question, read)
+    if asked is not None:
+        if asked != question.task:
+            which = "the description says which" if read and read.task == asked else "the usual one of it"
+            inferred.append(f"Task {asked}: {question.task} was asked; {which}.")
+        return asked
     if record.get("task"):
         inferred.append(f"Task {record['task']}: from the record of {question.competition}.")
         return str(record["task"])
@@ -296,6 +305,14 @@ def _task(
         return read.task
     message = "cannot be told from the description: name it"
     raise InvalidInput(f"task {message}", [FieldError("task", message)])
+
+
+def _task_asked(question: Question, said: InferredFacts | None) -> str | None:
+    """The task as asked; where only a modality was, the one of it that the text asks for, else the usual."""
+    task = question.task and TASK_ALIASES.get(question.task, question.task)
+    if task == question.task or said is None or said.task is None:
+        return task
+    return said.task if modality_of(said.task) == question.task else task
 
 
 def _n_train(
@@ -363,7 +380,7 @@ def _metric(
         where = f"the record of {slug}, which the description is of"
     if record.get("metric"):
         return resolve_metric(str(record["metric"]), where, task, record)
-    return from_text if from_text is not None and from_text.in_script else None
+    return from_text if from_text is not None and (telling or from_text.in_script) else None
 
 
 def _metric_of_text(said: InferredFacts | None, task: str) -> ResolvedMetric | None:
@@ -406,7 +423,7 @@ def read_request_text(database: Database, question: Question) -> RequestText:
             transaction,
             read=read,
             competition=question.competition,
-            task=question.task,
+            task=_task_asked(question, read.facts if read else None),
             facts={name: value for name, value in given.items() if value is not None},
             limit=SHOWN,
             mode=question.mode,

@@ -52,7 +52,7 @@ def similarity_weights(signals: Signals, as_of: int | None) -> NDArray[np.float6
         agreement += FACT_WEIGHTS[name] * structure.probability(name, likely)
     left_out = np.zeros(len(agreement), dtype=np.bool_) if signals.left_out is None else signals.left_out
     meaning = None if signals.meaning is None else signals.meaning.astype(np.float64)
-    weights = competition_weights(meaning, agreement, snapshot.years, as_of, left_out)
+    weights = competition_weights(meaning, agreement, snapshot.years, as_of, left_out, signals.year)
     if signals.own is not None and weights[signals.own] > 0.0:
         others = np.delete(weights, signals.own)
         weights[signals.own] = OWN_WEIGHT * others.max(initial=1.0 / OWN_WEIGHT)

@@ -104,7 +104,7 @@ def _mask_kind(model: str, needs: str) -> Kind:
 
 def _tree_kind(library: str, labels: bool) -> Kind:
     targets = "labels" if labels else "values"
-    parts = ("read_tables", "tree_features", f"tree_{library}", "tree_folds", "metric", targets)
+    parts = ("read_tables", "lags", "tree_features", f"tree_{library}", "tree_folds", "metric", targets)
     words = {"library": library, "checkpoints": _TREE_CHECKPOINTS[library], "needs": library}
     return Kind(parts, {**_TREES, **words, "labels": labels})
 

@@ -17,11 +17,11 @@ from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.review.engine import MOST_FINDINGS
-from memory_service.review.facts import Asked
+from memory_service.review.facts import Context
 from memory_service.review.findings import SEVERITIES, Finding, finding, in_order
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
 from memory_service.review.sizing_facts import ReviewedText, SizingFacts, review_text
-from memory_service.review.training_plan import RECOMPUTED, Meant, smaller_than
+from memory_service.review.training_plan import RECOMPUTED, TrainingPlan, smaller_than
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked
 
@@ -51,50 +51,50 @@ def review_script(
 
     in_child_process   limits of time and memory for what reads the script: a server has other callers
     """
-    asked = _checked(question)
+    query = _checked(question)
     knowledge = None
-    if database is not None and asked.get("gpu"):
+    if database is not None and query.get("gpu"):
         from memory_service.services.knowledge.snapshot import knowledge_of
 
         knowledge = knowledge_of(database)
     script = question.get("script")
     if not isinstance(script, str | bytes):
         raise InvalidInput("script must be text", [FieldError("script", "must be text")])
-    tensor_cores, card = _card(knowledge, asked.get("gpu"))
-    asked_of_text = (
+    tensor_cores, card = _card(knowledge, query.get("gpu"))
+    text_and_context = (
         script,
-        Asked(
-            task=_told(question.get("task"), asked.get("task")),
-            metric=asked.get("metric"),
-            cpu_count=asked.get("cpu_count"),
-            n_train=asked.get("n_train"),
-            image_size=asked.get("image_size"),
+        Context(
+            task=_certain_task(question.get("task"), query.get("task")),
+            metric=query.get("metric"),
+            cpu_count=query.get("cpu_count"),
+            n_train=query.get("n_train"),
+            image_size=query.get("image_size"),
             card=card,
             tensor_cores=tensor_cores,
         ),
     )
-    reviewed = _in_child_process(*asked_of_text) if in_child_process else review_text(*asked_of_text)
-    return _answer(reviewed, asked, knowledge, tensor_cores)
+    reviewed = _in_child_process(*text_and_context) if in_child_process else review_text(*text_and_context)
+    return _answer(reviewed, query, knowledge, tensor_cores)
 
 
-def _in_child_process(script: bytes | str, asked: Asked) -> ReviewedText:
+def _in_child_process(script: bytes | str, context: Context) -> ReviewedText:
     try:
-        return _REVIEWING.run(review_text, script, asked)
+        return _REVIEWING.run(review_text, script, context)
     except TooCostly as error:
         return ReviewedText((), (f"every rule: reading the script {error}",), None)
 
 
 def _answer(
-    reviewed: ReviewedText, asked: Mapping[str, Any], knowledge: Knowledge | None, tensor_cores: bool | None
+    reviewed: ReviewedText, query: Mapping[str, Any], knowledge: Knowledge | None, tensor_cores: bool | None
 ) -> dict[str, Any]:
     not_checked = list(reviewed.not_checked)
     found = list(reviewed.findings)
     read: dict[str, Any] = {}
     if reviewed.facts is not None:
-        meant = reviewed.facts.meant
-        read = meant.as_dict()
-        if meant.trains:
-            sizing = _Sizing(reviewed.facts, meant, tensor_cores, asked, knowledge, not_checked)
+        plan = reviewed.facts.plan
+        read = plan.as_dict()
+        if plan.trains:
+            sizing = _Sizing(reviewed.facts, plan, tensor_cores, query, knowledge, not_checked)
             found += sizing.findings()
     findings = in_order(found)[:MOST_FINDINGS]
     counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
@@ -108,22 +108,22 @@ def _answer(
 
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields beside the script; what a plan says stands where nothing else is said."""
-    said = {name: value for name, value in question.items() if value is not None and name != "script"}
-    plan = said.pop("plan", None)
+    """The fields beside the script; what a plan says stands where nothing else is given."""
+    given = {name: value for name, value in question.items() if value is not None and name != "script"}
+    plan = given.pop("plan", None)
     if plan is not None:
         if not isinstance(plan, Mapping):
             raise InvalidInput("plan must be an object", [FieldError("plan", "must be an object")])
-        said = _of_plan(plan) | said
-    return checked(ReviewQuery, said).explicit()
+        given = _of_plan(plan) | given
+    return checked(ReviewQuery, given).explicit()
 
 
-def _told(given: Any, meant: str | None) -> str | None:
+def _certain_task(given: Any, task: str | None) -> str | None:
     """What a task tells for sure: "tabular" alone leaves open whether classes or values are wanted."""
-    kind = (meant or "").removesuffix("-classification")
-    name = given.strip().lower().replace("_", "-").replace(" ", "-") if isinstance(given, str) else meant
+    kind = (task or "").removesuffix("-classification")
+    name = given.strip().lower().replace("_", "-").replace(" ", "-") if isinstance(given, str) else task
     vague = name not in TASKS and "label" not in (name or "")
-    return kind if vague and kind in _KINDS_OF_DATA else meant
+    return kind if vague and kind in _KINDS_OF_DATA else task
 
 
 _KINDS_OF_DATA = ("image", "text", "audio", "tabular", "time-series")
@@ -165,9 +165,9 @@ class _Sizing:
     """Batch and minutes against the card."""
 
     facts: SizingFacts
-    meant: Meant
+    plan: TrainingPlan
     tensor_cores: bool | None
-    asked: Mapping[str, Any]
+    query: Mapping[str, Any]
     knowledge: Knowledge | None
     not_checked: list[str]
 
@@ -183,79 +183,79 @@ class _Sizing:
             return [*found, *self.facts.small_batches]
         if predicted["max_batch_size"] is None:
             return list(self._fits_of_trees(predicted))
-        if self.meant.lighter:
+        if self.plan.lighter:
             self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
             return [*self._too_long(predicted), *self.facts.small_batches]
         return [*self._too_large(predicted), *self._too_small(predicted), *self._too_long(predicted)]
 
     def _why_not(self) -> str | None:
-        if not self.asked.get("gpu"):
+        if not self.query.get("gpu"):
             return "no card was given (gpu)"
         if self.knowledge is None:
             return "without a database no card is known"
-        if self.meant.model is None:
-            several = ", ".join(self.meant.models[:5])
+        if self.plan.model is None:
+            several = ", ".join(self.plan.models[:5])
             return (
                 f"several models are made: {several}" if several else "the model is not one that can be told"
             )
-        if self.meant.lighter and self.meant.lighter != RECOMPUTED:
+        if self.plan.lighter and self.plan.lighter != RECOMPUTED:
             return self._why_lighter()
-        if self.meant.framework == "keras":
+        if self.plan.framework == "keras":
             return "figures are of PyTorch, not of Keras"
         return None
 
     def _why_lighter(self) -> str:
-        what = "memory is not that" if self.meant.lighter == RECOMPUTED else "memory and time are not those"
-        return f"{self.meant.lighter}, so {what} of {self.meant.model}"
+        what = "memory is not that" if self.plan.lighter == RECOMPUTED else "memory and time are not those"
+        return f"{self.plan.lighter}, so {what} of {self.plan.model}"
 
     def _by_smaller(self) -> Iterator[Finding]:
         """Of a model that is not known: what not even the next smaller of its family does."""
-        for name in smaller_than(str(self.meant.model)):
-            known = replace(self, meant=replace(self.meant, model=name), not_checked=[])
+        for name in smaller_than(str(self.plan.model)):
+            known = replace(self, plan=replace(self.plan, model=name), not_checked=[])
             predicted = known._predicted()[0]
             if predicted is not None and predicted["max_batch_size"] is not None:
-                yield from () if self.meant.lighter else known._too_large(predicted)
+                yield from () if self.plan.lighter else known._too_large(predicted)
                 yield from known._too_long(predicted)
                 return
 
     def _predicted(self, precision: str | None = None) -> tuple[dict[str, Any] | None, str]:
         if self.knowledge is None:
             return None, "without a database no card is known"
-        asked: dict[str, Any] = {"model": self.meant.model, "gpu": self.asked["gpu"]}
-        if self.meant.batch_size is not None:
-            asked["batch_size"] = min(self.meant.batch_size, 10**6)
+        question: dict[str, Any] = {"model": self.plan.model, "gpu": self.query["gpu"]}
+        if self.plan.batch_size is not None:
+            question["batch_size"] = min(self.plan.batch_size, 10**6)
         for name in ("image_size", "seq_len"):
-            size = self.asked.get(name) or getattr(self.meant, name)
+            size = self.query.get(name) or getattr(self.plan, name)
             if size:
-                asked[name] = size
-        asked["precision"] = precision or self._precision()
-        if self.meant.optimizer:
-            asked["optimizer"] = self.meant.optimizer
+                question[name] = size
+        question["precision"] = precision or self._precision()
+        if self.plan.optimizer:
+            question["optimizer"] = self.plan.optimizer
         for name in ("n_train", "cpu_count"):
-            if self.asked.get(name):
-                asked[name] = self.asked[name]
-        if self.meant.rounds:
-            asked["rounds"] = min(self.meant.rounds, 10**6)
+            if self.query.get(name):
+                question[name] = self.query[name]
+        if self.plan.rounds:
+            question["rounds"] = min(self.plan.rounds, 10**6)
         from memory_service.domain.planning.applicable import without_idle
         from memory_service.services.prediction.predict import predict_known
 
         try:
-            model = self.knowledge.listed_model(asked["model"])
-            return predict_known(self.knowledge, without_idle(asked, model)), ""
+            model = self.knowledge.listed_model(question["model"])
+            return predict_known(self.knowledge, without_idle(question, model)), ""
         except InvalidInput as error:
             return None, error.detail[:300]
 
     def _precision(self) -> str | None:
         try:
-            gpu = self.knowledge.gpu(self.asked["gpu"]) if self.knowledge is not None else None
+            gpu = self.knowledge.gpu(self.query["gpu"]) if self.knowledge is not None else None
         except InvalidInput:
             gpu = None
-        said = self.meant.precision
-        return said if said is not None and gpu is not None and gpu.supports(said) else None
+        precision = self.plan.precision
+        return precision if precision is not None and gpu is not None and gpu.supports(precision) else None
 
     def _too_large(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         batch_place = self.facts.batch_place
-        if self.meant.batch_size is None or batch_place is None:
+        if self.plan.batch_size is None or batch_place is None:
             self.not_checked.append("batch-does-not-fit: the batch cannot be told")
             return
         if predicted["fits"]:
@@ -271,7 +271,7 @@ class _Sizing:
         yield finding(
             "batch-does-not-fit",
             batch_place,
-            f"Batch {self.meant.batch_size} of {predicted['model']}{_at(predicted)} in "
+            f"Batch {self.plan.batch_size} of {predicted['model']}{_at(predicted)} in "
             f"{predicted['precision']} needs about "
             f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} "
             f"about {most['value']:g} "
@@ -280,24 +280,24 @@ class _Sizing:
         )
 
     def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
-        if self.meant.precision == "fp32" and self.tensor_cores:
+        if self.plan.precision == "fp32" and self.tensor_cores:
             # the knee of fp32 is not that of the precision to change to
             predicted = self._predicted("fp16")[0] or predicted
             found = list(self.facts.small_batches)
             yield from found
             if found:
                 return
-        place, batch = self.facts.batch_place, self.meant.batch_size
+        place, batch = self.facts.batch_place, self.plan.batch_size
         knee = predicted["knee_batch_size"]
         if place is None or batch is None or not knee:
             return
         best = min(int(knee), int(predicted["safe_batch_size"]) or 1)
-        if self.asked.get("n_train"):
+        if self.query.get("n_train"):
             from memory_service.domain.planning.hyperparameters import most_by_updates
 
-            best = min(best, most_by_updates(self.asked["n_train"], 16))
+            best = min(best, most_by_updates(self.query["n_train"], 16))
         far = HALF if self._is_never_right(batch) else FAR_UNDER
-        if batch * far > best or (self.meant.grad_accumulation or 1) > 1 or self.facts.has_reason:
+        if batch * far > best or (self.plan.grad_accumulation or 1) > 1 or self.facts.has_reason:
             return
         yield finding(
             "batch-too-small",
@@ -313,18 +313,18 @@ class _Sizing:
         return batch <= NEVER_WITHOUT_REASON and self.facts.plain_images
 
     def _too_long(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
-        minutes, n_train = self.asked.get("minutes"), self.asked.get("n_train")
+        minutes, n_train = self.query.get("minutes"), self.query.get("n_train")
         unknown = [
             name for name, value in (
-                ("minutes", minutes), ("n_train", n_train), ("epochs", self.meant.epochs),
-                ("folds", self.meant.folds),
-                ("batch size", self.meant.batch_size),
+                ("minutes", minutes), ("n_train", n_train), ("epochs", self.plan.epochs),
+                ("folds", self.plan.folds),
+                ("batch size", self.plan.batch_size),
             ) if not value
         ]  # fmt: skip
         if unknown or minutes is None:
             self.not_checked.append(f"cannot-end-in-budget: {', '.join(unknown)} not given or not to be told")
             return
-        folds, epochs = self.meant.folds or 1, self.meant.epochs or 1
+        folds, epochs = self.plan.folds or 1, self.plan.epochs or 1
         share = SINGLE_SPLIT if folds == 1 else (folds - 1) / folds
         times = folds * epochs * share / 60.0
         epoch = predicted["epoch_seconds"]
@@ -334,8 +334,8 @@ class _Sizing:
         )
 
     def _fits_of_trees(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
-        minutes, n_train, folds = self.asked.get("minutes"), self.asked.get("n_train"), self.meant.folds
-        if not minutes or not n_train or not folds or not self.meant.rounds:
+        minutes, n_train, folds = self.query.get("minutes"), self.query.get("n_train"), self.plan.folds
+        if not minutes or not n_train or not folds or not self.plan.rounds:
             self.not_checked.append(
                 "cannot-end-in-budget: minutes, n_train, folds or rounds not given or not to be told"
             )
@@ -347,22 +347,22 @@ class _Sizing:
         )  # fmt: skip
 
     def _over(self, least: float, likely: float, what: str, where: str) -> Iterator[Finding]:
-        minutes = float(self.asked["minutes"])
+        minutes = float(self.query["minutes"])
         from memory_service.domain.planning.budget import RESERVE_SHARE
 
-        if least <= minutes * (1.0 - RESERVE_SHARE) or self.meant.place is None:
+        if least <= minutes * (1.0 - RESERVE_SHARE) or self.plan.place is None:
             return
-        folds, epochs = self.meant.folds or 1, self.meant.epochs or 1
+        folds, epochs = self.plan.folds or 1, self.plan.epochs or 1
         fits = max(1, int(epochs * folds * minutes * 0.8 / likely))
         fewer = min(folds, max(1, fits // max(1, min(epochs, 5))))
         yield finding(
             "cannot-end-in-budget",
-            self.meant.place,
+            self.plan.place,
             f"{what} take about {likely:.3g} minutes on {where}, at best {least:.3g}; of {minutes:g} "
             "minutes "
             f"{RESERVE_SHARE:.0%} are for prediction.",
             f"FOLDS = {fewer}; EPOCHS = {max(1, fits // fewer)}"
-            if self.meant.epochs
+            if self.plan.epochs
             else "fewer rounds, or fewer folds",
         )
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.monitoring.event import number_of
@@ -163,7 +162,7 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
     gpu = case.gpu
     step = prepare(profile, gpu, case.config)
     most = largest_batch(profile, gpu, case.config)
-    loader = _loader(case, profile)
+    loader = case.loader_rate(profile.input_size)
     rungs = [b for b in BATCH_LADDER if b <= min(most, LARGEST_SHOWN)]
     out: dict[str, Any] = {"largest_batch": most or None}
     if rungs:
@@ -179,16 +178,6 @@ def _sized(knowledge: Knowledge, case: RunCase, profile: Profile) -> dict[str, A
     out["refused_batch"] = observed_bounds(profile, gpu, case.config).refused
     out["tried"] = _tried(knowledge, case)
     return out
-
-
-def _loader(case: RunCase, profile: Profile) -> Estimate:
-    workers = case.reported.get("num_workers")
-    if workers is None:
-        workers = int(loader_settings(case.cpu_count, case.reported["task"])["num_workers"])
-    measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
-    return loader_samples_per_second(
-        case.reported["task"], profile.input_size, workers, case.cpu_count, measured=measured
-    )
 
 
 def _slower(device: Estimate, loader: Estimate) -> Estimate:

@@ -13,7 +13,6 @@ import numpy as np
 
 from memory_service import __version__
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.boosting_plan import over_rounds
@@ -84,7 +83,8 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
         return None
     evaluation = replace(case.config, optimizer="none", mode="infer")
     forward = prepare(profile, case.gpu, evaluation).step_seconds(batch).scaled(1.0 / batch)
-    loader = _loader(case, profile.input_size)
+    rate = case.loader_rate(profile.input_size)
+    loader = Seconds(1.0 / rate.high, 1.0 / rate.value, 1.0 / rate.low)
     params_m = profile.params / 1e6
     once = run_seconds(
         setup_seconds(
@@ -94,25 +94,15 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
             pretrained=float(case.row.pretrained if case.row is not None else False),
             files=case.reads_files,
         ),
-        _seconds(step).at_least(loader.times(batch)),
+        Seconds.of(step).at_least(loader.times(batch)),
         batch,
-        _seconds(forward).at_least(loader),
+        Seconds.of(forward).at_least(loader),
         n_train=reported["n_train"],
         n_test=reported.get("n_test", 0),
         folds=reported["folds"],
         epochs=reported.get("epochs", 1),
     )
     return once.repeated(reported["folds"], reported.get("seeds") or 1)
-
-
-def _loader(case: RunCase, size: int) -> Seconds:
-    """Seconds per sample that the input pipeline needs."""
-    workers = case.reported.get("num_workers")
-    if workers is None:
-        workers = int(loader_settings(case.cpu_count, case.reported["task"])["num_workers"])
-    measured = case.gpu.calibrated.loader if case.gpu.calibrated is not None else None
-    rate = loader_samples_per_second(case.reported["task"], size, workers, case.cpu_count, measured=measured)
-    return Seconds(1.0 / rate.high, 1.0 / rate.value, 1.0 / rate.low)
 
 
 def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str, Any] | None:
@@ -150,7 +140,7 @@ def _trees(
     total = None
     if folds:
         one = Estimate(fit["value"], fit["low"], fit["high"])
-        fold = (_seconds(one) if rounds is None else over_rounds(one, rounds)) + TREE_FOLD_OVERHEAD
+        fold = (Seconds.of(one) if rounds is None else over_rounds(one, rounds)) + TREE_FOLD_OVERHEAD
         fits = fold.times(float(folds * (reported.get("seeds") or 1)))
         total = _number(
             fits.and_independent(setup).times(1.0 / 60.0),
@@ -203,10 +193,6 @@ def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dic
         "knowledge_revision": knowledge.revision,
         "version": __version__,
     }
-
-
-def _seconds(estimate: Estimate) -> Seconds:
-    return Seconds(estimate.low, estimate.value, estimate.high)
 
 
 def _number(seconds: Seconds, of: Estimate) -> dict[str, Any]:

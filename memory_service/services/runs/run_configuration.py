@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import reads_files
+from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
@@ -80,6 +82,15 @@ class RunCase:
     @property
     def reads_files(self) -> bool:
         return reads_files(self.reported["task"])
+
+    def loader_rate(self, input_size: int) -> Estimate:
+        """Samples a second that the input pipeline delivers."""
+        workers = self.reported.get("num_workers")
+        if workers is None:
+            workers = int(loader_settings(self.cpu_count, self.reported["task"])["num_workers"])
+        measured = self.gpu.calibrated.loader if self.gpu.calibrated is not None else None
+        task = self.reported["task"]
+        return loader_samples_per_second(task, input_size, workers, self.cpu_count, measured=measured)
 
     def observation(self) -> Observation | None:
         """What an observation of this run would be of, without figures; None where it could teach nothing."""

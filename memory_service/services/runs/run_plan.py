@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
+from memory_service.schemas.predict import SIZE_FIELDS
 from memory_service.schemas.runs import fitting_start
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -16,7 +17,6 @@ NEEDED = ("task", "gpu", "model")
 _OF_THE_PLAN = ("task", "minutes", "folds", "epochs", "precision")
 _OF_ITS_MODEL = ("batch_size", "grad_accumulation", "optimizer")
 _OF_THE_DATA = ("n_train", "n_test", "n_classes")
-_SIZES = ("image_size", "seq_len", "n_features")
 
 
 def with_plan(
@@ -60,8 +60,8 @@ def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, 
     model = _part(plan, "model")
     if reported.get("model") in (None, model.get("name")):
         found |= {name: plan.get(name) for name in _OF_ITS_MODEL}
-        if not any(name in reported for name in _SIZES):
-            found |= {name: model.get(name) for name in _SIZES}
+        if not any(name in reported for name in SIZE_FIELDS):
+            found |= {name: model.get(name) for name in SIZE_FIELDS}
         found["model"] = model.get("name")
         found["seeds"] = plan.get("seeds") if plan.get("seeds") != 1 else None
         found["compiled"] = plan.get("compile") or None

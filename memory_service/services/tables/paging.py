@@ -12,7 +12,7 @@ import datetime as dt
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +131,16 @@ class Query:
     def _digest(self) -> str:
         question = [self.table, self.sort, self.descending, [[n, h, str(v)] for n, h, v in self.filters]]
         return hashlib.blake2b(json.dumps(question).encode(), digest_size=9).hexdigest()
+
+
+def place_behind(keys: Sequence[str], cursor: str | None) -> int:
+    """Where a list of these keys goes on: behind the one that the cursor names, 0 without a cursor.
+    InvalidInput for a key that is not among them."""
+    if cursor is None:
+        return 0
+    if cursor not in keys:
+        raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])
+    return keys.index(cursor) + 1
 
 
 def sort_names(table: str) -> tuple[str, ...]:

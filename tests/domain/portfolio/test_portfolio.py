@@ -50,6 +50,14 @@ def test_where_the_main_run_is_late_one_split_comes_first_and_is_not_blended() -
     assert first["run"] not in answer["blend"]["runs"]
 
 
+def test_two_hundred_rows_get_five_folds_and_repeats_and_many_rows_do_not() -> None:
+    few, many = (
+        plan(task="tabular", n_train=n, gpu="cpu", minutes=60)["portfolio"][0] for n in (200, 200_000)
+    )
+    assert (few["folds"], few["seeds"] > 1) == (5, True)
+    assert many["folds"] < 5
+
+
 def test_pinned_folds_are_not_repeated_and_a_pinned_model_is_the_only_one() -> None:
     answer = plan(task="tabular", n_train=2_000, gpu="cpu", minutes=60, folds=3)
     assert {run["seeds"] for run in answer["portfolio"]} == {1}

@@ -47,6 +47,8 @@ def test_a_year_that_was_asked_about_counts_more_than_today() -> None:
     years = np.array([2010.0, 2020.0, 2020.0])
     today, then = weights(years=years), weights(years=years, as_of=2020)
     assert then[0] / then[1] < today[0] / today[1] < 1.0
+    own = weights(years=np.array([2010.0, 2013.0, 2020.0]), own_year=2013.0)
+    assert own[1] == 1.0 > own[0] > own[2] > 0.0, "what came later counts, too"
 
 
 def test_those_left_out_weigh_nothing_and_do_not_set_the_year() -> None:

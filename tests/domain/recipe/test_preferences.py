@@ -77,17 +77,17 @@ def test_sizes_within_half_a_doubling_are_alike_and_others_cost_more_the_further
     assert (Preferences(image_size=SizePreference(256, None, "")).size_points("seq_len", SIZES) == 0.0).all()
 
 
-def test_beyond_two_and_a_half_times_its_own_pixels_an_image_is_not_planned() -> None:
+def test_beyond_three_times_its_own_pixels_an_image_is_not_planned() -> None:
     said = preferred(usual={"image_size": (512, 30)}, own_size={"image_size": 101}).image_size
     assert said is not None
-    assert (said.usual, said.most) == (252, 252)
+    assert (said.usual, said.most) == (303, 303)
     assert "101" in said.why
     points = Preferences(image_size=said).size_points("image_size", SIZES)
-    assert (points[SIZES > 252] == -FAR).all()
-    assert (points[SIZES <= 252] > -FAR).all()
+    assert (points[SIZES > 303] == -FAR).all()
+    assert (points[SIZES <= 303] > -FAR).all()
     noted = preferred(notes=[Note("p-1", "", size=128)], own_size={"image_size": 101}).image_size
     assert noted is not None
-    assert (noted.usual, noted.most) == (128, 252), "a note does not lift the limit"
+    assert (noted.usual, noted.most) == (128, 303), "a note does not lift the limit"
     larger = preferred(notes=[Note("p-1", "", size=512)], own_size={"image_size": 101}).image_size
     assert larger is not None
     assert larger.most == 512, "but for the size that it names"

@@ -65,7 +65,7 @@ def test_the_review_reads_the_batch_of_an_image_script_in_either_form(plans):
     for text in (plan_script(plan), plan_files(plan)["train.py"]):
         facts = review_text(text).facts
         assert facts is not None
-        assert (facts.meant.trains, facts.meant.batch_size) == (True, plan["batch_size"])
+        assert (facts.plan.trains, facts.plan.batch_size) == (True, plan["batch_size"])
 
 
 def test_no_decoder_is_tuned_without_weights_or_for_a_task_without_a_head(plans):

@@ -11,6 +11,8 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.nodes import last_name
 
+_PREDICTS = re.compile(r"predict|infer|submit|test|main", re.IGNORECASE)
+
 
 def classes_listed(facts: Facts) -> Iterator[Finding]:
     """labels-reencoded: classes numbered in one order here and in another there."""
@@ -30,9 +32,7 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
         if not maker or len({ast.dump(c) for c in script.calls_by_name.get(maker, ())}) < 2:
             continue
         listed = over.args[0]
-        sources = facts.values.assigned(listed.id, listed) if isinstance(listed, ast.Name) else (
-            facts.values.sources(listed) if isinstance(listed, ast.Attribute) else [listed]
-        )  # fmt: skip
+        sources = facts.values.sources(listed) or [listed]
         if len(sources) == 1 and _without_order(sources[0]):
             yield finding(
                 "labels-reencoded",
@@ -76,20 +76,10 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
     for place, kind, _ in listed:
         if kind == "sorted":
             continue
-        other = [
-            k for p, k, _ in listed if p is not place and script.function(p) is not script.function(place)
-        ]
-        if not other:
-            continue
         function = script.function(place)
-        if (kind == "set" or any(k != kind for k in other)) and (
-            (
-                function is not None
-                and re.search(r"predict|infer|submit|test|main", function.name, re.IGNORECASE)
-            )
-            or kind == "set"
-            or script.function(place) is None
-        ):
+        other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
+        predicts = function is None or bool(_PREDICTS.search(function.name))
+        if other and (kind == "set" or (predicts and other != {kind})):
             yield finding(
                 "labels-reencoded",
                 place,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.targets import column_of
-from memory_service.review.source.comments import columns_listed, several_each, texts_told
+from memory_service.review.source.comments import columns_listed, prose_of, several_each
 from memory_service.review.source.nodes import last_name
 
 _GROUP_COLUMN = re.compile(
@@ -35,7 +35,7 @@ _OWN_NAME = re.compile(
 def group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
     found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
-    found = found or next(_parsed_columns(facts), None) or next(_told_columns(facts), None)
+    found = found or next(_parsed_columns(facts), None) or next(_documented_columns(facts), None)
     return found or next(_noted_columns(facts), "")
 
 
@@ -54,12 +54,12 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
             if (
                 column
                 and _GROUP_COLUMN.match(column)
-                and (last_name(call.func) != "nunique" or _told(facts, call))
+                and (last_name(call.func) != "nunique" or _is_reported(facts, call))
             ):
                 yield column
 
 
-def _told(facts: Facts, call: ast.Call) -> bool:
+def _is_reported(facts: Facts, call: ast.Call) -> bool:
     """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
     for up in facts.script.above(call):
         if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
@@ -72,7 +72,7 @@ def _told(facts: Facts, call: ast.Call) -> bool:
 
 
 def _named_columns(facts: Facts) -> Iterator[str]:
-    """It is held under a name that says so."""
+    """It is assigned to a name that says so."""
     for node in facts.script.all(ast.Assign):
         if any(last_name(target).lower() in _GROUPS for target in node.targets):
             yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
@@ -85,8 +85,8 @@ def _parsed_columns(facts: Facts) -> Iterator[str]:
             column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
             if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
                 yield column
-    for held in facts.script.all(ast.Dict):
-        for key, value in zip(held.keys, held.values, strict=True):
+    for item in facts.script.all(ast.Dict):
+        for key, value in zip(item.keys, item.values, strict=True):
             name = facts.values.text(key) if key is not None else None
             if name and _GROUP_COLUMN.match(name) and _cut_from_file(value):
                 yield name
@@ -100,18 +100,18 @@ def _cut_from_file(node: ast.AST) -> bool:
     )
 
 
-def _told_columns(facts: Facts) -> Iterator[str]:
+def _documented_columns(facts: Facts) -> Iterator[str]:
     """A comment or a docstring tells of several rows each."""
-    known = list(dict.fromkeys(_columns_said(facts)))
-    for word in several_each(texts_told(facts.script)):
+    known = list(dict.fromkeys(_columns_mentioned(facts)))
+    for word in several_each(prose_of(facts.script)):
         yield from (c for c in known if _GROUP_COLUMN.match(c) and c.lower().startswith(word))
 
 
-def _columns_said(facts: Facts) -> Iterator[str]:
+def _columns_mentioned(facts: Facts) -> Iterator[str]:
     """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
     yield from facts.script.strings
     yield from (name for _, names in _noted(facts) for name in names)
-    yield from columns_listed(texts_told(facts.script))
+    yield from columns_listed(prose_of(facts.script))
     for node in facts.script.all(ast.Attribute):
         if isinstance(node.value, ast.Name) and node.value.id not in facts.script.imports:
             yield node.attr

@@ -17,7 +17,7 @@ _LATER = re.compile(
     r"fresh|future|infer|inference|score|dev|eval|public|private|unlabell?ed|te|va|today|week)([_\W\d]|$)",
     re.IGNORECASE,
 )
-_SAID_ONCE = ("CategoricalDtype", "set_categories", "union_categoricals")
+_SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
@@ -27,12 +27,12 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
 
 def _recoded(facts: Facts) -> Iterator[Finding]:
     """The first place that numbers rows of prediction after those of training."""
-    if facts.script.called(*_SAID_ONCE):
+    if facts.script.called(*_SHARED_CODES):
         return
     aligned = bool(facts.script.called("reindex", "align"))
     kinds: dict[str, list[Coding]] = defaultdict(list)
     for coding in facts.walk.codings:
-        if coding.sure and coding.rows and not (coding.what == "get_dummies" and aligned):
+        if coding.unconditional and coding.rows and not (coding.what == "get_dummies" and aligned):
             kinds[coding.what].append(coding)
     for what, codings in kinds.items():
         for at, later in enumerate(codings):

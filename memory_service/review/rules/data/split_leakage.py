@@ -61,12 +61,14 @@ def _shuffled(facts: Facts, division: Division) -> ast.AST | None:
 
 def _of_time(facts: Facts, division: Division) -> str:
     """Why rows must not be mixed: a forecast, or rows made of their neighbours in time."""
-    metric = metric_named(facts.asked.metric) if facts.asked.metric else None
+    metric = metric_named(facts.context.metric) if facts.context.metric else None
     values = metric is not None and metric.family in VALUE_FAMILIES
-    if facts.asked.task == "time-series-regression" or (facts.asked.task == "time-series" and values):
+    if facts.context.task == "time-series-regression" or (facts.context.task == "time-series" and values):
         return "the task is a forecast"
     made = [
-        n for n in division.held.series if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func))
+        n
+        for n in division.contents.series
+        if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func))
     ]
     made.sort(key=lambda node: facts.script.order.get(node, 0))
     return f"line {getattr(made[0], 'lineno', 0)} makes them of their neighbours in time" if made else ""
@@ -121,8 +123,8 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
 
 def _of_groups(division: Division) -> bool:
     """What is split has one row a group already."""
-    held = division.held.rows
-    return bool(held) and all(any(step.grouped for step in rows.line()) for rows in held)
+    value = division.contents.rows
+    return bool(value) and all(any(step.grouped for step in rows.line()) for rows in value)
 
 
 def _fix(kind: str) -> str:

@@ -156,7 +156,7 @@ def _reads_mask(call: ast.Call) -> bool:
 
 def _returns_arrays(facts: Facts, function: Function) -> bool:
     """In segmentation, an item whose second part is an array made a tensor: a mask."""
-    if facts.asked.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
+    if facts.context.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
         return False
     return function.name == "__getitem__" and any(
         isinstance(n, ast.Return)

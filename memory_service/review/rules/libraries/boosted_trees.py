@@ -96,21 +96,21 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     qualified, name = facts.script.qualified(call.func), last_name(call.func)
     model = receiver(call)
     made = facts.training.objects.made_by(model) if model is not None and name == "fit" else ""
-    gone: dict[str, str] = {}
+    dropped: dict[str, str] = {}
     shown = qualified if qualified in ("lightgbm.train", "lightgbm.cv") else f"fit() of {made}"
     if shown == qualified:
-        gone = {key: text for key, text in _CALLBACKS.items() if key != "verbose"}
+        dropped = {key: text for key, text in _CALLBACKS.items() if key != "verbose"}
     elif made.startswith("LGBM"):
-        gone = {key: text for key, text in _CALLBACKS.items() if key != "evals_result"}
+        dropped = {key: text for key, text in _CALLBACKS.items() if key != "evals_result"}
     elif re.match(r"XGB\w", made):
-        gone = {"early_stopping_rounds": f"{made}(early_stopping_rounds=50)",
+        dropped = {"early_stopping_rounds": f"{made}(early_stopping_rounds=50)",
                 "verbose_eval": _CALLBACKS["verbose_eval"],
                 "eval_metric": f"{made}(eval_metric=...)", "callbacks": f"{made}(callbacks=...)"}  # fmt: skip
     elif name in ("predict", "predict_proba") and facts.script.uses("xgboost"):
-        gone, shown = {"ntree_limit": "iteration_range=(0, model.best_iteration + 1)"}, "xgboost's predict"
+        dropped, shown = {"ntree_limit": "iteration_range=(0, model.best_iteration + 1)"}, "xgboost's predict"
     for keyword in call.keywords:
-        if keyword.arg in gone:
-            yield wrong(keyword.value, f"{shown} takes no {keyword.arg} any more.", gone[keyword.arg])
+        if keyword.arg in dropped:
+            yield wrong(keyword.value, f"{shown} takes no {keyword.arg} any more.", dropped[keyword.arg])
 
 
 def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:

@@ -27,18 +27,18 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         if any(isinstance(up, ast.Try) for up in facts.script.above(node)):
             continue
         module = node.module or ""
-        for gone in removed_of(module):
-            yield wrong(node, f"{module} is gone.", gone.instead)
+        for removed in removed_of(module):
+            yield wrong(node, f"{module} is gone.", removed.instead)
         for alias in node.names:
-            for gone in removed_of(f"{module}.{alias.name}"):
-                yield wrong(node, f"{module} has no {alias.name} any more.", gone.instead)
+            for removed in removed_of(f"{module}.{alias.name}"):
+                yield wrong(node, f"{module} has no {alias.name} any more.", removed.instead)
 
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     qualified, name = facts.script.qualified(call.func), last_name(call.func)
-    allowed, gone = parameters_of(qualified), {one.argument for one in removed_of(name)}
+    allowed, removed = parameters_of(qualified), {one.argument for one in removed_of(name)}
     for keyword in call.keywords if allowed else ():
-        if keyword.arg is None or keyword.arg in allowed or keyword.arg in gone:
+        if keyword.arg is None or keyword.arg in allowed or keyword.arg in removed:
             continue
         near = get_close_matches(keyword.arg, allowed, n=1, cutoff=0.4)
         near = ["lr"] if keyword.arg == "learning_rate" and "lr" in allowed else near
@@ -53,24 +53,24 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """The call itself, an argument of it, or a value of an argument is gone."""
+    """The call itself, an argument of it, or a value of an argument is removed."""
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    for gone in (*removed_of(name), *removed_of("*")):
-        if not _is_of(facts, name, qualified, gone.library):
+    for removed in (*removed_of(name), *removed_of("*")):
+        if not _is_of(facts, name, qualified, removed.library):
             continue
-        rule = "albumentations-trap" if gone.library == "albumentations" else "wrong-parameter"
-        shown = f"Keras' {name}{'()' if name.islower() else ''}" if gone.library == "keras" else name
-        if not gone.argument:
-            yield finding(rule, call, f"{name} is gone from {gone.library}.", gone.instead)
+        rule = "albumentations-trap" if removed.library == "albumentations" else "wrong-parameter"
+        shown = f"Keras' {name}{'()' if name.islower() else ''}" if removed.library == "keras" else name
+        if not removed.argument:
+            yield finding(rule, call, f"{name} is gone from {removed.library}.", removed.instead)
         for keyword in call.keywords:
-            if not gone.argument or keyword.arg != gone.argument:
+            if not removed.argument or keyword.arg != removed.argument:
                 continue
-            if not gone.value:
+            if not removed.value:
                 message = f"{shown} takes no {keyword.arg} any more."
-                yield finding(rule, keyword.value, message, gone.instead)
-            elif facts.values.text(keyword.value) == gone.value:
+                yield finding(rule, keyword.value, message, removed.instead)
+            elif facts.values.text(keyword.value) == removed.value:
                 yield finding(
-                    rule, keyword.value, f"{shown} takes no {keyword.arg}={gone.value!r}.", gone.instead
+                    rule, keyword.value, f"{shown} takes no {keyword.arg}={removed.value!r}.", removed.instead
                 )
 
 

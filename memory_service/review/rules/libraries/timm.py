@@ -212,7 +212,7 @@ def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if fixed is None or size is None or keyword_names(call) & {"img_size", "dynamic_img_size"}:
         return
     resized = facts.script.called("Resize", "RandomResizedCrop", "CenterCrop")
-    if facts.asked.image_size is not None and not resized:
+    if facts.context.image_size is not None and not resized:
         return
     wanted = int(fixed.group(2))
     if size != wanted and 128 <= wanted <= 1024:

@@ -1,0 +1,109 @@
+"""What validation already knows: rows used before they were set apart, and features that hold the target."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.interpretation.selection import all_of
+from memory_service.review.interpretation.state import Supervised
+
+
+def split_rules(facts: Facts) -> Iterator[Finding]:
+    """fit-before-split and target-statistics-before-split."""
+    walk = facts.walk
+    for adapted in walk.adapted:
+        for division in walk.divisions:
+            if any(rows.within(adapted.rows) and not rows.divided for rows in division.contents.rows):
+                walk.leaks.setdefault(adapted, division.place)
+    shown: set[ast.AST] = set()
+    for learned, place in walk.leaks.items():
+        stated = facts.script.statement(learned.place)
+        if stated in shown:
+            continue
+        shown.add(stated)
+        line = getattr(place, "lineno", 0)
+        if learned.kind == "target":
+            yield finding(
+                "target-statistics-before-split",
+                learned.place,
+                "A mean of the target over all rows becomes a feature; the split comes at line "
+                f"{line}, so each row of validation carries its own answer.",
+                "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)",
+            )
+        elif learned.what:
+            yield finding(
+                "fit-before-split",
+                learned.place,
+                f"{learned.what} is fitted on all rows; the split comes at line {line}, so validation has "
+                "been seen.",
+                "split first; fit on the training rows and transform both parts, or a Pipeline",
+            )
+        else:
+            yield finding(
+                "fit-before-split",
+                learned.place,
+                f"Mean and deviation are of all rows; the split comes at line {line}.",
+                "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts",
+            )
+
+
+MOST_INPUTS = 20
+
+
+def target_rules(facts: Facts) -> Iterator[Finding]:
+    """target-in-features: the first column of each script that is the answer, or computed from it."""
+    for supervised in (part for whole in facts.walk.supervised for part in _parts(whole)):
+        for column, place in _telling(supervised):
+            yield finding(
+                "target-in-features",
+                place,
+                f"The features hold {column!r}, which is the target or made from it: "
+                "the score is perfect and worth nothing.",
+                f"X = df.drop(columns=[{column!r}])",
+            )
+            return
+
+
+def _parts(supervised: Supervised) -> list[Supervised]:
+    """Inputs side by side: `model.fit({"numeric": X, "shop": shop}, y)`, `model.fit([X, shop], y)`."""
+    value = supervised.features
+    inputs = [*(value.keys or {}).values(), *(value.items or ())][:MOST_INPUTS]
+    return [replace(supervised, features=one) for one in inputs] or [supervised]
+
+
+def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
+    """(column, where) that tells the answer."""
+    features, answer = supervised.features, supervised.answer
+    target = _target(supervised)
+    known = features.whole or (features.columns is not None and len(features.columns) > 1)
+    if target is None or not known or not all_of(features.rows) & all_of(answer.rows):
+        return
+    source = answer.reads - {target} if not answer.series else set()  # tomorrow's value is not today's
+    certain = {target} | (source if len(source) == 1 else set())
+
+    def inside(column: str) -> bool:
+        if features.columns is not None:
+            return column in features.columns
+        return features.whole and column not in features.dropped
+
+    if features.columns is None and not features.dropped and not supervised.final:
+        return  # a whole table is divided, its columns are chosen later
+    for name, value in sorted(features.attrs.items(), key=lambda one: getattr(one[1].place, "lineno", 0)):
+        column = name[1:-1]
+        if column not in certain and column != "?" and inside(column) and value.reads & certain:
+            yield column, value.place or supervised.place
+    for column in sorted(certain):
+        if inside(column):
+            yield column, features.place or supervised.place
+
+
+def _target(supervised: Supervised) -> str | None:
+    """The column that is the answer."""
+    for names in (supervised.answer.columns, supervised.answer.reads):
+        if names is not None and len(names) == 1:
+            return next(iter(names))
+    return None
