@@ -213,7 +213,7 @@ def test_images_are_mirrored_only_where_that_scores_no_worse(
     if sides:  # its right half says another class, and louder
         read = script.read_image
         script.module.read_image = lambda *given: halved(read(*given))
-    checkpoint = {"prior": [1 / 3] * 3}
+    checkpoint: dict[str, Any] = {"prior": [1 / 3] * 3}
     loader = script.make_loader(script.make_dataset("valid", data, rows, checkpoint))
     _, score, answers = script.validate(Telling(), loader, data, checkpoint, float("inf"))
     assert checkpoint["views"] == (1 if sides else 2)
