@@ -10,11 +10,13 @@ All of it on SQLite and on PostgreSQL with pgvector. Beside them, each with a pa
 each to be run alone: how close are predictions on this processor once it is calibrated (cpu_epochs), what
 does watching cost a training (client_cost), what does each kind of request cost (request_cost), how many
 events are taken in (events, beside MLflow's tracking server), what changes over ten thousand runs
-(many_runs), and do pages stay quick over a hundred thousand (pages)?
+(many_runs), do pages stay quick over a hundred thousand (pages), and what do two hundred clients at once
+meet (many_clients)? `make bench` writes the whole page anew, with the day and the minutes it took.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import http.client
 import json
 import os
@@ -91,6 +93,7 @@ class Figures:
 
 def main() -> None:
     """Measure everything, print it and write the page, each part as soon as it is known."""
+    began = time.monotonic()
     for part in ("cpu_epochs", "client_cost"):
         run_part(part)
     pin_client()
@@ -99,19 +102,23 @@ def main() -> None:
         with postgresql(Path(folder)) as url:
             measured.append(measure("PostgreSQL", url, Path(folder)))
     Console().print(drawn(measured))
-    _, marker, parts = PAGE.read_text(encoding="utf-8").partition("<!-- ")
-    PAGE.write_text(page(measured) + f"\n{marker}{parts}", encoding="utf-8")
     for part in ("request_cost", "events", "many_runs", "pages"):
         run_part(part)
+    run_part("many_clients", "--both", "--minutes", "2", "--keep")
+    _, marker, parts = PAGE.read_text(encoding="utf-8").partition("<!-- ")
+    whole = page(measured, (time.monotonic() - began) / 60.0)
+    PAGE.write_text(f"{whole}\n{marker}{parts}", encoding="utf-8")
 
 
-def run_part(name: str) -> None:
+def run_part(name: str, *arguments: str) -> None:
     """A benchmark that writes its own part of the page, with every core."""
+    began = time.monotonic()
     if ALL_CORES:
         os.sched_setaffinity(0, ALL_CORES)
     one_core = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     environment = os.environ | (one_core if name == "client_cost" else {})
-    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], env=environment, check=True)
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], env=environment, check=True)
+    print(f"{name}: {(time.monotonic() - began) / 60.0:.1f} minutes", flush=True)
 
 
 def measure(name: str, url: str, folder: Path) -> Figures:
@@ -266,8 +273,8 @@ def drawn(measured: list[Figures]) -> Table:
     return table
 
 
-def page(measured: list[Figures]) -> str:
-    """docs/performance.md."""
+def page(measured: list[Figures], minutes: float) -> str:
+    """The beginning of docs/performance.md."""
     rows = "\n".join(
         f"| {label} | " + " | ".join(cell(f, name, form) for f in measured) + f" | {target} |"
         for label, name, form, target in ROWS
@@ -275,6 +282,8 @@ def page(measured: list[Figures]) -> str:
     return TEXT.format(
         machine=f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
         load=f"{os.getloadavg()[0]:.1f}",
+        day=f"{dt.datetime.now(dt.UTC):%Y-%m-%d}",
+        minutes=f"{minutes:.0f}",
         names=" | ".join(f.database for f in measured),
         rule="---:|" * (len(measured) + 1),
         rows=rows,
@@ -288,7 +297,8 @@ TEXT = """\
 Written by `make bench`; run it for the figures of your machine. Every server is a process pinned to one core,
 the client runs on another, and each ratio compares figures of the same run.
 
-Machine: {machine}; load average at the end {load}.
+Machine: {machine}; load average at the end {load}. One run of {day}, {minutes} minutes; what another command
+wrote says so.
 
 | figure | {names} | target |
 |---|{rule}
@@ -302,7 +312,7 @@ Machine: {machine}; load average at the end {load}.
   encodings. A description is a shipped one (about 200 words, as at the start of a competition); one sentence
   has about 20. Encoding alone is the same texts by the same model on the same core, without HTTP or database.
   It is a smaller part of a short question, because the search itself costs nearly the same for both.
-- Memory is the resident set after the /recommend rounds: Python, torch, the encoder and the knowledge.
+- Memory is the resident set after the /recommend rounds: Python, the encoder and the knowledge.
 """
 
 

@@ -64,6 +64,7 @@ class Outcome:
     kept: Mapping[str, tuple[int, int]]
     memory: list[tuple[float, float]] = field(default_factory=list)
     server_seconds: float = 0.0
+    client_seconds: float = 0.0
     """Of processor time."""
 
     @property
@@ -96,7 +97,7 @@ def measure(url: str, name: str, clients: int, minutes: float, folder: Path, wor
         over = threading.Event()
         looking = threading.Thread(target=_look, args=(process.pid, memory, over))
         looking.start()
-        began = time.perf_counter()
+        before, began = _processor_seconds(process.pid), time.perf_counter()
         answers = _living(port, keys, minutes * 60, folder)
         seconds = time.perf_counter() - began
         spent = _processor_seconds(process.pid)
@@ -104,7 +105,8 @@ def measure(url: str, name: str, clients: int, minutes: float, folder: Path, wor
         looking.join()
     asked = [(str(kind), float(ms), str(result)) for each in answers for kind, ms, result in each["asked"]]
     told = {run: count for each in answers for run, count in each["told"].items()}
-    return Outcome(name, clients, seconds, asked, told, _kept(url), memory, spent)
+    clients_spent = sum(each["seconds"] for each in answers)
+    return Outcome(name, clients, seconds, asked, told, _kept(url), memory, spent - before, clients_spent)
 
 
 def _keys(url: str, count: int) -> list[str]:
@@ -204,10 +206,9 @@ _NOTES = f"""\
   requests; {ASKS:.0%} of its tasks are questions, seldom the same twice; a run is reported in 2 to 8 requests
   of 1 to 100 events.
 - Every answer but 2xx counts as an error, also 429 and 503. Lost and doubled events are found by comparing
-the
-  database with the events that were acknowledged.
-- Memory: the server's resident set every {LOOK_SECONDS:g} s; its slope is the median of those between all
-  pairs after the first {WARM_SHARE:.0%} of the time."""
+  the database with the events that were acknowledged.
+- Memory: of all the server's processes every {LOOK_SECONDS:g} s, what they share counted once; its slope is
+  the median of those between all pairs after the first {WARM_SHARE:.0%} of the time."""
 
 
 def _told(outcome: Outcome) -> str:
@@ -227,7 +228,8 @@ def _told(outcome: Outcome) -> str:
     return f"""\
 {outcome.database}, {outcome.clients} clients for {outcome.seconds / 60:.1f} minutes:
 {len(outcome.asked):,} requests ({len(outcome.asked) / outcome.seconds:.0f} a second), errors: {named}.
-The server took {outcome.server_seconds / len(outcome.asked) * 1e3:.1f} ms of processor time a request.
+A request took {outcome.server_seconds / len(outcome.asked) * 1e3:.1f} ms of processor time of the server and
+{outcome.client_seconds / len(outcome.asked) * 1e3:.1f} ms of the clients.
 Of {told:,} acknowledged events in {len(outcome.told):,} runs {outcome.lost} are lost and {outcome.doubled}
 are stored twice. Memory {memory[0][1]:.0f} MiB at the start, {memory[-1][1]:.0f} MiB at the end, at most
 {max(m for _, m in memory):.0f} MiB; {slope_per_minute(memory):+.1f} MiB a minute after the warm-up.

@@ -1,14 +1,16 @@
 """Does what is asked stay as fast over ten thousand runs as over a hundred? Verdicts, pages, lists, plans.
 
-    python -m benchmarks.many_runs
+    python -m benchmarks.many_runs [--runs 100000] [--of sqlite]
 
 Two servers on the same core, one over a database with 100 runs and one with 10 000, 100 events each; the same
 questions go to both in turns, so that what else runs on the machine meets both alike. `make bench` writes the
-table into docs/performance.md; run alone it replaces the table there.
+table into docs/performance.md; run alone it replaces the table there, with another number of runs or of one
+kind of database it is printed.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import json
 import random
@@ -66,32 +68,40 @@ class Figure:
 
 def main() -> None:
     """Measure both databases, print the table and keep it in docs/performance.md."""
+    reader = argparse.ArgumentParser()
+    reader.add_argument("--runs", type=int, default=MANY)
+    reader.add_argument("--of", choices=("sqlite", "postgresql"), help="one kind of database")
+    given = reader.parse_args()
     pin_client()
-    text = section(measure())
+    text = section(measure(given.runs, given.of), given.runs)
     print(text)
-    SECTION.keep(text)
+    if given.runs == MANY and given.of is None:
+        SECTION.keep(text)
 
 
-def measure() -> dict[str, list[Figure]]:
+def measure(runs: int = MANY, of: str | None = None) -> dict[str, list[Figure]]:
     """Database -> figures."""
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
-        found = {"SQLite": measure_one(*_sqlite(Path(folder)))}
-        with postgresql(Path(folder)) as url:
-            found["PostgreSQL"] = measure_one(*_postgresql(url))
+        if of != "postgresql":
+            found["SQLite"] = measure_one(*_sqlite(Path(folder), runs))
+        if of != "sqlite":
+            with postgresql(Path(folder)) as url:
+                found["PostgreSQL"] = measure_one(*_postgresql(url, runs))
     return found
 
 
-def _sqlite(folder: Path) -> tuple[str, str]:
+def _sqlite(folder: Path, most: int) -> tuple[str, str]:
     """URLs of the small and the large database."""
     base, few, many = (folder / f"{name}.sqlite3" for name in ("base", "few", "many"))
     seeded(f"sqlite:///{base}")
-    for file, runs in ((few, FEW), (many, MANY)):
+    for file, runs in ((few, FEW), (many, most)):
         shutil.copyfile(base, file)
         fill_runs(f"sqlite:///{file}", runs)
     return f"sqlite:///{few}", f"sqlite:///{many}"
 
 
-def _postgresql(url: str) -> tuple[str, str]:
+def _postgresql(url: str, most: int) -> tuple[str, str]:
     import psycopg
 
     def named(name: str) -> str:
@@ -100,7 +110,7 @@ def _postgresql(url: str) -> tuple[str, str]:
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("CREATE DATABASE base")
         seeded(named("base"))
-        for name, runs in (("few", FEW), ("many", MANY)):
+        for name, runs in (("few", FEW), ("many", most)):
             server.execute(f"CREATE DATABASE {name} TEMPLATE base")
             fill_runs(named(name), runs)
     return named("few"), named("many")
@@ -219,11 +229,11 @@ def _after_a_run(asker: Asker, n: int) -> float:
     return asker.timed(f"{PLAN}&minutes=45")
 
 
-def section(measured: Mapping[str, list[Figure]]) -> str:
+def section(measured: Mapping[str, list[Figure]], runs: int = MANY) -> str:
     """The part of docs/performance.md between its markers."""
     heads = " | ".join(f"{name} | ×" for name in measured)
     lines = [
-        HEAD,
+        _head(runs),
         f"| request | {heads} |",
         "|---|" + "---:|---:|" * len(measured),
     ]
@@ -233,10 +243,11 @@ def section(measured: Mapping[str, list[Figure]]) -> str:
     return SECTION.marked("\n".join(lines))
 
 
-HEAD = f"""\
+def _head(runs: int) -> str:
+    return f"""\
 ## Does it stay as fast over many runs?
 
-{MANY:,} finished runs with {EVENTS} events each ({MANY * EVENTS:,} events) compared with {FEW} such runs.
+{runs:,} finished runs with {EVENTS} events each ({runs * EVENTS:,} events) compared with {FEW} such runs.
 Each database has its own server on the same core; the same questions go to both in turns. Medians in
 milliseconds, and the ratio to {FEW} runs (target: at most {TARGET:g}). After a run has ended, the first plan
 learns from all runs again and prices the card's options again.

@@ -381,8 +381,9 @@ by years. Kernel ridge regression over meaning, facts and year instead of the vo
 origin, techniques +0.01, -0.02 (-0.04 to -0.01) and -0.02 (-0.04 to -0.00). Knowing the year is what counts:
 families +0.06 (0.04 to 0.09), techniques +0.03 (0.01 to 0.05); so a competition that is asked about by its
 name, or recognised, is given the solutions of its time. Where no year is known the latest counts, by a third
-in twelve years: at the rolling origin 3 years would be +0.04 (0.02 to 0.06) for families above 20, but cost
-0.04 where the text is of an old competition and does not say so.
+in twenty years. Three years would be +0.04 (0.02 to 0.06) for families at the rolling origin, but cost 0.04
+where the text is of an old competition and does not say so; twelve +0.01 (-0.00 to 0.03), and 0.02 of the
+split: say `as_of` to be told what is used now.
 
 ## Image sizes
 

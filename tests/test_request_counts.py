@@ -119,7 +119,7 @@ BOUNDS = {
     "verdict": (4, 0),
     "finish": (45, 0),
     "plan after a run ended": (0, 0),
-    "page of runs": (7, 0),
+    "page of runs": (10, 0),
     "page of models": (3, 0),
 }
 """Request -> (SQL statements, texts encoded). A glance at the revision is not counted: every request makes

@@ -178,16 +178,14 @@ def _lines() -> OnReport:
     printed: set[str] = set()
 
     def on_report(report: Report) -> None:
-        for name, found in report.sections.items():
+        for name in (*report.sections, *report.missing):
             if name not in printed:
-                spread = f"{found.p20:.4g}–{found.p80:.4g}, n {found.n}"
-                line = f"{report.seconds:6.1f} s  {name}: {found.value:.4g} {found.unit} ({spread})"
+                printed.add(name)
+                text = f"not measured, {report.missing.get(name)}"
+                if (m := report.sections.get(name)) is not None:
+                    text = f"{m.value:.4g} {m.unit} ({m.p20:.4g}–{m.p80:.4g}, n {m.n})"
+                line = f"{report.seconds:6.1f} s  {name}: {text}"
                 stderr.print(line, highlight=False, markup=False, soft_wrap=True)
-        for name, why in report.missing.items():
-            if name not in printed:
-                line = f"{report.seconds:6.1f} s  {name}: not measured, {why}"
-                stderr.print(line, highlight=False, markup=False, soft_wrap=True)
-        printed.update(report.sections, report.missing)
 
     return on_report
 

@@ -49,6 +49,8 @@ class Encodes(Protocol):
         """Float32 (n, 384), in the order given."""
         ...
 
+    def __hash__(self) -> int: ...
+
 
 class Encoder:
     """Thread-safe. Texts whose vectors ship are not encoded.

@@ -13,6 +13,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import accumulation, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.source.nodes import last_name, word_pairs
+from memory_service.review.training.training import BOOSTERS
 
 _TORCHVISION = word_pairs(
     "vit_b_16:vit_base_patch16_224 vit_b_32:vit_base_patch32_224 vit_l_16:vit_large_patch16_224 "
@@ -144,11 +145,10 @@ def _framework(facts: Facts) -> str | None:
         if kind in kinds:
             return kind
     if "boosting" in kinds:
-        return next((name for name in _BOOSTERS if uses(name)), "boosting")
+        return next((name for name in BOOSTERS if uses(name)), "boosting")
     return "sklearn" if "sklearn" in kinds else next((name for name in _FRAMEWORKS if uses(name)), None)
 
 
-_BOOSTERS = ("lightgbm", "xgboost", "catboost")
 _FRAMEWORKS = (
     "lightning", "pytorch_lightning", "transformers", "keras", "tensorflow", "fastai", "torch", "sklearn",
 )  # fmt: skip
@@ -159,7 +159,7 @@ def _models(facts: Facts) -> list[str]:
     saved = _saved_to(facts)
     found = [name for call in facts.script.calls if (name := _model_of(facts, call, saved))]
     if not found and "boosting" in facts.training.kinds:
-        found = [name for name in _BOOSTERS if facts.script.uses(name)]
+        found = [name for name in BOOSTERS if facts.script.uses(name)]
     return list(dict.fromkeys(found))
 
 

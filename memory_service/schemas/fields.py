@@ -48,6 +48,11 @@ def clean_text(value: str) -> str:
     return value
 
 
+def key_text(given: str) -> str:
+    """The key of a row; for a text that cannot be stored "", which no row has."""
+    return "" if _UNPRINTABLE.search(given) else given
+
+
 def utc_text(given: str) -> str:
     """The moment in UTC with a Z behind it; one without a zone is UTC already. ValueError for all else."""
     try:

@@ -160,7 +160,7 @@ def plan_request(given: Mapping[str, Any]) -> Question:
 def _missing(given: Mapping[str, Any]) -> list[FieldError]:
     errors = []
     if given.get("gpu") is None and given.get("plan_for") is None:
-        errors.append(FieldError("gpu", "a card is needed: its name (a100, t4, rtx3090 ...) or cpu"))
+        errors.append(FieldError("gpu", "choose a GPU (a100, t4, rtx3090 ...) or cpu"))
     if all(given.get(name) is None for name in ("task", "competition", "description")):
         errors.append(FieldError("task", "needed unless competition or description is given"))
     return errors

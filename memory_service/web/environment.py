@@ -78,6 +78,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
         finalize=_printable,
     )
     jinja.policies["json.dumps_function"] = _as_json
@@ -92,8 +93,8 @@ def environment() -> Environment:
     jinja.tests["begins"] = lambda path, of: of == path or of.startswith(path + "/")
     jinja.filters.update(
         ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
-        interval=text.interval, minutes=text.minutes, moment=text.moment, ruled=_ruled,
-        title_of=text.title_of,
+        interval=text.interval, lasting=text.lasting, minutes=text.minutes, moment=text.moment, ruled=_ruled,
+        sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
     return jinja
 

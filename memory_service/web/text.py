@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -65,6 +65,18 @@ def minutes(value: float | None) -> str:
     return f"{hours:,} h {rest:02d} min"
 
 
+def lasting(estimate: Mapping[str, Any], unit: str) -> str:
+    """A duration with its interval, of an estimate in `s` or `min`: `26.6 min (24.1–30.0)`."""
+    shown = clock if unit == "s" else minutes
+    value, low, high = (shown(estimate.get(key)) for key in ("value", "low", "high"))
+    if low == high == value or NOT_KNOWN in (low, high):
+        return value
+    name = value.rpartition(" ")[2]
+    if "h" not in value + low + high and low.endswith(f" {name}") and high.endswith(f" {name}"):
+        low, high = low.removesuffix(f" {name}"), high.removesuffix(f" {name}")
+    return f"{value} ({low}–{high})"
+
+
 def clock(seconds: float | None) -> str:
     if seconds is not None and 0 < abs(seconds) < 10:
         return f"{_number(float(seconds), 3)} s"
@@ -99,6 +111,17 @@ def ago(value: str, now: dt.datetime | None = None) -> str:
     return "just now"
 
 
+def sparks(lines: Sequence[Sequence[float]]) -> list[str]:
+    """Points of a polyline for each line, one after the other, x from 0.5 by 1, y from 2 (the greatest) to
+    18."""
+    low, high = min(map(min, lines)), max(map(max, lines))
+    scale, at, drawn = 16.0 / (high - low or 1.0), 0.5, []
+    for values in lines:
+        drawn.append(" ".join(f"{at + n},{18 - scale * (v - low):.1f}" for n, v in enumerate(values)))
+        at += len(values)
+    return drawn
+
+
 @lru_cache(maxsize=1024)
 def title_of(name: str) -> str:
     """A field's name as a heading: `peak_memory_gib` -> `Peak memory, GiB`."""
@@ -110,6 +133,13 @@ def title_of(name: str) -> str:
     text = text[:1].upper() + text[1:]
     return f"{text}, {unit}" if unit else text
 
+
+def unit(name: str | None) -> str:
+    """A unit as sources write it, as pages do: `sample/second` -> `samples/s`."""
+    return _SHORT_UNITS.get(name or "", name or "")
+
+
+_SHORT_UNITS = {"minute": "min", "second": "s", "percent": "%", "sample/second": "samples/s"}
 
 _UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "percent": "%", "minutes": "min", "seconds": "s", "w": "W"}
 

@@ -14,7 +14,7 @@ NO_RUN = "00000000-0000-4000-8000-000000000000"
 REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("recommend_plan", {"task": "imagx", "gpu": "a100"}, ["task: unknown task", "'imagx'", "nearest: image"]),
     ("recommend_plan", {"task": "image", "gpu": "a1000"}, ["gpu: unknown gpu", "'a1000'", "nearest: a100"]),
-    ("recommend_plan", {"task": "image"}, ["gpu: a card is needed"]),
+    ("recommend_plan", {"task": "image"}, ["gpu: choose a GPU"]),
     (
         "recommend_plan",
         {"task": "image", "gpu": "t4", "minutes": -3},

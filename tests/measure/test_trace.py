@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from memory_service.domain.cost.profile import Profile
+from memory_service.errors import InvalidInput
 from memory_service.measure.trace import trace_profile
 from memory_service.measure.traceable_model import BuiltModel, classification_loss
 
@@ -136,6 +137,12 @@ def test_checkpointing_lowers_the_peak_and_adds_forward_work() -> None:
     assert sum(w.flops_per_sample for w in saved.backward.values()) > sum(
         w.flops_per_sample for w in plain.backward.values()
     )
+
+
+def test_a_network_without_checkpointing_refuses_the_option_not_the_model() -> None:
+    with pytest.raises(InvalidInput, match="not offered by this network") as refused:
+        trace_profile(built(nn.Linear(8, 16), (8,)), precision="amp", checkpointing=True)
+    assert refused.value.errors[0].field == "gradient_checkpointing"
 
 
 def test_fused_attention_never_writes_the_score_matrix() -> None:

@@ -2,7 +2,7 @@
 
 The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are comments:
 
-    # review: style=timm gpu=a100 minutes=30    what is told beside the script (`style` is for the table only)
+    # review: style=timm gpu=a100 minutes=30    what is given beside the script (`style`: for the table only)
     ...  # expect: rule, rule                   a fault of this statement that must be found here
     ...  # also: rule                           the same fault may be shown here instead
     ...  # may: rule                            debatable: neither asked for nor wrong

@@ -59,6 +59,38 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     assert "Training samples: 9,000 ✎" in facts.inner_text()
 
 
+def test_gpu_and_hours_are_read_from_the_text_and_can_be_corrected(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/")
+    text = "Classify 40,000 photos of leaves into 5 diseases. GPU Notebook <= 9 hours run-time, on a P100."
+    page.get_by_label("Description").fill(text)
+    chips = page.locator("#understood li")
+    chips.filter(has_text="540 minutes").wait_for()
+    assert "P100" in chips.filter(has_text="GPU").inner_text()
+    chips.filter(has_text="540 minutes").get_by_role("link").click()
+    field = page.get_by_role("textbox", name="Minutes")
+    assert field.input_value() == "540"
+    field.fill("120")
+    follow(page.get_by_role("button", name="Make the plan"))
+    facts = page.get_by_role("region", name="What this plan assumes")
+    assert "Minutes: 120" in facts.inner_text()
+    assert "from the text" in facts.get_by_role("listitem").filter(has_text="GPU").inner_text()
+    assert "gpu=p100" in page.get_by_role("link", name="Download train.py").get_attribute("href")
+
+
+def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED)
+    plan = answered(seeded, "/recommend" + ASKED[1:])
+    assert len(plan["portfolio"]) > 1
+    over = f"{plan['portfolio'][-1]['deadline_minute']:.1f}"
+    assert f"over by minute {over} of 30" in page.locator("p.said").inner_text()
+    assert f"{over} min" in page.locator(".stages").inner_text()
+    own = [plan["model"]["name"], plan["batch_size"], plan["folds"], plan["epochs"]]
+    data = answered(seeded, "/index.json" + ASKED[1:])
+    others = [[one["model"], one["batch_size"], one["folds"], one["epochs"]] for one in data["others"]]
+    assert own not in others
+    assert page.locator(".apart thead th").count() == 1 + len(others)
+
+
 def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seeded: Site):
     page = visit(seeded, "/?task=imge&gpu=a100&n_train=-5", expect=422)
     wrong = page.get_by_label("Training samples")

@@ -83,7 +83,7 @@ def test_runs_of_two_competitions_are_shown_and_not_ranked(lived: Site):
 
 def test_the_weeks_minutes_are_the_same_by_cause_day_gpu_and_competition(lived: Site):
     weeks = [data_of(lived, f"/browse/runs.json?by={by}")["week"] for by in ("day", "gpu", "competition")]
-    by_cause = data_of(lived, "/browse/runs.json")["week"]
+    by_cause = data_of(lived, "/browse/runs.json?by=cause")["week"]
     wasted = by_cause["minutes"] - by_cause["useful"]
     assert sum(group["minutes"] for group in by_cause["groups"]) == pytest.approx(wasted, abs=0.1)
     for week in weeks:
@@ -102,6 +102,9 @@ def test_a_whole_competition_page_may_be_pasted(seeded: Site):
     assert answer.status_code == 200
     assert "18,632" in answer.text
     assert "The plan" in answer.text
+    script = httpx2.post(seeded.url + "/browse/script.py", data=asked)
+    assert script.headers["content-type"].startswith("text/x-python")
+    assert "batch_size" in script.text
     short = httpx2.post(seeded.url + "/", data={**asked, "description": text[:200]})
     assert short.status_code == 303
     assert short.headers["location"].startswith("/?description=Classify")

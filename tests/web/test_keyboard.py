@@ -88,10 +88,25 @@ def test_editing_and_undoing(visit: Visitor, keys: Site):
     page.get_by_role("region", name="Difference").wait_for()
     tab_to(page, step="save")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/browse/strategies/R03-a100-image-224")
+    page.wait_for_url("**/browse/strategies/R03-a100-image-224?saved=1")
     assert "Batch 256." in page.locator("main").inner_text()
-    tab_to(page, name="Undo the change")
+    tab_to(page, name="Undo this change")
     page.keyboard.press("Enter")
     page.get_by_text("undoes change").wait_for()
     settled(page)
     assert before.partition("History")[0] == page.locator("main").inner_text().partition("History")[0]
+
+
+def test_the_search_is_walked_with_arrow_keys(visit: Visitor, keys: Site):
+    page = visit(keys, "/browse/models")
+    page.keyboard.press("/")
+    page.keyboard.type("b4 a10 a100")
+    page.locator("#find-results a").nth(1).wait_for()
+    page.keyboard.press("ArrowDown")
+    first = page.evaluate("document.activeElement.href")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.href") != first
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.href") == first
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/browse/sizing?q=b4**")

@@ -211,7 +211,7 @@ def test_readings_of_memory_are_drawn_apart_below_the_card():
     chart = memory_over_time(run())
     assert chart is not None
     assert [(each["name"], each["data"][0][1]) for each in chart["series"]] == [
-        ("whole card", 7.0), ("reserved", 5.0)
+        ("whole GPU", 7.0), ("reserved", 5.0)
     ]  # fmt: skip
     assert chart["series"][0]["markLine"]["data"] == [{"yAxis": 16.0}]
     assert memory_over_time(run(curves={"card": [], "epochs": []})) is None

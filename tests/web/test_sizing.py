@@ -67,7 +67,7 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
     said = _text(page)
     assert "Followed: what is computed." in said
     assert "an estimate outranks a claim" in said
-    assert "that batch does not fit the card at all" in said
+    assert "that batch does not fit the GPU at all" in said
     assert "4 s per epoch" in said
     page.get_by_role("link", name="memory and speed by batch").click()
     page.wait_for_url("**/browse/sizing/a100/**")

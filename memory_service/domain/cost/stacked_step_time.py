@@ -38,11 +38,12 @@ class StepModels:
     def seconds_and_busy(self, batch_sizes: Sequence[float] | Floats) -> tuple[Floats, Floats]:
         """Median seconds per step of each batch, and how many of them kernels run; shapes (n, batches)."""
         batch = np.asarray(batch_sizes, dtype=np.float64)
-        work = self.flops_slope[:, None] * batch
-        work += self.flops_fixed[:, None]
-        moved = self.bytes_slope[:, None] * batch
-        moved += self.bytes_fixed[:, None]
-        device = np.add.reduceat(np.maximum(work, moved, out=work), self.of_group.starts, axis=0)
+        device = np.empty((len(self.factor), len(batch)))
+        for column, size in enumerate(batch.tolist()):  # one batch at a time stays in the processor's cache
+            work, moved = self.flops_slope * size, self.bytes_slope * size
+            work += self.flops_fixed
+            moved += self.bytes_fixed
+            device[:, column] = np.add.reduceat(np.maximum(work, moved, out=work), self.of_group.starts)
         device += self.launch_seconds[:, None]
         optimizer, factor = self.optimizer_seconds[:, None], self.factor[:, None]
         seconds = np.maximum(device, self.host_seconds[:, None]) + optimizer
@@ -105,7 +106,8 @@ def step_models(
 def _optimizer_seconds(
     stack: ProfileStack, rates: Sequence[Rates], layout: Integers, precision: str
 ) -> Floats:
-    per_param = np.array([optimizer_bytes_per_param(name, precision) for name in stack.optimizers])
+    moved = {name: optimizer_bytes_per_param(name, precision) for name in set(stack.optimizers)}
+    per_param = np.array([moved[name] for name in stack.optimizers])
     share = np.minimum(1.0, per_param / OPTIMIZERS["adamw"].step_bytes)
     tensor = [r.update_seconds_per_tensor for r in rates]
     host = np.array([r.host_seconds if t is None else 0.0 for r, t in zip(rates, tensor, strict=True)])

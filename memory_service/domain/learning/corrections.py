@@ -13,7 +13,7 @@ lower bound; an out-of-memory refuses its batch until a later success there (`do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,6 @@ from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.memory_residuals import (
     READINGS,
     MemoryCorrection,
-    MemoryCorrections,
     MemoryPosterior,
     MemorySubjects,
     Reading,
@@ -177,7 +176,7 @@ class LearnedCorrections:
         """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
         return self._time.corrections(subjects, shares, card_log_sd)
 
-    def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrections | None]:
+    def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrection | None]:
         """`memory_of` of many peaks at once, by reading."""
         observed = frozenset(key for posterior in self._memory.values() for key in posterior.observed)
         if subjects.known is None or subjects.known[0] != observed:
@@ -185,9 +184,10 @@ class LearnedCorrections:
         rows = subjects.known[1]
         return {reading: posterior.corrections(rows) for reading, posterior in self._memory.items()}
 
-    def has_bounds(self, subject: PredictionKey) -> bool:
-        """False: `batch_bounds` has nothing to say of the network."""
-        return subject.model in self._chosen[1].models
+    @property
+    def bounded_models(self) -> Container[str]:
+        """Networks of which `batch_bounds` has anything to say."""
+        return self._chosen[1].models
 
     def batch_bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""

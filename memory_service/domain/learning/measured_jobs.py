@@ -34,6 +34,7 @@ class Job:
     adapters_single   LoRA in fp32 beside half-precision weights
     one_batch     seconds_per_step is that of one batch, not of an update
     model_parallel   the network itself is cut: not predicted
+    generates     texts are written, nothing is trained
     """
 
     method: Method | None = None
@@ -62,6 +63,7 @@ class Job:
     seconds_per_step: float | None = None
     speedup: float | None = None
     out_of_memory: bool = False
+    generates: bool = False
 
 
 def is_job(row: Row) -> bool:
@@ -109,6 +111,7 @@ def job_of(row: Row) -> Job:
         tokens_per_s=_real(row, "tokens_per_s"),
         seconds_per_step=_real(row, "seconds_per_step"),
         speedup=_real(row, "speedup"),
+        generates=row.get("mode", "").startswith("generat"),
         out_of_memory=row.get("oom", "") in ("1", "True", "true"),
     )  # fmt: skip
 
@@ -116,8 +119,8 @@ def job_of(row: Row) -> Job:
 _METHODS: dict[str, tuple[Method, bool]] = {
     "": ("full", True), "full": ("full", True), "lora": ("lora", True), "qlora": ("qlora", True),
     "qlora-nf4-dq": ("qlora", True), "qlora-nf4": ("qlora", False), "qlora-bnb.nf4": ("qlora", False),
-    "qlora-bnb.nf4-dq": ("qlora", True), "dora": ("lora", True), "rslora": ("lora", True),
-    "adalora": ("lora", True), "lora-fa": ("lora", True),
+    "qlora-bnb.nf4-dq": ("qlora", True), "bnb.nf4": ("qlora", False), "bnb.nf4-dq": ("qlora", True),
+    "dora": ("lora", True), "rslora": ("lora", True), "adalora": ("lora", True), "lora-fa": ("lora", True),
 }  # fmt: skip
 
 

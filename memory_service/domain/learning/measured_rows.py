@@ -76,7 +76,7 @@ def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
     ladder = _ladder(notes)
     biggest = batch if ladder or "largest that fits" in notes else None
     return MeasuredRow(
-        model=_ALIASES.get(row["model"], row["model"]) if job else row["model"],
+        model=_network(row["model"]) if job else row["model"],
         gpu=row.get("gpu", "").rstrip("?"),
         job=job,
         mode="infer" if row.get("mode", "train").lower().startswith("infer") else "train",
@@ -137,6 +137,22 @@ _ALIASES = {
 """Names of benchmarks -> the network in them."""
 
 
+_DETECTOR = re.compile(
+    r"(faster-?rcnn|mask-?rcnn|retinanet|fcos)-(r|x)-?(50|101)(-32x8d)?(-caffe|-pytorch)?"
+    r"-fpn(-gn-head)?(-ms|-mstrain)?(-\dx|-20e)?(-coco)?"
+)
+"""Configurations of detectron2 and OpenMMLab with a pyramid and nothing else: no cascade, no other neck."""
+
+
+def _network(name: str) -> str:
+    """The network that a benchmark's name means."""
+    found = _DETECTOR.fullmatch(name.lower().replace("_", "-"))
+    if found is None:
+        return _ALIASES.get(name, name)
+    backbone = f"resnext{found[3]}_32x8d" if found[2] == "x" else f"resnet{found[3]}"
+    return f"{found[1].replace('-', '')}/{backbone}"
+
+
 def _longest(text: str) -> str:
     """ "alpaca2k max 512" -> "512": the longest text."""
     found = re.search(r"max ?(\d+)$", text.strip())
@@ -149,8 +165,12 @@ def _leading_int(text: str) -> int | None:
 
 
 def _size(text: str) -> int | None:
-    """Pixels a side or tokens; a rectangle counts as the square of its area, at the middle of its jitter."""
-    sides = re.match(r"(\d+)\s*x\s*(\d+)(?!\s*x|\d)", text)
+    """Pixels a side or tokens; a rectangle counts as the square of its area, at the middle of its jitter; of
+    pictures that are scaled to a shorter side, the largest, of three to four where no longer one is named."""
+    sides = re.match(r"(?:max)?\(?(\d+)\s*[x,]\s*(\d+)(?!\s*x|\d)", text)
+    short = re.match(r"(?:\d+-)?(\d+) short(?:, (\d+) long)?$", text)
+    if short:
+        return round(sqrt(int(short[1]) * int(short[2] or 4 * int(short[1]) / 3)))
     if sides is None:
         return _leading_int(text) if re.fullmatch(r"\d+(\.0+)?|(\d+)x\2x\2", text) else None
     side = sqrt(int(sides[1]) * int(sides[2]))

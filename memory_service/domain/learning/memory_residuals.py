@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,38 +34,22 @@ FAR_SHARE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class MemoryCorrection:
-    """Add fixed_gib + share x allocated GiB to a predicted peak. Other fields as in `TimeCorrection`."""
+    """Add fixed_gib + share x allocated GiB to a predicted peak. Other fields as in `TimeCorrection`. Of n
+    peaks at once the figures are arrays of shape (n, 1)."""
 
-    fixed_gib: float
-    share: float
-    covariance: tuple[float, float, float]
-    n: int
-    basis: str
-    exact: bool
-
-    def shift_gib(self, allocated_gib: Floats) -> Floats:
-        return self.fixed_gib + self.share * allocated_gib
-
-    def sd_gib(self, allocated_gib: Floats) -> Floats:
-        """What remains unsure at a predicted allocation."""
-        return _sd_gib(*self.covariance, allocated_gib)
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryCorrections:
-    """`MemoryCorrection` of n predicted peaks; arrays of shape (n, 1)."""
-
-    fixed_gib: Floats
-    share: Floats
-    covariance: tuple[Floats, Floats, Floats]
-    n: NDArray[np.int64]
+    fixed_gib: Any
+    share: Any
+    covariance: tuple[Any, Any, Any]
+    n: Any
     basis: str = ""
     exact: bool = False
 
     def shift_gib(self, allocated_gib: Floats) -> Floats:
-        return self.fixed_gib + self.share * allocated_gib
+        shift: Floats = self.fixed_gib + self.share * allocated_gib
+        return shift
 
     def sd_gib(self, allocated_gib: Floats) -> Floats:
+        """What remains unsure at a predicted allocation."""
         return _sd_gib(*self.covariance, allocated_gib)
 
 
@@ -140,7 +124,7 @@ class MemoryPosterior:
         covariance = self._posterior.covariance(fixed, share)
         return MemoryCorrection(self._posterior.mean(fixed), slope, covariance, n, basis, exact)
 
-    def corrections(self, subjects: MemorySubjects) -> MemoryCorrections | None:
+    def corrections(self, subjects: MemorySubjects) -> MemoryCorrection | None:
         """`correction` of many subjects."""
         posterior = self._posterior
         if posterior is None:
@@ -153,7 +137,7 @@ class MemoryPosterior:
         counts = np.array([self._levels.count(keys) for keys in subjects.levels], dtype=np.int64)
         place = subjects.place[:, None]
         both = -np.einsum("ij,ij->i", of_fixed, of_share)
-        return MemoryCorrections(
+        return MemoryCorrection(
             posterior.many_means(fixed)[place],
             np.maximum(-0.5, posterior.many_means(share))[place],
             ((fixed_variance + fixed_unseen)[place], both[place], (share_variance + share_unseen)[place]),

@@ -37,9 +37,10 @@ from memory_service.domain.planning.candidates import CandidateSet, CandidateSet
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
 from memory_service.domain.planning.plan import Plan, Refusal
-from memory_service.domain.planning.plan_search import GridIndex, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.sample_time import loader_rate
 
 KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")
 

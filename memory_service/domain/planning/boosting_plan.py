@@ -159,10 +159,10 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
             for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
                 into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
             continue
-        fold = _fit(problem, option, schedule, count)
+        best = best_round_of(problem, option, schedule.learning_rate, count)
+        fold = _fit(problem, option, schedule, count, best)
         for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
             into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
-        best = best_round_of(problem, option, schedule.learning_rate, count)
         too_many = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
         out[index] = (schedule.cut and index[2] > 0) or too_many
         lost[index] = RATE_POINTS[schedule.learning_rate] + cut_points(best, schedule.cap)
@@ -235,15 +235,16 @@ def _whole_before_cut(quality: Array, minutes: Array, schedules: Sequence[Schedu
 
 def run_of_trees(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int) -> RunSeconds:
     """The stages of one plan, on the cores of the problem."""
-    fold = _fit(problem, option, schedule, folds)
+    fold = _fit(
+        problem, option, schedule, folds, best_round_of(problem, option, schedule.learning_rate, folds)
+    )
     return _run(problem, fold.fit, fold.round, fold.predict, folds)
 
 
-def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int) -> Fit:
+def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int, best: Estimate) -> Fit:
     """Cost of a fold to its expected best round and the patience after it; errors of the seconds a round and
     of the number of rounds are independent."""
     rows, _ = split_of(problem.n_train, folds)
-    best = best_round_of(problem, option, schedule.learning_rate, folds)
     rounds = rounds_trained(best, patience_rounds(schedule.learning_rate), schedule.cap)
     cost = cost_of(problem, option, int(rows), max(1, round(rounds[1])))
     seconds = cost.fit_seconds

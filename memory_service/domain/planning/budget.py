@@ -174,6 +174,9 @@ class RunSeconds:
         )
 
 
+WRITTEN_P90 = 1.6
+"""Of the seconds of writing an answer: libraries and lengths differ."""
+
 TREE_FOLD_OVERHEAD = spread(FOLD_OVERHEAD_S).times(0.25)
 """Of a fold of boosted trees: data are cut and predicted, no network is loaded."""
 
@@ -188,15 +191,18 @@ def run_seconds(
     n_test: int,
     folds: Any,
     epochs: Any,
+    written: Any = 0.0,
 ) -> RunSeconds:
     """Every stage of a run of `folds` x `epochs`.
 
+    written       seconds per test sample of writing its answer, where text is generated
     step          seconds of one training step of `batch_size` samples, loader included
     eval_sample   seconds per sample of a forward pass in evaluation, loader included
     """
     epoch, first_fold, fold, inference = work_seconds(
-        step, batch_size, eval_sample, n_train=n_train, n_test=n_test, folds=folds, epochs=epochs
-    )
+        step, batch_size, eval_sample, n_train=n_train, n_test=n_test, folds=folds, epochs=epochs,
+        written=written,
+    )  # fmt: skip
     training = fold.times(folds - 1) + first_fold
     write = write_seconds(n_test)
     training_end = training.and_independent(setup)
@@ -213,6 +219,7 @@ def work_seconds(
     n_test: int,
     folds: Any,
     epochs: Any,
+    written: Any = 0.0,
 ) -> tuple[Seconds, Seconds, Seconds, Seconds]:
     """(an epoch, the first fold, another fold, inference by all folds' models) of `run_seconds`."""
     fit, valid = split_of(n_train, folds)
@@ -221,7 +228,8 @@ def work_seconds(
     epoch = train + eval_sample.times(valid) + spread(EPOCH_OVERHEAD_S)
     fold = epoch.times(epochs) + spread(FOLD_OVERHEAD_S)
     first_fold = fold + train.times(FIRST_EPOCH_FACTOR - 1.0)
-    inference = (eval_sample.times(float(n_test)) + spread(FOLD_OVERHEAD_S)).times(folds)
+    answers = spread((1.0, WRITTEN_P90)).times(written * n_test)
+    inference = (eval_sample.times(float(n_test)) + answers + spread(FOLD_OVERHEAD_S)).times(folds)
     return epoch, first_fold, fold, inference
 
 
@@ -251,6 +259,7 @@ def minutes_of_all(
     epochs: Any,
     reserve_share: float = RESERVE_SHARE,
     median_share: float = MEDIAN_SHARE,
+    written: Any = 0.0,
 ) -> Any:
     """`minutes_needed` of `run_seconds` for very many plans at once, without what no budget asks for: a third
     of the time."""
@@ -264,7 +273,8 @@ def minutes_of_all(
         each, model = (getattr(spread(cost), part) for cost in (EPOCH_OVERHEAD_S, FOLD_OVERHEAD_S))
         once = model * folds + train * (FIRST_EPOCH_FACTOR - 1.0)
         training[part] = ((train + seen * valid + each) * folds) * epochs + once
-        total[part] = training[part] + (seen * float(n_test) + model) * folds
+        answers = written * (WRITTEN_P90 if part == "high" else 1.0)
+        total[part] = training[part] + ((seen + answers) * float(n_test) + model) * folds
     rest, late = (setup.high - setup.value) ** 2, (write.high - write.value) ** 2
     training_high = (
         training["value"] + setup.value + np.sqrt((training["high"] - training["value"]) ** 2 + rest)

@@ -6,7 +6,7 @@ touching a profile again: the largest batch is a comparison, step time and memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -97,7 +97,7 @@ def make_option(
 class Columns:
     """What the search reads of every option, as arrays [option], those of `learning` too; `family` is a place
     in `families`, names of `domain.recipe.vocabulary`. first: the first option of each name, by name; place:
-    of each option's name among them."""
+    of each option's name among them; family_of: of each name, as the catalogue says it."""
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -116,6 +116,7 @@ class Columns:
     families: tuple[tuple[str, ...], ...]
     first: Integers
     place: Integers
+    family_of: Mapping[str, str]
 
 
 def columns_of(options: Sequence[Option]) -> Columns:
@@ -150,6 +151,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         families=families,
         first=first,
         place=place,
+        family_of={o.model.name: o.model.family for o in options},
     )
 
 
@@ -365,12 +367,15 @@ def _price(
     train, infer = (prediction_keys(stack, gpu, config, layout) for config in configs)
     many = len(rungs) > 1
     most = np.array([LARGEST_RUNG[p.input_kind] if many else rungs[0] for p in stack.profiles])
-    bounds = [bounds_of(gpu, subject) for subject in train] if gpu.learned is not None else []
-    refused = np.array([each.refused or np.inf for each in bounds] or [np.inf])
-    proven = np.array([float(each.proven) for each in bounds] or [0.0])
+    refused, proven = np.full(len(stack), np.inf), np.zeros(len(stack))
+    known = gpu.learned.bounded_models if gpu.learned is not None else ()
+    for place, subject in enumerate(train):
+        if subject.model in known:
+            bounds = bounds_of(gpu, subject)
+            refused[place], proven[place] = bounds.refused or np.inf, bounds.proven
     tried = [rung for rung in rungs if rung <= most.max()]
     batch = np.array(tried, dtype=np.float64)
-    peaks = peak_curves(stack, tried, gpu, precision, train, np.broadcast_to(proven, len(stack)))
+    peaks = peak_curves(stack, tried, gpu, precision, train, proven)
     fits = (peaks.driver_high <= gpu.usable_gib) & (peaks.allocated <= allocated_limit_gib(gpu))
     fits &= (batch <= most[:, None]) & (batch < refused[:, None])
     fits = np.logical_and.accumulate(fits, axis=1)

@@ -12,8 +12,9 @@ from memory_service.domain.planning.boosting_plan import cost_of, kind_of
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected, Stage
-from memory_service.domain.planning.plan_search import GridIndex, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.plan_settings import settings_of
+from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

@@ -14,7 +14,6 @@ from math import log
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.data_loader import loader_samples_per_second
 from memory_service.domain.cost.several_cards import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
 from memory_service.domain.planning.batch_choice import (
@@ -35,6 +34,7 @@ from memory_service.domain.planning.budget import (
 )
 from memory_service.domain.planning.cost_table import CostTable
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.sample_time import loader_seconds, written_seconds
 from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_index import (
     Learning,
@@ -114,32 +114,6 @@ class PlanGrid:
         flat = ties[np.argmin(self.minutes.ravel()[ties])]
         row, e, k = (int(i) for i in np.unravel_index(flat, self.minutes.shape))
         return GridIndex(row, e, k, float(utility.ravel()[flat]))
-
-
-def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
-    """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
-    rates = [
-        loader_samples_per_second(
-            problem.task,
-            input_size,
-            workers,
-            problem.cpu_count,
-            measured=card.calibrated.loader if card.calibrated else None,
-        )
-        for card in problem.cards
-    ]
-    return min(rates, key=lambda rate: rate.value)
-
-
-def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:
-    """Seconds per sample that the input pipeline needs, for each input size."""
-    unique, inverse = np.unique(sizes, return_inverse=True)
-    rates = [loader_rate(problem, int(size), workers) for size in unique]
-    low, value, high = (
-        np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
-        for name in ("high", "value", "low")
-    )
-    return Seconds(low, value, high)
 
 
 def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds: Array) -> Array:
@@ -242,6 +216,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     step = alone.step.at_least(loader.times(batch))
     forward = alone.forward.at_least(loader)
     loader_bound = loader.value * batch > alone.step.value
+    written = written_seconds(problem, table.options, batches.batch_size, table.precision)
 
     def column(values: Array) -> Array:
         return values[:, None, None]
@@ -269,6 +244,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         epochs=e,
         reserve_share=problem.policy.reserve_share,
         median_share=problem.policy.median_share,
+        written=column(written),
     )
 
     def run_of(pick: GridIndex) -> RunSeconds:
@@ -281,6 +257,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
             n_test=problem.n_test,
             folds=folds[pick.fold],
             epochs=epochs[pick.epoch],
+            written=float(written[pick.row]),
         )
 
     def runs_of(rows: Integers, at_epochs: Integers, at_folds: Integers) -> RunSeconds:
@@ -293,6 +270,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
             n_test=problem.n_test,
             folds=np.array(folds)[at_folds],
             epochs=np.array(epochs, dtype=np.float64)[at_epochs],
+            written=written[rows],
         )
 
     quality = quality_of(problem, table, e, k)

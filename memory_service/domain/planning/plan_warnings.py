@@ -9,11 +9,13 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
+from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import GridIndex, loader_rate
+from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.rationale import is_cut_short
+from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
@@ -117,6 +119,9 @@ def _further(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, A
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield f"{name} has no meaning for {model.name} and was not used."
+    if problem.task == "seq2seq" and candidates.table.options[pick.row].profile:
+        tokens = answer_tokens(candidates.table.options[pick.row].input_size)
+        yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
         other = _IN_DEPTH.get(problem.task)

@@ -8,7 +8,7 @@ quality of a portfolio.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -172,8 +172,9 @@ def _differences(
     return sd, np.array(nearest, dtype=np.float64)[places]
 
 
-def _families(all_sets: CandidateSets) -> dict[str, str]:
-    return {o.model.name: o.model.family for each in all_sets.sets for o in each.table.options}
+def _families(all_sets: CandidateSets) -> Mapping[str, str]:
+    of_lanes = [each.table.columns.family_of for each in all_sets.sets]
+    return of_lanes[0] if len(of_lanes) == 1 else {**of_lanes[0], **of_lanes[1]}
 
 
 def _difference(all_sets: CandidateSets) -> Difference:

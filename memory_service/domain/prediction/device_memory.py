@@ -62,7 +62,7 @@ def observed_bounds(profile: Profile, device: TargetDevice, config: StepConfig) 
 
 def bounds_of(device: TargetDevice, subject: PredictionKey) -> Bounds:
     """`observed_bounds` of a subject on the device."""
-    if device.learned is None or not device.learned.has_bounds(subject):
+    if device.learned is None or subject.model not in device.learned.bounded_models:
         return Bounds()
     bounds = device.learned.batch_bounds(subject, device.usable_gib)
     if not subject.checkpointing:
@@ -81,4 +81,4 @@ def _learned_limit(device: TargetDevice, subject: PredictionKey, limit_gib: floa
         learned = device.learned.memory_of(subject, "driver")
     if learned is None:
         return limit_gib
-    return max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share)
+    return float(max(0.0, limit_gib - learned.fixed_gib) / (1.0 + learned.share))

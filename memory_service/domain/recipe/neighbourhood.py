@@ -29,7 +29,7 @@ FACT_WEIGHTS = {
 }
 """Log weight of agreeing on a fact; names as in `recall.structure`."""
 
-YEARS_ASKED, YEARS_TODAY = 3.0, 12.0
+YEARS_ASKED, YEARS_TODAY = 3.0, 20.0
 """Years in which a competition's weight falls to a third: from the year that was asked about, or that of the
 competition asked about; from the latest known year where neither is known. Models change fast: knowing the
 year is worth 0.06 of the families' recall, more than any law that was tried (docs/memory.md)."""

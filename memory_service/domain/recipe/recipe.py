@@ -46,19 +46,15 @@ class Recipe:
             "validation": self.validation.as_dict(),
             "families": [{**_shown(one), "planned": planned.get(one.name)} for one in self.families],
             "techniques": [
-                {
-                    **_shown(one),
-                    "stage": STAGE_OF[one.name],
-                    "in_script": False,
-                    "setting": TECHNIQUES[one.name],
-                }
+                _shown(one)
+                | {"stage": STAGE_OF[one.name], "in_script": False, "setting": TECHNIQUES[one.name]}
                 for one in self.techniques
             ],
             "loss": [_shown(one) for one in self.loss],
-            "features": [dict(entry) for entry in self.features],
-            "mattered": [dict(entry) for entry in self.mattered],
-            "failed": [dict(entry) for entry in self.failed],
-            "pitfalls": [dict(entry) for entry in self.pitfalls],
+            **{
+                name: [dict(entry) for entry in getattr(self, name)]
+                for name in ("features", "mattered", "failed", "pitfalls")
+            },
             "basis": self.basis,
         }
 

@@ -10,6 +10,7 @@ from memory_service.review.interpretation.grouping import sum_into
 from memory_service.review.interpretation.rows import element_of
 from memory_service.review.interpretation.selection import set_column
 from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.targets import TARGET, TARGET_COLUMN
 from memory_service.review.interpretation.value import Scope, Value, derived, either
 from memory_service.review.interpretation.vocabulary import VIEWS
 
@@ -20,6 +21,7 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     if isinstance(target, ast.Name):
         where = walk.module if target.id in walk.shared.get(id(scope), ()) else scope
         where.names[target.id] = value
+        note_target(walk, target.id, value)
     elif isinstance(target, ast.Tuple | ast.List):
         unpack(walk, target.elts, value, scope)
     elif isinstance(target, ast.Starred):
@@ -27,8 +29,17 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     elif isinstance(target, ast.Attribute):
         item = evaluate(walk, target.value, scope)
         item.attrs[target.attr] = value
+        note_target(walk, target.attr, value)
     elif isinstance(target, ast.Subscript):
         assign_item(walk, target, value, scope)
+
+
+def note_target(walk: Walk, name: str, value: Value) -> None:
+    """`y = df["price"]`, `TARGET = "price"`."""
+    if TARGET.match(name):
+        walk.answers.append(value)
+    if TARGET_COLUMN.match(name) and isinstance(value.const, str):
+        walk.target_names.add(value.const)
 
 
 def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) -> None:

@@ -27,6 +27,7 @@ def split_arrays(walk: Walk, use: Use) -> Value:
     """`train_test_split(X, y)`: two parts of each."""
     arrays = [*use.args, *(v for k, v in use.named.items() if k in ("X", "y", "arrays"))]
     items: list[Value] = []
+    walk.answers += [use.named["stratify"]] if "stratify" in use.named else []
     if len(arrays) > 1:
         supervise(walk, use.node, arrays[0], arrays[1], final=False)
     for operand in arrays:
@@ -80,6 +81,7 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
         named = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         if base.made or base.rows or base.dotted or not use.given or not SPLITTER_NAMES.search(named):
             return None
+    walk.answers += use.given[1:2]
     for at, item in enumerate(use.given):
         if at < 2 or not flat(item).rows:
             divide(walk, item, node, base.made, base.call)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from memory_service.review.interpretation.evaluation import evaluate, run_body
 from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
+from memory_service.review.interpretation.targets import TARGET
 from memory_service.review.interpretation.value import Scope, Value, derived, one_of
 from memory_service.review.source.nodes import Function, last_name
 
@@ -97,6 +98,7 @@ def bind(
     for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
         item = named.get(parameter.arg)
         out[parameter.arg] = item if item is not None else evaluate(walk, default, at_home)
+    walk.answers += [value for name, value in out.items() if TARGET.match(name)]
     if parameters.vararg is not None:
         out[parameters.vararg.arg] = Value(items=list(given[len(positional) :]))
     if parameters.kwarg is not None:

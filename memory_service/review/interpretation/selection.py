@@ -285,10 +285,9 @@ def supervise(
     walk: Walk, place: ast.AST, features: Value | None, answer: Value | None, *, final: bool = True
 ) -> None:
     """Features and answers go on together: into a fit, a split, a data set."""
-    if (
-        features is not None
-        and answer is not None
-        and answer.reads
-        and len(walk.supervised) < MOST_SUPERVISED
-    ):
+    if answer is not None:
+        walk.answers.append(answer)
+    if features is None or answer is None or not answer.reads:
+        return
+    if len(walk.supervised) < MOST_SUPERVISED:
         walk.supervised.append(Supervised(place, features, answer, final))

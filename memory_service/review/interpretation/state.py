@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.review.constants.values import Values
-from memory_service.review.interpretation.targets import Targets
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
 from memory_service.review.source.nodes import last_name
 
@@ -95,13 +94,18 @@ class Walk:
     leaks       what was learned from rows that a division sets apart -> that division
     codings     categories numbered
     supervised  features and targets that went somewhere together
+    answers     values that are targets by their names or by where they are handed
+    target_names   columns that constants name as targets
     loaders     call of a DataLoader -> the data sets that it got
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, targets: frozenset[str] = frozenset()) -> None:
         self.script = values.script
         self.values = values
         self.module = Scope({})
+        self._targets, self.needs_targets = targets, False
+        self.answers: list[Value] = []
+        self.target_names: set[str] = set()
         self.steps = self.deep = self.unsure = self.present = 0
         self.active: list[ast.AST] = []
         self.times: Counter[ast.AST] = Counter()
@@ -132,6 +136,8 @@ class Walk:
         stated = (last_name(call.func) for call in self.script.calls)
         return any(_OF_NUMBERS.search(name) for name in stated)
 
-    @cached_property
-    def targets(self) -> set[str]:
-        return Targets(self.values).origins
+    @property
+    def targets(self) -> frozenset[str]:
+        """Columns that are to be predicted, as a walk before has found them."""
+        self.needs_targets = True
+        return self._targets

@@ -19,13 +19,25 @@ from memory_service.review.interpretation import (  # noqa: F401 - they register
 from memory_service.review.interpretation.evaluation import run_body
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
 from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.targets import target_columns
 from memory_service.review.interpretation.value import Value
 from memory_service.review.source.nodes import Function
 
 
 def walk_script(values: Values) -> Walk:
+    """What a run would do. Where the walk asks for the targets, it is made again with those found."""
+    first = Walk(values)
+    _walk(first)
+    targets = target_columns(first.answers) | first.target_names
+    if not first.needs_targets or not targets:
+        return first
+    second = Walk(values, targets)
+    _walk(second)
+    return second
+
+
+def _walk(walk: Walk) -> None:
     """The module, then what nothing in it calls: methods that a framework calls, offered functions."""
-    walk = Walk(values)
     walk.returned.append([])
     walk.yielded.append([])
     run_body(walk, walk.script.tree.body, walk.module)
@@ -39,7 +51,6 @@ def walk_script(values: Values) -> Walk:
                 walk.script.scope(function), ast.FunctionDef | ast.AsyncFunctionDef
             ):
                 enter_alone(walk, function)
-    return walk
 
 
 def enter_alone(walk: Walk, function: Function) -> None:

@@ -10,7 +10,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.loss import RMSLE, VALUE_FAMILIES, Why, metric_of
 from memory_service.review.source.nodes import calls_in, is_call, is_none, last_name, receiver, receiver_name
-from memory_service.review.training.training import KERAS
+from memory_service.review.training.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 
 _OBJECTIVES = {
     "values": re.compile(
@@ -46,7 +46,7 @@ def objective_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss of frameworks that name their loss."""
     if facts.script.uses(*KERAS):
         yield from _keras(facts)
-    if facts.script.uses("lightgbm", "xgboost", "catboost"):
+    if facts.script.uses(*BOOSTERS):
         yield from _boosting(facts)
     yield from _transformers(facts)
 
@@ -200,10 +200,10 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
 def _boosting_parameters(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | None:
     """The parameters of a call that makes or trains boosted trees; None for any other call."""
     values = facts.values
-    if re.fullmatch(r"(lightgbm|xgboost)\.(train|cv)", facts.script.qualified(call.func)):
+    if TRAINS_TREES.match(facts.script.qualified(call.func)):
         params = facts.argument(call, "params", 0)
         return (values.mapping(params) or None) if params is not None else None
-    if not re.match(r"(LGBM|XGB|CatBoost)\w*$", last_name(call.func)):
+    if not BOOSTED.match(last_name(call.func)):
         return None
     known: dict[str, ast.AST] = {}
     for keyword in call.keywords:

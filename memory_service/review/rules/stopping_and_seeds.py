@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import Function, last_name, receiver
+from memory_service.review.training.training import TRAINS_TREES
 
 MOST_WITHOUT_STOPPING = 5
 """So few epochs end within R16's patience of 3-5 anyway."""
@@ -138,7 +139,7 @@ def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool 
             known_all = numbers and all(type(n) in (int, float) for n in numbers)
             if known_all and (several or len(numbers) == 1):
                 return float(min(numbers))
-    trains = re.search(r"^(lightgbm|xgboost)\.(train|cv)$", facts.script.qualified(fit.func))
+    trains = TRAINS_TREES.match(facts.script.qualified(fit.func))
     return facts.number(fit, "num_boost_round", 2) if trains else None
 
 

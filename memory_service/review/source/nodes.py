@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -138,9 +138,3 @@ def unpacked(target: ast.AST, value: ast.AST | None) -> Iterator[tuple[ast.AST, 
         yield target.value, None
     else:
         yield target, value
-
-
-def pairs(targets: Iterable[ast.expr], value: ast.expr) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """(target, value) of an assignment, as far as the value is known."""
-    for target in targets:
-        yield from ((item, given) for item, given in unpacked(target, value) if given is not None)

@@ -79,36 +79,26 @@ class Folds:
         if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
             return True
         over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
-        return any(_FOLDS_NAMED.search(name) or self._holds_splits(name, loop) for name in over)
-
-    def _holds_splits(self, name: str, at: ast.AST) -> bool:
-        """Whether a name is a list of splits: `parts = list(KFold(5).split(X))`."""
-        return any(
-            "Fold" in self.objects.made_by(splitter)
-            for source in self.values.assigned(name, at)[:4]
-            for splitter, _ in _splits(source)
-        )
+        listed = any("Fold" in self.objects.made_by(splitter) for splitter in self._splitters(loop.iter))
+        return listed or any(_FOLDS_NAMED.search(name) for name in over)
 
     def count(self, loop: ast.For) -> int | None:
         """How many folds a loop trains, where the text says."""
-        for splitter, _ in _splits(loop.iter):
-            return self._splits_of(splitter)
-        found = self.values.one(loop.iter)
-        if isinstance(found, list):
-            return len(found)
-        counted = (
-            self._splits_of(splitter)
-            for node in ast.walk(loop.iter) if isinstance(node, ast.Name)
-            for source in self.values.assigned(node.id, loop)[:4]
-            for splitter, _ in _splits(source)
-        )  # fmt: skip
-        return next((number for number in counted if number is not None), None)
+        counted = (self._splits_of(splitter) for splitter in self._splitters(loop.iter))
+        number = next((number for number in counted if number is not None), None)
+        found = self.values.one(loop.iter) if number is None else None
+        return len(found) if isinstance(found, list) else number
+
+    def _splitters(self, node: ast.AST) -> Iterator[ast.expr]:
+        """What splits under an expression, or under what its names are set to: `list(KFold(5).split(X))`."""
+        names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        sources = (source for name in names for source in self.values.assigned(name.id, name)[:4])
+        return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
 
     def _splits_of(self, splitter: ast.AST) -> int | None:
-        sources = [splitter] if isinstance(splitter, ast.Call) else self.values.sources(splitter)
-        for source in sources:
-            if isinstance(source, ast.Call) and re.search(r"Fold|Split", last_name(source.func)):
-                given = self.values.argument(source, "n_splits", 0)
+        for maker in self.objects.makers(splitter):
+            if re.search(r"Fold|Split", last_name(maker.func)):
+                given = self.values.argument(maker, "n_splits", 0)
                 number = 5.0 if given is None else self.values.number(given)
                 return int(number) if number is not None else None
         return None

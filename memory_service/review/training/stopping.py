@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import calls_in, last_name, pairs, roots, words, words_in
+from memory_service.review.source.nodes import calls_in, last_name, roots, unpacked, words, words_in
 from memory_service.review.source.script import Script
 
 AnyLoop = ast.For | ast.While
@@ -104,12 +104,14 @@ class Stopping:
         for node in self.script.within(loop.body):
             if not isinstance(node, ast.Assign):
                 continue
-            either = node.value if isinstance(node.value, ast.IfExp) else None
-            given = [node.value] if either is None else [either.body, either.orelse, either]
-            for target, value in (pair for one in given for pair in pairs(node.targets, one)):
+            choice = node.value if isinstance(node.value, ast.IfExp) else None
+            given = [node.value] if choice is None else [choice.body, choice.orelse]
+            for item, value in (
+                pair for target in node.targets for one in given for pair in unpacked(target, one)
+            ):
                 value = value.body if isinstance(value, ast.IfExp) else value  # noqa: PLW2901
-                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
-                    out.add(target.id)
+                if isinstance(item, ast.Name) and isinstance(value, ast.Constant):
+                    out.add(item.id)
         return out
 
     def _other_stop(self, test: ast.AST) -> bool:

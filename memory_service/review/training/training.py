@@ -41,8 +41,13 @@ _DRAWN = re.compile(
 )
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
-_BOOSTERS = ("lightgbm", "xgboost", "catboost")
-_BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*|^CatBoost$")
+BOOSTERS = ("lightgbm", "xgboost", "catboost")
+BOOSTED = re.compile(r"(LGBM|XGB|CatBoost)\w*$")
+"""Classes of boosted trees."""
+
+TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
+"""What trains boosted trees by a function, by its full name."""
+
 _FITS = ("fit", "train", "fit_one_cycle", "fine_tune", "fit_generator", "cv", "fit_flat_cos")
 _TO_CARD = re.compile(r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device")
 _OF_KERAS = frozenset(("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split"))
@@ -192,9 +197,7 @@ class Training:
 
     def _kind_of(self, call: ast.Call) -> Kind | None:
         name, uses = last_name(call.func), self.script.uses
-        if self.script.qualified(call.func).startswith(
-            ("lightgbm.train", "xgboost.train", "lightgbm.cv", "xgboost.cv")
-        ):
+        if TRAINS_TREES.match(self.script.qualified(call.func)):
             return "boosting"
         if not isinstance(call.func, ast.Attribute):
             return None
@@ -210,10 +213,10 @@ class Training:
         given = keyword_names(call)
         tests: tuple[tuple[Kind, bool], ...] = (
             ("lightning", made_by == "Trainer" and uses(*LIGHTNING)),
-            ("boosting", bool(_BOOSTED.match(made_by))),
+            ("boosting", bool(BOOSTED.match(made_by))),
             ("keras", uses(*KERAS) and bool(_OF_KERAS & given)),
             ("fastai", made_by.endswith("earner") and uses("fastai")),
-            ("boosting", uses(*_BOOSTERS) and bool(_OF_BOOSTING & given)),
+            ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
             ("sklearn", uses("sklearn")),
         )
         return next((kind for kind, holds in tests if holds), None)

@@ -293,6 +293,10 @@ def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+MOST_UNKNOWN = 30
+"""Names of unknown models that are listed one by one, or shown of more."""
+
+
 def _refusals(summary: Summary) -> list[str]:
     if not summary.refused:
         return []
@@ -300,6 +304,11 @@ def _refusals(summary: Summary) -> list[str]:
     for model, why in summary.refused:
         reasons.setdefault(why.split(";")[0], []).append(model)
     lines = ["### Rows not predicted", ""]
+    nameless = [why for why in reasons if why.startswith("Unknown model ")]
+    if len(nameless) > MOST_UNKNOWN:
+        rows = sum(len(reasons.pop(why)) for why in nameless)
+        shown = ", ".join(sorted(why.removeprefix("Unknown model ") for why in nameless)[:MOST_UNKNOWN])
+        lines.append(f"- Unknown models ({rows} rows, {len(nameless)} names): {shown} …")
     return [*lines, *(f"- {why} ({len(models)})" for why, models in sorted(reasons.items())), ""]
 
 

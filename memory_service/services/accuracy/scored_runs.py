@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
 from memory_service.services.accuracy.quality_order import quality_order
@@ -21,6 +21,8 @@ MOST_RUNS = 2_000
 
 AGES = ((1, "under a day"), (7, "under a week"), (30, "under a month"), (10**9, "a month or more"))
 """How long ago the prediction was made, in days."""
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,17 @@ def _scores(scored: Iterable[_Scored]) -> list[dict[str, Any]]:
     return [asdict(each) for each in score(pair for one in scored for pair in one.pairs)]
 
 
+def largest_first(items: Iterable[Item], name_of: Callable[[Item], str]) -> list[tuple[str, list[Item]]]:
+    """The groups of the items by name, the largest first."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(name_of(item), []).append(item)
+    return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+
+
 def _grouped(scored: Sequence[_Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
-    groups: dict[str, list[_Scored]] = {}
-    for one in scored:
-        groups.setdefault(name_of(one.run), []).append(one)
-    largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    return [{"name": name, "runs": len(members), "scores": _scores(members)} for name, members in largest]
+    groups = largest_first(scored, lambda one: name_of(one.run))
+    return [{"name": name, "runs": len(members), "scores": _scores(members)} for name, members in groups]
 
 
 def _age(passed: dt.timedelta) -> str:

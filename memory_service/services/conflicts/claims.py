@@ -15,8 +15,10 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
+from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.cost_table import Option
+from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -100,6 +102,25 @@ def estimate_of(knowledge: Knowledge, checked: Checked) -> Estimate | None:
     card = knowledge.cards.sheets[checked.subject.gpu.slug]
     check = _CHECKS[str(checked.claim["quantity"])]
     return check(checked.claim, replace(checked.subject, gpu=card), knowledge.cards.sheets)
+
+
+def computed_now(knowledge: Knowledge, stated: Row) -> Estimate | None:
+    """What is computed now, with what runs taught, for a statement in the form of a claim (quantity, gpu,
+    model, image_size, batch_min, value_min): of a batch the largest that surely fits to the largest that
+    may. None where it cannot be computed."""
+    card = knowledge.cards.models.get(normal_gpu_name(str(stated.get("gpu") or "")))
+    model = knowledge.model_names.get(normal_model_name(str(stated.get("model") or "")))
+    subject = claim_subject(knowledge, stated, card, model)
+    if subject is None:
+        return None
+    subject = replace(subject, gpu=knowledge.cards.sheets[subject.gpu.slug])
+    if stated["quantity"] != "feasible_batch":
+        return _CHECKS[str(stated["quantity"])](stated, subject, knowledge.cards.sheets)
+    config = subject.config(subject.gpu)
+    sure = float(largest_batch(subject.profile, subject.gpu, config))
+    even = float(largest_batch(subject.profile, subject.gpu, config, confidence="p50"))
+    basis = f"largest batch of {subject.option.model.name} that fits: trace"
+    return Estimate(even, min(sure, even), even, "estimated", 0, "; ".join((basis, *subject.assumed)))
 
 
 def claim_subject(knowledge: Knowledge, row: Row, card: str | None, model: str | None) -> Subject | None:

@@ -13,16 +13,16 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from memory_service.domain.calibration.calibration import CalibrationStatus, Measurement
 from memory_service.errors import InvalidInput
+from memory_service.measure.calibrate import command
 from memory_service.schemas.calibrations import section_measurement
 
 PULSE_SECONDS = 3.0
@@ -69,12 +69,6 @@ class Stop:
     def now(self, why: str) -> None:
         """Ask; the first reason holds."""
         self.why = self.why or why
-
-
-def command(word: str, budget_seconds: float, *, force: bool) -> Sequence[str]:
-    """The benchmark's command line."""
-    base = [sys.executable, "-m", "memory_service.measure.calibrate", "--device", word]
-    return [*base, "--budget-seconds", f"{budget_seconds:g}", *(["--force"] if force else [])]
 
 
 def benchmark(

@@ -19,7 +19,7 @@ from sqlalchemy import select
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
 from memory_service.schemas.calibrations import Posted, posted_calibration
-from memory_service.schemas.fields import clean_text
+from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.devices.devices import (
     Device,
@@ -293,10 +293,7 @@ def seconds_of(row: tables.Calibration) -> float:
 
 
 def _existing(transaction: ReadTransaction, key: str) -> tables.Calibration:
-    try:
-        row = store.calibration(transaction.session, clean_text(key))
-    except ValueError:
-        row = None
+    row = store.calibration(transaction.session, key_text(key))
     if row is None:
         shown_key = key[:80].encode("utf-8", "replace").decode()
         raise NotFound(f"calibrations has no {shown_key!r}")

@@ -10,7 +10,7 @@ from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.drift import drift_percent, key_figures
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.errors import NotFound
-from memory_service.schemas.fields import clean_text
+from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
 from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
@@ -37,7 +37,7 @@ def gpu_page(database: Database, key: str) -> dict[str, Any]:
     """
     settle_if_possible(database)
     with database.read() as transaction:
-        device = _device_row(transaction, key)
+        device = store.device(transaction.session, key_text(key))
         try:
             sheet = get_row(transaction, "gpus", key)
         except NotFound:
@@ -115,10 +115,3 @@ def _sheet_of(transaction: ReadTransaction, device: tables.Device) -> dict[str, 
         return get_row(transaction, "gpus", device.gpu or "")
     except NotFound:
         return {"slug": None, "name": device.name, "kind": device.kind}
-
-
-def _device_row(transaction: ReadTransaction, key: str) -> tables.Device | None:
-    try:
-        return store.device(transaction.session, clean_text(key))
-    except ValueError:
-        return None

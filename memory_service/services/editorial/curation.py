@@ -9,12 +9,11 @@ be undone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from memory_service.domain.common.row_difference import changed_fields, difference
 from memory_service.errors import FieldError, Moved, NotFound, wrong_value
-from memory_service.schemas.fields import clean_text
+from memory_service.schemas.fields import key_text
 from memory_service.schemas.rows import fields_of
 from memory_service.services.competitions import register as competitions
 from memory_service.services.competitions.encoding import TextEncoder
@@ -150,10 +149,7 @@ def undo(
 def _entry(transaction: ReadTransaction, table: str, key: str, entry_id: int) -> History:
     found = None
     if 0 < entry_id <= LARGEST_ENTRY:
-        with suppress(ValueError):
-            found = history.entry(
-                transaction.session, catalogue.table_named(table), clean_text(key), entry_id
-            )
+        found = history.entry(transaction.session, catalogue.table_named(table), key_text(key), entry_id)
     if found is None:
         shown = key[:80].encode("utf-8", "replace").decode()
         raise NotFound(f"The history of {table} {shown!r} has no entry {entry_id}")

@@ -230,12 +230,11 @@ class PricedCatalogue:
         model keeps its own input size unless one is pinned too: its size was not up for choice, and more
         memory then never lowers its batch. Networks for a processor alone are planned only when pinned.
         """
-        serving = (
-            row
-            for row in models_for_task(task, self.models.values())
-            if row.device != "cpu" and not row.config.get("pinned_only")
-        )
-        rows = [self.row(model)] if model else list(serving)
+        if model:
+            rows = [self.row(model)]
+        else:
+            serving = models_for_task(task, self.models.values())
+            rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
         out = self._decoders.options(decoders, task, sizes, method, lora_rank, pinned=model is not None)
         tuned = {option.model.name for option in out}

@@ -16,7 +16,7 @@ from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, unpredicted
+from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, largest_first, unpredicted
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -161,11 +161,10 @@ def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, di
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:
     """Errors and coverage by group, the largest group first."""
-    groups: dict[str, list[_Point]] = {}
-    for each in points:
-        groups.setdefault(name_of(each), []).append(each)
-    largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    return [{"name": name} | asdict(score(each.pair for each in members)[0]) for name, members in largest]
+    return [
+        {"name": name} | asdict(score(each.pair for each in members)[0])
+        for name, members in largest_first(points, name_of)
+    ]
 
 
 def _baselines(knowledge: Knowledge, quantity: str, points: Sequence[_Point]) -> list[dict[str, Any]]:

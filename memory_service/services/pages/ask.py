@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.domain.description.resources import resources_in
+from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
@@ -27,11 +29,12 @@ MOST_IN_ADDRESS = 5_000
 def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "sources", "points", "script"}`.
 
-    asked    the fields as they were given
+    asked    the fields as they were given, with the GPU and the minutes that the description states
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
     facts    what the plan rests on: `[{"field", "value", "from"}]`
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     sources  what the recipe names -> its page
+    others   the alternatives that are not the plan itself; main: the number of its run in the portfolio
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     script   whether there is a training script for the plan (`ask_script`)
     """
@@ -44,33 +47,66 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "facts": [],
         "plan": None,
         "sources": {},
+        "others": [],
+        "main": None,
         "points": None,
         "script": False,
     }
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     if not requested or only_a_card:
         return page
+    read = resources_of(knowledge, requested)
+    requested = {**requested, **read}
+    page["asked"] = requested
     try:
         found = evaluate_request(database, plan_request(requested))
     except (InvalidInput, NotFound) as refusal:
         errors = {error.field: _sentence(error) for error in refusal.errors}
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
+    others = [each for each in found.answer.get("alternatives", ()) if not _same(each, found.answer)]
+    mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
     return page | {
+        "others": others,
+        "main": mains[-1] if mains else None,
         "plan": linked(found.answer, found.knowledge),
         "sources": _sources(found.answer.get("recipe"), found.knowledge),
-        "facts": _facts(found.case, found.memory, requested),
+        "facts": _facts(found.case, found.memory, requested, read),
         "points": _points(found.candidate_sets, found.answer),
         "script": has_script(found.answer),
     }
 
 
+def _same(one: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
+    """Whether an alternative or a run of the portfolio has the settings of the plan that is shown."""
+    names = ("batch_size", "folds", "epochs")
+    sizes = (key for key in ("image_size", "seq_len", "n_features") if key in one)
+    same = one["model"] == plan["model"]["name"] and all(one[key] == plan["model"].get(key) for key in sizes)
+    return bool(same and all(one[name] == plan[name] for name in names))
+
+
 def understood(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`ask_page` of a question that is being written: without a GPU its facts alone, read as for an A100."""
-    page = ask_page(database, knowledge, requested if "gpu" in requested else {**requested, "gpu": "a100"})
-    if "gpu" not in requested:
-        facts = [fact for fact in page["facts"] if fact["field"] not in ("gpu", "minutes")]
-        page |= {"plan": None, "facts": facts, "asked": dict(requested)}
+    lacks_gpu = "gpu" not in {**resources_of(knowledge, requested), **requested}
+    page = ask_page(database, knowledge, {**requested, "gpu": "a100"} if lacks_gpu else requested)
+    if lacks_gpu:
+        left_out = ("gpu",) if "minutes" in page["asked"] else ("gpu", "minutes")
+        facts = [fact for fact in page["facts"] if fact["field"] not in left_out]
+        page |= {
+            "plan": None,
+            "facts": facts,
+            "asked": {k: v for k, v in page["asked"].items() if k != "gpu"},
+        }
     return page
+
+
+def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, str]:
+    """GPU and minutes that the description states and no field says."""
+    found = resources_in(requested.get("description", ""), knowledge.cards.models)
+    return {
+        name: f"{value:g}" if name == "minutes" else value
+        for name, value in found.items()
+        if name not in requested
+    }
 
 
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
@@ -110,24 +146,29 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
 USUAL = "default; change it if you know it"
 
 
-def _facts(case: PlanningProblem, memory: RequestText, requested: Mapping[str, str]) -> list[dict[str, Any]]:
+def _facts(
+    case: PlanningProblem, memory: RequestText, requested: Mapping[str, str], read: Collection[str]
+) -> list[dict[str, Any]]:
     """Each fact with where it came from, so that a wrong one can be put right."""
     kind = case.task.rpartition("-")[2]
+    minutes, count = case.question.minutes, max(counted(name)[0] for name in case.question.gpus)
     values: dict[str, Any] = {
         "task": case.task,
         "n_train": case.n_train,
         "n_test": case.n_test,
         "n_classes": case.n_classes if kind == "classification" else None,
         "n_features": case.n_features if case.task.startswith("tabular") else None,
-        "gpu": ", ".join(card.name for card in case.cards),
+        "gpu": (f"{count}x " if count > 1 else "") + ", ".join(card.name for card in case.cards),
         "cpu_count": case.cpu_count,
-        "minutes": case.question.minutes,
+        "minutes": int(minutes) if minutes == int(minutes) else minutes,
     }
     facts = [
         {
             "field": name,
             "value": value,
-            "from": USUAL
+            "from": "read from the description"
+            if name in read
+            else USUAL
             if name == "minutes" and name not in requested
             else _from(name, value, case, memory),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from memory_service.domain.common.row_difference import difference
@@ -12,6 +13,8 @@ from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of
 from memory_service.store.queries import rows
+
+EMPTY: Mapping[str, str] = {}
 
 _PAGES: Mapping[str, str] = {
     "competitions": "/browse/competitions/",
@@ -32,20 +35,52 @@ def page_of(table: str) -> str:
     return _PAGES[table]
 
 
-def edit_page(database: Database, table: str, key: str) -> dict[str, Any]:
+def edit_page(database: Database, table: str, key: str, form: Mapping[str, str] = EMPTY) -> dict[str, Any]:
     """`{"table", "key", "version", "row", "fields"}`; a field is `{"name", "kind", "value", "options",
-    "required", "about"}`, `value` as it stands in the form. NotFound; InvalidInput for a table that is not
-    corrected."""
+    "required", "about", "parts"}`, `value` as it stands in the form. NotFound; InvalidInput for a table that
+    is not corrected.
+
+    parts   of kind "pairs" (an object of plain values): [[name, text]]; of kind "lines" (a list of texts):
+            one text; else None. `form`: what was filled in, which they show
+    """
     page_of(table)
     with database.read() as transaction:
         row = get_row(transaction, table, key)
     own = rows.key_of(rows.ENTITIES[table])
     fields = [
-        {"name": name, "value": _in_form(row[name]), **_kind(table, name)}
+        {"name": name, "value": in_form(row[name]), **_kind(table, name), **_parts(row[name], form.get(name))}
         for name in fields_of(table)
         if name != own and name in row
     ]
     return {"table": table, "key": key, "version": row["version"], "row": row, "fields": fields}
+
+
+def _parts(value: Any, written: str | None) -> dict[str, Any]:
+    """How an object or a list is entered without JSON, where it is simple."""
+    try:
+        now = json.loads(written) if written else value
+    except json.JSONDecodeError:
+        now = None
+    if (
+        isinstance(value, dict)
+        and value
+        and isinstance(now, dict)
+        and all(map(is_plain, (*value.values(), *now.values())))
+    ):
+        return {"kind": "pairs", "parts": [[name, in_form(each)] for name, each in now.items()]}
+    if (
+        isinstance(value, list)
+        and value
+        and isinstance(now, list)
+        and all(isinstance(each, str) and "\n" not in each for each in (*value, *now))
+    ):
+        return {"kind": "lines", "parts": "\n".join(now)}
+    return {"parts": None}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether one input is enough for it."""
+    return value is None or isinstance(value, str | int | float)
 
 
 def changes_of(table: str, row: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
@@ -55,7 +90,7 @@ def changes_of(table: str, row: Mapping[str, Any], form: Mapping[str, str]) -> d
     changes: dict[str, Any] = {}
     wrong: list[FieldError] = []
     for name in fields_of(table):
-        if name == own or name not in form or form[name].strip() == _in_form(row.get(name)).strip():
+        if name == own or name not in form or form[name].strip() == in_form(row.get(name)).strip():
             continue
         try:
             changes[name] = _value(form[name].strip(), _kind(table, name)["kind"])
@@ -96,12 +131,13 @@ def rebased(
     changes = difference({name: read.get(name) for name in own}, {name: now.get(name) for name in own})
     moved = dict(form) | {"version": str(page["version"])}
     for name in own:
-        if name in form and form[name].strip() == _in_form(read.get(name)).strip():
-            moved[name] = _in_form(now.get(name))
+        if name in form and form[name].strip() == in_form(read.get(name)).strip():
+            moved[name] = in_form(now.get(name))
     return moved, changes
 
 
-def _in_form(value: Any) -> str:
+def in_form(value: Any) -> str:
+    """A value as it stands in a form."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -109,10 +145,16 @@ def _in_form(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) if isinstance(value, dict | list) else str(value)
 
 
+@cache
+def _schema(table: str) -> dict[str, Any]:
+    properties: dict[str, Any] = ROW_MODELS[table].model_json_schema()["properties"]
+    return properties
+
+
 def _kind(table: str, name: str) -> dict[str, Any]:
     """How a field is entered: kind `text`, `long`, `number`, `choice` or `json`."""
     model = ROW_MODELS[table]
-    schema = model.model_json_schema()["properties"][name]
+    schema = _schema(table)[name]
     forms = [form for form in schema.get("anyOf", (schema,)) if form.get("type") != "null"]
     form = forms[0]
     required = model.model_fields[name].is_required()

@@ -11,10 +11,12 @@ from urllib.parse import quote, urlencode
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.table_rows import list_rows
+from memory_service.store.queries import runs
+from memory_service.store.tables.runs import Run
 
 MOST_OF_A_KIND = 8
 LONGEST = 300
+LATEST_RUNS = 200
 
 _WORD = re.compile(r"[a-z0-9]+")
 _RUN_ID = re.compile(r"[0-9a-f]{4,8}(?:-[0-9a-f-]*)?")
@@ -99,18 +101,18 @@ _FILLING = frozenset({"a", "an", "and", "at", "batch", "for", "in", "of", "on", 
 
 
 def _runs(database: Database, q: str, words: list[str]) -> list[Entry]:
-    """Of the latest runs those whose id begins with the text, or whose model and GPU have its words."""
+    """Runs whose id begins with the text; of the latest those whose model and GPU have its words."""
+    entries = []
     with database.read() as transaction:
-        latest = list_rows(transaction, "runs", None, "-started_at", 200).items
-    is_id = _RUN_ID.fullmatch(q.lower())
-    found = []
-    for row in latest:
-        name = f"{row['model']} on {row['device'] or row['gpu']}"
-        own = _words(name)
-        if (is_id and row["id"].startswith(q.lower())) or all(
-            any(one.startswith(word) for one in own) for word in words
-        ):
-            found.append(
-                _entry(name, f"/browse/runs/{row['id']}", f"{row['started_at'][:10]}, {row['id'][:8]}")
-            )
-    return found[:MOST_OF_A_KIND]
+        named: set[str] = set()
+        if _RUN_ID.fullmatch(q.lower()):
+            named.update(runs.ids_from(transaction.session, q.lower(), MOST_OF_A_KIND))
+        found: list[Run | runs.Recent] = list(runs.several(transaction.session, named))
+        found += (run for run in runs.recent(transaction.session, LATEST_RUNS) if run.id not in named)
+        for run in found:
+            name = f"{run.model} on {run.device or run.gpu}"
+            own = _words(name)
+            if run.id in named or all(any(one.startswith(word) for one in own) for word in words):
+                about = f"{run.started_at:%Y-%m-%d}, {run.id[:8]}"
+                entries.append(_entry(name, f"/browse/runs/{run.id}", about))
+    return entries[:MOST_OF_A_KIND]

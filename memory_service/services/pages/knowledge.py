@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
@@ -13,7 +12,6 @@ from memory_service.errors import FieldError, NotFound, nothing_named, unknown_n
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.tables.policy_rows import with_steering
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 
 _MOST_PROFILES = 200
@@ -134,68 +132,3 @@ def solution_page(database: Database, _: Knowledge, key: str) -> dict[str, Any]:
         history = history_of(transaction, "solutions", key)
     techniques = [[name, TECHNIQUES[name]] for name in row["techniques"] if name in TECHNIQUES]
     return {"solution": row, "techniques": techniques, "history": history}
-
-
-def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "choices", "own"}`; each row with `steers_plans`.
-
-    choices   filter -> [[value, rows]]
-    own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
-    """
-    with database.read() as transaction:
-        page = list_requested(transaction, "strategies", {"limit": 100, "sort": "-followed", **requested})
-        items = with_steering(transaction, page.items)
-    filters = ("rule", "table", "followed", "grade", "corrected")
-    counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
-    choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}
-    fields = Counter((part, name) for row in items for part in ("key", "value") for name in row[part] or {})
-    least = max(2, len(items) // 10)
-    own = [field for field, rows in fields.items() if rows >= least] if "table" in requested else []
-    return {"items": items, "next": page.next, "choices": choices, "own": own}
-
-
-def _word(value: Any) -> str:
-    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
-
-def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
-    """`{"strategy", "beside", "claims", "stale_numbers", "history"}`; NotFound.
-
-    beside   the other rows of its rule
-    claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
-    stale_numbers   numbers of the sentence that a correction took out of the row's values
-    """
-    with database.read() as transaction:
-        (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
-        history = history_of(transaction, "strategies", key)
-    named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
-    known = {str(claim["id"]): claim for claim in knowledge.claims}
-    return {
-        "strategy": row,
-        "beside": [
-            {"id": other["id"], "statement": other["statement"], "followed": other["followed"]}
-            for other in knowledge.strategies
-            if other["rule"] == row["rule"] and other["id"] != key
-        ],
-        "claims": [
-            {
-                "id": str(name),
-                "statement": known[str(name)]["statement"],
-                "source": known[str(name)]["source"],
-            }
-            for name in named
-            if str(name) in known
-        ],
-        "stale_numbers": _stale_numbers(row, history),
-        "history": history,
-    }
-
-
-def _stale_numbers(row: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[str]:
-    earlier = [entry["before"]["value"] for entry in history if entry["before"] and entry["after"]]
-    gone = {number for value in earlier for number in _numbers(value)} - _numbers(row["value"])
-    return sorted(gone & _numbers(row["statement"]), key=float)
-
-
-def _numbers(value: Any) -> set[str]:
-    return set(re.findall(r"\d+(?:\.\d+)?", str(value)))

@@ -67,7 +67,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         running = [row["id"] for row in page.items if row["status"] == "running"]
         last = runs.last_event_bodies(session, running)
         metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
-        recent = runs.recent(session, MOST_RECENT)
+        recent = _recent(transaction)
     items = [
         {
             **row,
@@ -89,19 +89,28 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
 
 @dataclass(eq=False)
 class _Kept:
-    """(id, when it changed last) -> `advice` and `curve` of an ended run. Later runs may still follow its
-    advice: it is looked at again after ten minutes."""
+    """extras: (id, when it changed last) -> `advice` and `curve` of an ended run. Later runs may still follow
+    its advice: it is looked at again after ten minutes. recent: the latest runs at the last change of any."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    recent: tuple[dt.datetime | None, Sequence[runs.Recent]] = (None, ())
     extras: TTLCache[tuple[str, str], dict[str, Any]] = field(default_factory=partial(TTLCache, 4_096, 600))
+
+
+def _recent(transaction: ReadTransaction) -> Sequence[runs.Recent]:
+    kept, changed = transaction.caches.of(_Kept), runs.last_change(transaction.session)
+    if kept.recent[0] != changed:
+        kept.recent = changed, runs.recent(transaction.session, MOST_RECENT)
+    return kept.recent[1]
 
 
 def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """id -> {"advice", "curve"}"""
     kept = transaction.caches.of(_Kept)
     with kept.lock:
-        known = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
-    new = [row for row in rows if known[row["id"]] is None]
+        stored = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
+    known = {run_id: extra for run_id, extra in stored.items() if extra is not None}
+    new = [row for row in rows if row["id"] not in known]
     given = watched.advices(transaction.session, [row["id"] for row in new])
     found = {run.id: run for run in runs.several(transaction.session, [row["id"] for row in new])}
     for row in new:
@@ -110,12 +119,10 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
         epochs = run.summary["epochs"] if run.summary else _epochs_so_far(transaction, run)
         known[run.id] = {"advice": advice, "curve": _curve(epochs)}
     with kept.lock:
-        kept.extras.update(
-            ((row["id"], row["updated_at"]), extra)
-            for row in new
-            if row["status"] != "running" and (extra := known[row["id"]]) is not None
-        )
-    return {run_id: extra for run_id, extra in known.items() if extra is not None}
+        for row in new:
+            if row["status"] != "running":
+                kept.extras[row["id"], row["updated_at"]] = known[row["id"]]
+    return known
 
 
 def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any]]:
@@ -138,19 +145,18 @@ def _curve(epochs: Sequence[Mapping[str, Any]]) -> list[list[float]]:
 
 
 def _facets(recent: Sequence[runs.Recent], filters: Mapping[str, str]) -> dict[str, list[list[Any]]]:
-    """Each facet's values, the most frequent first."""
-    since = filters.get("started_at_min", "")
-    others = {name: filters[name] for name in runs.Recent._fields if name in filters}
-    found: dict[str, list[list[Any]]] = {}
-    for facet in FACETS:
-        counts = Counter(
-            getattr(run, facet)
-            for run in recent
-            if run.started_at.isoformat() >= since
-            and all(getattr(run, name) == value for name, value in others.items() if name != facet)
-        )
-        found[facet] = [[value, n] for value, n in counts.most_common(_MOST_VALUES) if value]
-    return found
+    """Each facet's values, the most frequent first, of the runs that all other filters let through."""
+    day = filters.get("started_at_min")
+    wanted = {name: filters[name] for name in runs.Recent._fields if name in filters}
+    counts: dict[str, Counter[Any]] = {name: Counter() for name in FACETS}
+    for run in recent:
+        if day and run.started_at.isoformat() < day:
+            break
+        missed = [name for name, value in wanted.items() if getattr(run, name) != value]
+        for name in FACETS if not missed else missed if len(missed) == 1 else ():
+            if name in counts:
+                counts[name][getattr(run, name)] += 1
+    return {name: [[v, n] for v, n in found.most_common(_MOST_VALUES) if v] for name, found in counts.items()}
 
 
 def silent_minutes(row: Mapping[str, Any], last_body: str | None, now: dt.datetime) -> float | None:

@@ -380,7 +380,7 @@ def _metric(
         where = f"the record of {slug}, which the description is of"
     if record.get("metric"):
         return resolve_metric(str(record["metric"]), where, task, record)
-    return from_text if from_text is not None and from_text.in_script else None
+    return from_text if from_text is not None and (telling or from_text.in_script) else None
 
 
 def _metric_of_text(said: InferredFacts | None, task: str) -> ResolvedMetric | None:

@@ -9,6 +9,8 @@ from typing import Literal
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
+from memory_service.domain.cost.memory import GIB
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
 from memory_service.domain.cost.step_config import StepConfig
@@ -36,6 +38,7 @@ _TUNING = (
 """Fields of a job that are fields of `Tuning`."""
 
 USUAL_TOKENS = 2048
+WRITTEN_TOKENS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
 
     def at(length: int, shards: int) -> Profile:
         tuning = Tuning(
-            job.method or "full",
+            "lora" if job.generates and job.method == "full" else job.method or "full",
             job.rank or USUAL_RANK,
             job.targets,
             checkpointing=row.checkpointing,
@@ -84,6 +87,8 @@ def predict_job(
     row: MeasuredRow, job: Job, profiles: JobProfiles, gpu: TargetDevice, config: StepConfig, batch: int
 ) -> dict[str, Estimate]:
     """Peak of one card and speed of the whole job."""
+    if job.generates:
+        return _generation(row, profiles.longest, gpu, batch)
     cards = cards_of(gpu, job.n_gpus, "pcie" if job.link == "slow" else job.link)
     if job.link == "slow":
         cards = replace(cards, gb_s=SLOW_LANES_GB_S)
@@ -117,6 +122,20 @@ def predict_job(
         if profiles.usual.input_kind == "seq_len"
         else {k: v for k, v in out.items() if k != "tokens_per_s"}
     )
+
+
+def _generation(row: MeasuredRow, profile: Profile, gpu: TargetDevice, batch: int) -> dict[str, Estimate]:
+    """Of a decoder without adapters: weights, keys and values, and what unpacking a layer takes."""
+    kernels = forward_kernels(profile) - profile.extra["adapter_kernels"]
+    cache = batch * cache_bytes(profile, row.input_size or WRITTEN_TOKENS)
+    weights = float(profile.buffers_bytes or profile.params * 4)
+    peak = (weights + cache + profile.extra["unpacked_bytes"]) / GIB
+    return {
+        "peak_gib": Estimate(
+            peak, peak * 0.9, peak * 1.15, basis="weights, cache, the largest layer unpacked"
+        ),
+        "tokens_per_s": token_seconds(kernels, weights + cache, gpu.bandwidth_gb_s).reciprocal(float(batch)),
+    }
 
 
 def _together(alone: StepModel, profile: Profile, job: Job, cards: Cards) -> StepModel:

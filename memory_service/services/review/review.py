@@ -108,14 +108,14 @@ def _answer(
 
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields beside the script; what a plan says stands where nothing else is said."""
-    said = {name: value for name, value in question.items() if value is not None and name != "script"}
-    plan = said.pop("plan", None)
+    """The fields beside the script; what a plan says stands where nothing else is given."""
+    given = {name: value for name, value in question.items() if value is not None and name != "script"}
+    plan = given.pop("plan", None)
     if plan is not None:
         if not isinstance(plan, Mapping):
             raise InvalidInput("plan must be an object", [FieldError("plan", "must be an object")])
-        said = _of_plan(plan) | said
-    return checked(ReviewQuery, said).explicit()
+        given = _of_plan(plan) | given
+    return checked(ReviewQuery, given).explicit()
 
 
 def _certain_task(given: Any, task: str | None) -> str | None:
@@ -250,8 +250,8 @@ class _Sizing:
             gpu = self.knowledge.gpu(self.query["gpu"]) if self.knowledge is not None else None
         except InvalidInput:
             gpu = None
-        said = self.plan.precision
-        return said if said is not None and gpu is not None and gpu.supports(said) else None
+        precision = self.plan.precision
+        return precision if precision is not None and gpu is not None and gpu.supports(precision) else None
 
     def _too_large(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         batch_place = self.facts.batch_place

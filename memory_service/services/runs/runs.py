@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
+from cachetools import LRUCache
 
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
@@ -132,10 +136,30 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         "notes": _notes(run),
         "comparison": compared(row, run.prediction, found),
         "observations": found,
-        "learned": _learned(database, run, found),
+        "learned": _learned_once(database, run, found),
         **watch,
         **evidence,
     }
+
+
+@dataclass(eq=False)
+class _Learned:
+    """(id, when it changed last, revision of knowledge) -> what a run taught: it is predicted anew for it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    said: LRUCache[tuple[str, dt.datetime, int], list[str]] = field(default_factory=partial(LRUCache, 256))
+
+
+def _learned_once(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    cache = database.caches.of(_Learned)
+    key = (run.id, run.updated_at, database.knowledge_revision())
+    with cache.lock:
+        said = cache.said.get(key)
+    if said is None:
+        said = _learned(database, run, found)
+        with cache.lock:
+            cache.said[key] = said
+    return said
 
 
 def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:

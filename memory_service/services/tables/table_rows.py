@@ -19,7 +19,7 @@ from memory_service.domain.common.row_difference import difference
 from memory_service.domain.cost.profile import Profile
 from memory_service.errors import Conflict, FieldError, InvalidInput, Moved, NotFound, unknown_name
 from memory_service.schemas import rows as values_of_rows
-from memory_service.schemas.fields import clean_text
+from memory_service.schemas.fields import clean_text, key_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.store.dialects import UtcDateTime
@@ -285,10 +285,7 @@ def _correctable(table: str) -> str:
 
 
 def _existing(transaction: ReadTransaction, table: str, key: str, *, to_change: bool = False) -> Correctable:
-    try:
-        row = rows.find(transaction.session, table, clean_text(key), to_change=to_change)
-    except ValueError:
-        row = None
+    row = rows.find(transaction.session, table, key_text(key), to_change=to_change)
     if row is None:
         shown = key[:80].encode("utf-8", "replace").decode()
         raise NotFound(f"{table} has no {shown!r}")

@@ -182,6 +182,11 @@ class Recent(NamedTuple):
     waste: Mapping[str, float] | None
 
 
+def last_change(session: ReadSession) -> dt.datetime | None:
+    """When a run last began, ended or was counted; events change no run."""
+    return session.scalar(select(func.max(Run.updated_at)))
+
+
 def recent(session: ReadSession, limit: int) -> list[Recent]:
     """The runs that began last, latest first."""
     query = select(*(getattr(Run, name) for name in Recent._fields))

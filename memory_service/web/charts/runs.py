@@ -18,7 +18,7 @@ def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     samples, epochs = run["curves"]["card"], run["curves"]["epochs"]
     series = []
     for name, rows, field, colour in (
-        ("whole card", samples, "driver_gib", "var(--series-1)"),
+        ("whole GPU", samples, "driver_gib", "var(--series-1)"),
         ("this process", samples, "process_gib", "var(--series-6)"),
         ("reserved", epochs, "peak_reserved_gib", "var(--series-4)"),
         ("allocated", epochs, "peak_allocated_gib", "var(--series-3)"),
@@ -31,7 +31,7 @@ def memory_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     y = axis("Memory, GiB", at="y")
     if run["card"]:
         total = run["card"]["memory_gib"]
-        series[0] |= {"markLine": limit(total, f"the card, {total:g} GiB")}
+        series[0] |= {"markLine": limit(total, f"the GPU, {total:g} GiB")}
         y |= {"max": round(total * 1.1, 1), "axisLabel": {"showMaxLabel": False}}
     return option(axis(_MINUTES), y, series)
 
@@ -60,7 +60,7 @@ def waiting_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     series = [
         line(name, data, colour=colour, dashed=dashed)
         for name, rows, field, colour, dashed in (
-            ("card busy", curves["card"], "utilization_percent", "var(--series-1)", False),
+            ("GPU busy", curves["card"], "utilization_percent", "var(--series-1)", False),
             ("waiting for the loader", curves["steps"], "loader_wait_percent", "var(--series-2)", True),
         )
         if (data := _xy(rows, field))

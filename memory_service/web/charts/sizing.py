@@ -25,7 +25,7 @@ def memory_curve(data: Row) -> dict[str, Any] | None:
         return None
     card = data["card"]
     series = _computed(data, "peak_memory_gib")
-    ends = [(card["memory_gib"], f"memory of the card, {card['memory_gib']:g} GiB")]
+    ends = [(card["memory_gib"], f"memory of the GPU, {card['memory_gib']:g} GiB")]
     if card["memory_gib"] - card["usable_gib"] > 0.05 * card["memory_gib"]:
         ends.append((card["usable_gib"], f"usable, {card['usable_gib']:g} GiB"))
     series[-1]["markLine"] = _limits(ends)

@@ -34,7 +34,7 @@ def ask_by_form(request: Request, form: Form) -> Response:
     query = _filled(form)
     if len(query.get("description", "")) <= MOST_IN_ADDRESS:
         return see(f"/?{urlencode(query)}")
-    return _asked(request, query, here=Here("/", query, posted=True))
+    return _asked(request, query, posted=True)
 
 
 @router.form("/browse/understand")
@@ -49,9 +49,10 @@ def _filled(form: Mapping[str, str]) -> dict[str, str]:
     return {name: value.strip() for name, value in form.items() if value.strip() and name != "csrf"}
 
 
-def _asked(request: Request, query: Mapping[str, str], **view: Any) -> Response:
+def _asked(request: Request, query: Mapping[str, str], *, posted: bool = False) -> Response:
     database = database_of(request)
     data = ask_page(database, knowledge_of(database), query)
+    query = data["asked"]
     if not query:
         data["now"] = runs_page(database, {"limit": "5"}, dt.datetime.now(dt.UTC))
     plan = data["plan"]
@@ -70,15 +71,25 @@ def _asked(request: Request, query: Mapping[str, str], **view: Any) -> Response:
         text=plan_markdown(plan) if plan else None,
         text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
         charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
-        **view,
+        here=Here("/", query, posted),
     )
 
 
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
     """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
+    return _script(request, query_of(request))
+
+
+@router.form("/browse/script.py")
+def script_by_form(request: Request, form: Form) -> Response:
+    """The same of a question that is too long for an address."""
+    return _script(request, _filled(form))
+
+
+def _script(request: Request, query: Mapping[str, str]) -> Response:
     server = str(request.base_url).rstrip("/")
-    text = ask_script(database_of(request), query_of(request), server)
+    text = ask_script(database_of(request), query, server)
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -12,7 +14,17 @@ from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput, Moved
 from memory_service.services.editorial.curation import correct_row, reason_given, undo
-from memory_service.services.pages.edit import changes_of, edit_page, page_of, rebased, seen
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.pages.edit import (
+    changes_of,
+    edit_page,
+    in_form,
+    is_plain,
+    page_of,
+    rebased,
+    seen,
+)
+from memory_service.services.pages.strategies import effect_on_plans
 from memory_service.web.site import Pages, answer, form_of, see
 from memory_service.web.text import plain
 
@@ -31,7 +43,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     """Show the difference (`step=look`), or save it (`step=save`)."""
     database = database_of(request)
     page = edit_page(database, table, key)
-    form = _untouched(page, form)
+    form = _folded(page, _untouched(page, form))
     form, meanwhile = rebased(database, table, page, form)
     if meanwhile:
         message = "Somebody changed this row since you read it; nothing of yours is kept yet."
@@ -39,7 +51,10 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     try:
         changes = changes_of(table, page["row"], form)
         if form.get("step") != "save":
-            return _form(request, table, key, form, looked=seen(page["row"], changes))
+            looked, effect = seen(page["row"], changes), None
+            if table == "strategies" and changes:
+                effect = effect_on_plans(database, knowledge_of(database), key, changes)
+            return _form(request, table, key, form, looked=looked, effect=effect)
         correct_row(
             database,
             table,
@@ -58,7 +73,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
     except InvalidInput as refusal:
         errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
         return _form(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
-    return see(page_of(table) + quote(key, safe="/@+:"))
+    return see(f"{page_of(table)}{quote(key, safe='/@+:')}?saved=1")
 
 
 @router.form("/browse/undo/{table}/{key:path}")
@@ -72,16 +87,64 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
     where = page_of(table)
     encoder = service_of(request).preparation.encoder
     row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(request, form))
-    return see(where.rstrip("/") if row is None else where + quote(key, safe="/@+:"))
+    back = where.rstrip("/") if row is None else where + quote(key, safe="/@+:")
+    return see(f"{back}?saved=undone" if row is not None else back)
 
 
 def _form(
     request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **more: object
 ) -> Response:
-    data = edit_page(database_of(request), table, key)
-    view: dict[str, Any] = {"form": form, "looked": None, "refused": None, "meanwhile": None, "errors": {}}
+    data = edit_page(database_of(request), table, key, form)
+    view: dict[str, Any] = {
+        "form": form,
+        "looked": None,
+        "effect": None,
+        "refused": None,
+        "meanwhile": None,
+        "errors": {},
+    }
     back = page_of(table) + quote(key, safe="/@+:")
     return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | more))
+
+
+def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
+    """A form whose objects and lists were filled in piece by piece, with them as JSON: `value.batch_size`,
+    `value.+name` and `value.+value` (one more), `models.lines`. An emptied piece goes."""
+    out = {name: text for name, text in form.items() if "." not in name}
+    for field in page["fields"]:
+        name, was = field["name"], page["row"][field["name"]]
+        own = {
+            key.removeprefix(f"{name}."): text.strip()
+            for key, text in form.items()
+            if key.startswith(f"{name}.")
+        }
+        if field["kind"] == "lines" and "lines" in own:
+            known = {plain(each): each for each in was}
+            lines = [line.strip() for line in own["lines"].split("\n")]
+            out[name] = in_form([known.get(line, line) for line in lines if line])
+        elif field["kind"] == "pairs" and own:
+            more, added = own.pop("+name", ""), own.pop("+value", "")
+            own |= {more: added} if more else {}
+            out[name] = in_form(
+                {
+                    key: _piece(was.get(key), text)
+                    for key, text in own.items()
+                    if text or was.get(key, 0) in ("", None)
+                }
+            )
+    return out
+
+
+def _piece(was: Any, text: str) -> Any:
+    if text == plain(in_form(was)):
+        return was
+    if isinstance(was, str):
+        return text
+    try:
+        read = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return read if is_plain(read) else text
 
 
 def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:

@@ -18,9 +18,8 @@ from memory_service.services.pages.knowledge import (
     patterns_page,
     solution_page,
     solutions_page,
-    strategies_page,
-    strategy_page,
 )
+from memory_service.services.pages.strategies import strategies_page, strategy_page
 from memory_service.services.pages.techniques import techniques_page
 from memory_service.web.charts.models import cost_by_size
 from memory_service.web.site import Pages, answer, query_of

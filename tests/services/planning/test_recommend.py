@@ -219,6 +219,15 @@ def test_what_is_not_as_the_words_suggest_is_said(seeded_sqlite: Database) -> No
     assert "boost" not in str((once["rationale"], once["expected"], once["warnings"]))
 
 
+def test_predicting_counts_the_tokens_of_answers_that_are_written(seeded_sqlite: Database) -> None:
+    asked = {"task": "seq2seq", "model": "flan-t5-base", "gpu": "a100", "n_train": 2_000, "folds": 1}
+    few, many = (recommend(seeded_sqlite, {**asked, "n_test": n}) for n in (100, 1_100))
+    more = [answer["expected"]["inference_minutes"]["value"] for answer in (few, many)]
+    a_text = 60 * (more[1] - more[0]) / 1_000
+    assert 0.02 < a_text < 1, "tens of passes a text, sixteen texts at once"
+    assert any("64 tokens written" in warning for warning in many["warnings"])
+
+
 def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started(
     seeded_sqlite: Database,
 ) -> None:

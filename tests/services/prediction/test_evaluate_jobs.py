@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree
+from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store
@@ -33,6 +34,41 @@ def test_jobs_of_decoders_are_predicted_for_the_whole_box(seeded_sqlite: Databas
     assert rates[0] / rates[1] == pytest.approx(110)  # tokens of a text of Alpaca on average
     assert "cut over several cards" in str(refused.why_not)
     assert "prompt_tuning" in str(unknown.why_not)
+
+
+def test_writing_is_priced_by_the_launch_of_kernels_and_by_what_stands_in_memory(
+    seeded_sqlite: Database,
+) -> None:
+    row = {**LITGPT, "mode": "generate", "method": "", "seq_len_or_image_size": "", "peak_gib": "12.591"}
+    store, gpus = open_profile_store(seeded_sqlite)
+    half, packed, many = evaluate_rows(
+        [row, {**row, "method": "bnb.nf4"}, {**row, "batch_per_gpu": "64"}], store, gpus
+    )
+    assert half.predicted["peak_gib"].value == pytest.approx(12.591, rel=0.03)
+    assert half.predicted["tokens_per_s"].value == pytest.approx(30.97, rel=0.1)
+    assert packed.predicted["peak_gib"].value == pytest.approx(4.256, rel=0.03)
+    assert packed.predicted["tokens_per_s"].value < half.predicted["tokens_per_s"].value
+    assert many.predicted["tokens_per_s"].value == pytest.approx(64 * half.predicted["tokens_per_s"].value)
+    assert many.predicted["peak_gib"].value > 8 + half.predicted["peak_gib"].value, "keys and values"
+
+
+@pytest.mark.parametrize(
+    ("named", "size", "network", "side"),
+    [
+        ("faster_rcnn_R_50_FPN_1x", "640-800 short, 1333 long", "fasterrcnn/resnet50", 1033),
+        ("faster-rcnn_x101-32x8d_fpn_ms-3x_coco", "max1333x800", "fasterrcnn/resnext101_32x8d", 1033),
+        ("retinanet_r101-caffe_fpn_1x_coco", "(800, 1333)", "retinanet/resnet101", 1033),
+        ("mask_rcnn_R_50_FPN_3x", "800 short", "maskrcnn/resnet50", 924),
+        ("cascade-rcnn_r50_fpn_1x_coco", "1333x800", "cascade-rcnn_r50_fpn_1x_coco", 1033),
+        ("faster_rcnn_R_50_C4_1x", "", "faster_rcnn_R_50_C4_1x", None),
+    ],
+)
+def test_a_row_of_a_detector_means_the_network_of_the_same_parts(
+    named: str, size: str, network: str, side: int | None
+) -> None:
+    row = parse_row({"model": named, "batch_per_gpu": "2", "gpu": "v100", "seq_len_or_image_size": size})
+    assert row.model == network
+    assert row.input_size == (side if side is None else pytest.approx(side, abs=1))
 
 
 def test_threads_that_only_start_and_stop_make_no_tree_faster() -> None:

@@ -138,7 +138,6 @@ def test_more_cores_train_a_network_faster_on_the_processor(seeded_sqlite: Datab
         ({"model": "lightgbm", "image_size": None, "batch_size": 64}, "batch_size"),
         ({"model": "lightgbm", "image_size": None, "batch_size": None, "method": "lora"}, "method"),
         ({"model": "qwen2.5-0.5b", "image_size": None, "method": "full", "lora_rank": 8}, "lora_rank"),
-        ({"model": "yolov8m", "image_size": 512, "gradient_checkpointing": True}, "gradient_checkpointing"),
     ],
 )
 def test_wrong_values_are_refused_by_field(

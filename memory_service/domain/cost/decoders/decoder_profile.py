@@ -118,6 +118,9 @@ def decoder_profile(
             "parameter_tensors": _tensors(d, t),
             "memory_spread": MEMORY_SPREAD,
             "roofline": _roofline(d, t, seq_len, element, n_outputs),
+            "cache_bytes_per_token": 2.0 * d.layers * d.key * element, "unpacked_bytes": unpacked,
+            "adapter_kernels": 0 if t.method == "full"
+            else d.layers * 4 * sum(t.trains(name) for name, _, _ in d.linears),
             "peak_gradients_kept": [[p.fixed_bytes, p.per_sample_bytes] for p in whole],
         },
     )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Seconds a sample takes beside the network's own: feeding it, writing its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.data_loader import loader_samples_per_second
+from memory_service.domain.cost.decoders.generation import answer_seconds
+from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.planning.budget import Seconds
+from memory_service.domain.planning.cost_table import Option
+from memory_service.domain.planning.problem import PlanningProblem
+
+Integers = npt.NDArray[np.int64]
+
+
+def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
+    """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
+    rates = [
+        loader_samples_per_second(
+            problem.task,
+            input_size,
+            workers,
+            problem.cpu_count,
+            measured=card.calibrated.loader if card.calibrated else None,
+        )
+        for card in problem.cards
+    ]
+    return min(rates, key=lambda rate: rate.value)
+
+
+def loader_seconds(problem: PlanningProblem, sizes: Integers, workers: int) -> Seconds:
+    """Seconds per sample that the input pipeline needs, for each input size."""
+    unique, inverse = np.unique(sizes, return_inverse=True)
+    rates = [loader_rate(problem, int(size), workers) for size in unique]
+    low, value, high = (
+        np.array([1.0 / getattr(rate, name) for rate in rates], dtype=np.float64)[inverse]
+        for name in ("high", "value", "low")
+    )
+    return Seconds(low, value, high)
+
+
+def written_seconds(
+    problem: PlanningProblem, options: Sequence[Option], batches: Integers, precision: str
+) -> npt.NDArray[np.float64]:
+    """Seconds a test sample that writing its answer takes on the box [option]; 0 where no text is written."""
+    if problem.task != "seq2seq":
+        return np.zeros(len(options))
+    slowest, kind = min(card.bandwidth_gb_s for card in problem.cards), precision_class(precision)
+    each = [
+        answer_seconds(option.profile[kind], int(batch), slowest) if kind in option.profile else 0.0
+        for option, batch in zip(options, batches, strict=True)
+    ]
+    return np.array(each, dtype=np.float64) / problem.together.n

@@ -1,0 +1,179 @@
+"""Pages of the strategy tables: rows beside what is computed now, one row, and what an edit would change."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.policy import policy_of
+from memory_service.schemas.recommend import plan_request
+from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.noted_plan import plan_with_note
+from memory_service.services.planning.planning_problem import case_of, read_request_text
+from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.table_rows import get_row, history_of, list_requested
+
+_REFERENCES = {"image": REFERENCE_MODEL, "segmentation_tile": "unet/resnet34"}
+"""Of rows that name a kind of input and no model: what they are computed for."""
+
+EXAMPLES = tuple(
+    {"task": task, "size": size, "gpu": gpu, "minutes": minutes}
+    for task, size, minutes in (
+        ("image", "small", "30"), ("image", "medium", "30"), ("image", "large", "60"),
+        ("image-segmentation", "medium", "60"), ("text", "medium", "60"), ("tabular", "medium", "20"),
+    )
+    for gpu in ("a10", "a100")
+)  # fmt: skip
+"""Questions whose plans show what an edit changes."""
+
+
+def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+    """`{"items", "next", "choices", "own"}`; each row with `steers_plans` and `now` (`computed_beside`).
+
+    choices   filter -> [[value, rows]]
+    own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
+    """
+    with database.read() as transaction:
+        page = list_requested(transaction, "strategies", {"limit": 100, "sort": "-followed", **requested})
+        items = [
+            {**row, "now": computed_beside(knowledge, row)} for row in with_steering(transaction, page.items)
+        ]
+    filters = ("rule", "table", "followed", "grade", "corrected")
+    counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
+    choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}
+    fields = Counter((part, name) for row in items for part in ("key", "value") for name in row[part] or {})
+    least = max(2, len(items) // 10)
+    own = [field for field, rows in fields.items() if rows >= least] if "table" in requested else []
+    return {"items": items, "next": page.next, "choices": choices, "own": own}
+
+
+def _word(value: Any) -> str:
+    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
+    """`{"strategy", "beside", "claims", "stale_numbers", "history"}`; NotFound.
+
+    beside   the other rows of its rule
+    claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
+    stale_numbers   numbers of the sentence that a correction took out of the row's values
+    """
+    with database.read() as transaction:
+        (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
+        history = history_of(transaction, "strategies", key)
+    named = row["value"].get("claims", ()) if isinstance(row["value"], Mapping) else ()
+    known = {str(claim["id"]): claim for claim in knowledge.claims}
+    return {
+        "strategy": {**row, "now": computed_beside(knowledge, row)},
+        "beside": [
+            {name: other[name] for name in ("id", "key", "value", "followed")}
+            for other in knowledge.strategies
+            if other["rule"] == row["rule"] and other["id"] != key
+        ],
+        "claims": [
+            {
+                "id": str(name),
+                "statement": known[str(name)]["statement"],
+                "source": known[str(name)]["source"],
+            }
+            for name in named
+            if str(name) in known
+        ],
+        "stale_numbers": _stale_numbers(row, history),
+        "history": history,
+    }
+
+
+def _stale_numbers(row: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[str]:
+    earlier = [entry["before"]["value"] for entry in history if entry["before"] and entry["after"]]
+    gone = {number for value in earlier for number in _numbers(value)} - _numbers(row["value"])
+    return sorted(gone & _numbers(row["statement"]), key=float)
+
+
+def _numbers(value: Any) -> set[str]:
+    return set(re.findall(r"\d+(?:\.\d+)?", str(value)))
+
+
+def computed_beside(knowledge: Knowledge, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is computed now for the figure that a row states: a Number with `model` and `verdict` ("agrees",
+    "may fit", "differs"); None where it states none that can be computed."""
+    key, value = row["key"] or {}, row["value"] or {}
+    facts = {**key, **value}
+    model = facts.get("model") or _REFERENCES.get(str(key.get("input_kind")))
+    stated: dict[str, Any] = {"gpu": facts.get("gpu"), "model": model, "image_size": key.get("image_size")}
+    found = next((each for each in _STATED if all(_is_number(value.get(name)) for name in each[1])), None)
+    if found is None or (found[0] == "amp_speedup_factor" and not value.get("mixed_precision")):
+        return None
+    quantity, names = found
+    low, high = value[names[0]], value[names[-1]]
+    if quantity != "feasible_batch" and _is_number(facts.get("batch_size")):
+        stated["batch_min"] = facts["batch_size"]
+    now = computed_now(knowledge, {**stated, "quantity": quantity, "value_min": low})
+    if now is None:
+        return None
+    if quantity == "feasible_batch":
+        verdict = "agrees" if high <= now.low else "may fit" if low <= now.high else "differs"
+    else:
+        verdict = "agrees" if now.low <= high and low <= now.high else "differs"
+    basis = f"{now.basis}; {CLAIMED_N_TRAIN:,} images" if quantity == "epoch_minutes" else now.basis
+    return {**now.as_dict(), "basis": basis, "model": model, "quantity": quantity, "verdict": verdict}
+
+
+_STATED = (
+    ("gpu_memory_gib", ("memory_gib",)),
+    ("epoch_minutes", ("epoch_minutes_min", "epoch_minutes_max")),
+    ("feasible_batch", ("batch_size",)),
+    ("feasible_batch", ("batch_size_min", "batch_size_max")),
+    ("amp_speedup_factor", ("speedup_factor_min", "speedup_factor_max")),
+    ("speed_ratio_to_a10", ("speed_ratio",)),
+)
+"""Quantity of a claim -> the fields of a row that state it, the first that are there."""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def effect_on_plans(
+    database: Database, knowledge: Knowledge, key: str, changes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`{"of", "plans"}`: how many example plans were made with the changed row, and those that differ:
+    `[{"question", "changes": [{"field", "before", "after"}]}]`."""
+    rows = tuple({**row, **changes} if row["id"] == key else row for row in knowledge.strategies)
+    if replace(policy_of(rows), steering=frozenset(), changed=frozenset()) == replace(
+        knowledge.policy, steering=frozenset(), changed=frozenset()
+    ):
+        return {"of": len(EXAMPLES), "plans": []}
+    edited = replace(knowledge, strategies=rows)
+    plans = []
+    for example in EXAMPLES:
+        before, after = (_figures(database, one, example) for one in (knowledge, edited))
+        apart = [{"field": name, "before": before.get(name), "after": after.get(name)} for name in before]
+        apart = [each for each in apart if each["before"] != each["after"]]
+        if apart:
+            plans.append({"question": dict(example), "changes": apart})
+    return {"of": len(EXAMPLES), "plans": plans}
+
+
+def _figures(database: Database, knowledge: Knowledge, example: Mapping[str, str]) -> dict[str, Any]:
+    question = plan_request(example)
+    case = case_of(knowledge, question, read_request_text(database, question))
+    plan = plan_with_note(knowledge, case, price_candidates(case, knowledge))[1].as_dict()
+    if not plan["feasible"]:
+        return {"feasible": "no"}
+    names = ("batch_size", "folds", "epochs", "early_stopping_patience", "reserve_minutes")
+    checks = {
+        name: plan["checks"][name] for name in ("target_percent", "kill_below_percent", "every_seconds")
+    }
+    return {
+        "model": plan["model"]["name"],
+        **{name: plan[name] for name in names},
+        **checks,
+        "runs": len(plan["portfolio"]),
+    }
