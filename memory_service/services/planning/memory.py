@@ -6,7 +6,7 @@ any more: it comes last, and says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,6 +138,36 @@ def memory_of(
         (*shown[: MOST_ROWS - len(demoted)], *demoted),
         tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted),
     )
+
+
+def remembered(
+    knowledge: Knowledge,
+    question: Question,
+    task: str,
+    n_train: int,
+    said: InferredFacts | None,
+    best_run: Row | None,
+    neighbours: Callable[[], Found],
+    bare: bool,
+) -> tuple[Found, Memory]:
+    """The neighbours and `memory_of` them. bare: of facts alone, of which there are few kinds: kept while
+    what is remembered stays as it is."""
+    key = (
+        question.task, task, size_of(n_train), question.n_classes, question.mode, question.as_of,
+        question.group_by, question.n_groups,
+    )  # fmt: skip
+    known: tuple[Found, Memory] | None = knowledge.remembered.get(key) if bare else None
+    if known is None:
+        found = neighbours()
+        known = found, memory_of(knowledge, question, task, n_train, found, said, best_run)
+        if bare:
+            if len(knowledge.remembered) >= MOST_REMEMBERED:
+                knowledge.remembered.clear()
+            knowledge.remembered[key] = known
+    return known
+
+
+MOST_REMEMBERED = 256
 
 
 def _choices_there(knowledge: Knowledge, slug: str) -> dict[str, Tally]:

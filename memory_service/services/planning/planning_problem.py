@@ -33,7 +33,7 @@ from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import happened_there, outcomes_and_results
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.memory import Memory, memory_of
+from memory_service.services.planning.memory import remembered
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -130,7 +130,11 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
     if metric is not None and metric.note:
         warnings.append(metric.note)
     outcomes, results = text.outcomes(question, task)
-    found, memory = _remembered(knowledge, question, text, task, n_train, (outcomes or {}).get("best"))
+    bare = text.found is None and text.facts is None and question.competition is None
+    found, memory = remembered(
+        knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"),
+        lambda: text.neighbours(question, task, n_train), bare and text.database is not None,
+    )  # fmt: skip
     slug = question.competition or text.described
     known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
     warnings += contradictions(asked, text.said, known_there, slug)
@@ -194,35 +198,6 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = Reques
         subtask=question.subtask or (said.subtask if said else None),
     )
 
-
-def _remembered(
-    knowledge: Knowledge,
-    question: Question,
-    text: RequestText,
-    task: str,
-    n_train: int,
-    best_run: Mapping[str, Any] | None,
-) -> tuple[Found, Memory]:
-    """The neighbours and all that they say; of bare facts, of which there are few kinds, kept while what is
-    remembered stays as it is."""
-    bare = text.found is None and text.facts is None and question.competition is None
-    key = (
-        question.task, task, size_of(n_train), question.n_classes, question.mode, question.as_of,
-        question.group_by, question.n_groups,
-    )  # fmt: skip
-    known = knowledge.remembered.get(key) if bare else None
-    if known is None:
-        found = text.neighbours(question, task, n_train)
-        memory = memory_of(knowledge, question, task, n_train, found, text.said, best_run)
-        known = (found, memory)
-        if bare and text.database is not None:
-            if len(knowledge.remembered) >= MOST_REMEMBERED:
-                knowledge.remembered.clear()
-            knowledge.remembered[key] = known
-    return known
-
-
-MOST_REMEMBERED = 256
 
 _NO_WEIGHTS = ("tabular", "time-series", "recommendation")
 """Modalities whose models are trained from random weights anyway."""
