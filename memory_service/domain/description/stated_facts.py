@@ -128,7 +128,8 @@ _TIME_SPLIT = re.compile(
     rf")?train(?:ing)?|"
     r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
     r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
-    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*|in the future)",
+    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*"
+    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future)",
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(

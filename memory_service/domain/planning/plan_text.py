@@ -31,7 +31,7 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     reasons = answer.get("rationale", ())[:3]
     chosen: set[str] = set()
     for line in (*first, *warnings, *more, *reasons):
-        if rough_tokens("\n- ".join(["\n".join(lines), *chosen, line])) <= most:
+        if rough_tokens("\n- ".join(["\n".join(lines), *chosen, line]) + "\n") <= most:
             chosen.add(line)
     shown = dict.fromkeys(line for line in (*first, *more, *warnings, *reasons) if line in chosen)
     return "\n- ".join(["\n".join(lines), *shown]) + "\n"
