@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import NotAcceptable
-from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.planning.plan_script import blend_script, plan_script
 
 _JSON, _MARKDOWN, _SCRIPT = "application/json", "text/markdown", "text/x-python"

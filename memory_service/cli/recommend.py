@@ -17,7 +17,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
-from memory_service.domain.planning.plan_text import judged_words, run_words, tuning_words
+from memory_service.domain.planning.explanation.plan_text import judged_words, run_words, tuning_words
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -100,7 +100,7 @@ def _blend(answer: Mapping[str, Any]) -> str:
 
 
 def _text(answer: Mapping[str, Any]) -> str:
-    from memory_service.domain.planning.plan_text import plan_markdown
+    from memory_service.domain.planning.explanation.plan_text import plan_markdown
 
     return plan_markdown(answer)
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from memory_service.api.service import Service
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
 from memory_service.mcp.tool import Answer, Caller, Tool, hints, spread, threaded

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from memory_service.domain.planning.plan_text import MOST_TOKENS, rough_tokens
+from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, rough_tokens
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs

@@ -13,7 +13,7 @@ import pytest
 
 from memory_service.domain.planning import candidates
 from memory_service.domain.planning.plan_search import price_grid
-from memory_service.services.planning import planning_problem
+from memory_service.services.planning import request_text
 from tests.web.conftest import Site, Visitor, follow
 
 pytestmark = [pytest.mark.browser]
@@ -210,7 +210,7 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
         return call
 
     monkeypatch.setattr(candidates, "price_grid", counted("priced", price_grid))
-    real = planning_problem.read_request_text
+    real = request_text.read_request_text
     monkeypatch.setattr("memory_service.services.planning.recommend.read_request_text", counted("read", real))
     asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote("Tell 37 kinds of birds from photos.")
     page = answered(seeded, "/index.json" + asked)

@@ -7,14 +7,16 @@ different figures for the same fact mean that neither is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from memory_service.domain.description.phrases import sentences_of, singular
-from memory_service.domain.description.quantities import KIND_OF, Quantity, quantities_in
-
-Stated = dict[str, tuple[Any, str]]
-"""Name of a fact -> its value, and the words of the text it was read from."""
+from memory_service.domain.description.quantities import Quantity, quantities_in
+from memory_service.domain.description.stated_split import (
+    DESCRIBED_BY,
+    Stated,
+    groups_in,
+    one_figure,
+    split_in,
+)
 
 TOKENS_PER_WORD = 4 / 3
 """Of English prose in word pieces: 100 pieces are about 75 words (OpenAI's help page "What are tokens")."""
@@ -78,67 +80,6 @@ _SIDE = re.compile(
     r"|value))",
     re.IGNORECASE,
 )
-_WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
-    "|cities|countries|people|families|bodies|companies|factories|laboratories|batches|molecules?|recordings?|"
-    "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
-    "compounds?|proteins?|streets?|sessions?"
-)
-_GROUP_SPLIT = (
-    rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
-    rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
-    (
-        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
-        r"in (?:the )?train|shared|known|part of|among|included)\w*"
-    ),
-    rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
-    (
-        rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
-        r"(?:in common|in both|overlap|shared|in two)"
-    ),
-    rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
-    (
-        r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
-        r"absent from train(?:ing)?)\b"
-    ),
-)
-_SEVERAL = re.compile(
-    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
-    rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
-    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b"
-    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
-    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
-    rf"to)\b|"
-    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again"
-    rf"|more than once|twice)",
-    re.IGNORECASE,
-)
-_MONTH_NAMES = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-    "november", "december",
-]  # fmt: skip
-_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
-_TIME_SPLIT = re.compile(
-    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
-    rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
-    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
-    rf"|(?:following|next|future|"
-    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
-    rf"|later|thereafter|afterwards)|"
-    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
-    rf")?train(?:ing)?|"
-    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
-    r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
-    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*"
-    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future)",
-    re.IGNORECASE,
-)
-_RANDOM_SPLIT = re.compile(
-    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|"
-    r"fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: "
-    r"\w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |data )?(?:look "
-    r"alike|are alike))",
-    re.IGNORECASE,
-)
 _MULTI_LABEL = re.compile(
     r"\bmulti-?label|\b(?:several|many|multiple|more than one|any number of|one or more|zero or more|any of) "
     r"(?:\w+ )?(?:may|can|could|might|labels|tags|classes|findings|species)\b|\bnot (?:mutually )?exclusive|"
@@ -165,22 +106,21 @@ def stated_in(text: str) -> Stated:
     imbalanced, language: as far as the text says them."""
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= _one("n_train", _of_samples(found, "train") or _of_samples(found, None))
-    stated |= _one("n_test", _of_samples(found, "test"))
+    stated |= one_figure("n_train", _of_samples(found, "train") or _of_samples(found, None))
+    stated |= one_figure("n_test", _of_samples(found, "test"))
     stated |= _n_classes(found, text)
-    columns = [q for q in found if q.value >= 2 and (q.kind == "column" or _DESCRIBED_BY.search(q.before))]
-    stated |= _table(text) or _one("n_features", columns, max)
+    columns = [q for q in found if q.value >= 2 and (q.kind == "column" or DESCRIBED_BY.search(q.before))]
+    stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found)
     stated |= _image_size(text)
-    stated |= _split(text)
-    stated |= _groups(found, text, stated)
+    stated |= split_in(text)
+    stated |= groups_in(found, text, stated)
     for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
 
 
-_DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
 _TABLE = re.compile(
     r"(?<!\d)(\d[\d,\u202f ]{0,14}\d)\s?(?:[x×]|by)\s?(\d[\d,]{0,14})[ -](?:table|matrix|data ?frame)",
     re.IGNORECASE,
@@ -212,15 +152,6 @@ def subtask_in(text: str) -> Stated:
         if match := pattern.search(text):
             return {"subtask": (name, " ".join(match[0].split())[:80])}
     return {}
-
-
-def _one(name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None) -> Stated:
-    """The one figure that all of these agree on, or the `chosen` one."""
-    values = {round(q.value) for q in found}
-    if not values or (chosen is None and len(values) > 1):
-        return {}
-    value = chosen(values) if chosen else values.pop()
-    return {name: (value, next(q.words for q in found if round(q.value) == value))}
 
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
@@ -268,7 +199,7 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
     ]
     for of_kind in (said, [q for q in usable if q.kind == "class"]):
         if of_kind:
-            return _one("n_classes", of_kind)
+            return one_figure("n_classes", of_kind)
     if match := _ORDINAL.search(text):
         return {"n_classes": (_number(match[2]) - _number(match[1]) + 1, match[0])}
     match = None if _MANY_CLASSES.search(text) else _BINARY.search(text)
@@ -315,103 +246,3 @@ def _image_size(text: str) -> Stated:
     } or {int(match[1]): match[0] for match in _SIDE.finditer(text)}
     usable = {size: words for size, words in sizes.items() if 16 <= size <= 20_000}
     return {"image_size": next(iter(usable.items()))} if len(usable) == 1 else {}
-
-
-_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_SPLIT)
-
-
-def _split(text: str) -> Stated:
-    """How test differs from train: group | time | random; and by what groups."""
-    for pattern in _GROUP_SPLITS:
-        match = pattern.search(text)
-        sentence = text[max(0, match.start() - 150) : match.end() + 100] if match else ""
-        if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
-            who = next((each for each in match.groupdict().values() if each), None)
-            by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
-            return {"split": ("group", match[0]), **by}
-    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
-        if match := pattern.search(text):
-            return {"split": (name, match[0])}
-    if match := _MONTHS.search(text):
-        following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
-        if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
-            return {"split": ("time", match[0])}
-    return {}
-
-
-_MONTHS = re.compile(
-    rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
-    re.IGNORECASE,
-)
-"""Months that are told of; the one that follows them is then what is asked for."""
-
-_APART = re.compile(
-    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|another|either|doesn't|don't|cannot)\b",
-    re.IGNORECASE,
-)
-_TESTED = re.compile(
-    r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
-    re.IGNORECASE,
-)
-
-
-def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Stated:
-    """The test has others of these groups: a number of its own, or a sentence of those `apart` says so."""
-    for one in found:
-        if one.role == "test" and _singular(one.noun) == noun:
-            return {"split": ("group", one.words)}
-    plural = "people|persons?" if noun == "person" else f"{re.escape(noun)}s?|{re.escape(noun[:-1])}ies"
-    for sentence in apart:
-        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
-            start = max(0, word.start() - 60)
-            return {"split": ("group", sentence[start : word.end() + 60])}
-    return {}
-
-
-def _groups(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
-    """The groups that rows come in and how many, where the split does not name them: "several each" asks for
-    a split by them, fewer of them than of rows just tells that they are there."""
-    groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
-    rows = stated.get("n_train", (0, ""))
-    of_rows = [
-        q
-        for q in found
-        if q.of_rows and q.role != "test" and q.value < rows[0] and not _DESCRIBED_BY.search(q.before)
-    ]
-    if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
-        by = _singular(next(each for each in match.groupdict().values() if each))
-        out: Stated = {"group_by": (by, match[0])} | (
-            {} if "split" in stated else {"split": ("group", match[0])}
-        )
-        return out | _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
-    if of_rows or "group_by" not in stated:
-        apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
-        counted = [
-            q
-            for q in found
-            if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and q.role != "test" and not q.each
-            and q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]
-        ]  # fmt: skip
-        splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
-        fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows
-        fewer = fewer or [q for q in counted if q.kind == "group"]
-        if not fewer:
-            return {}
-        first = fewer[0]
-        by = _singular(first.noun)
-        out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
-        split = splits.get(by) or _split_by(by, apart, found)
-        if not split and (match := _SEVERAL.search(text)):
-            split = {"split": ("group", match[0])}
-        return out | ({} if "split" in stated else split)
-    by = stated["group_by"][0]
-    return _one("n_groups", [q for q in groups if _singular(q.noun) == by], max)
-
-
-_ROWS_PER_GROUP = 1.5
-
-
-def _singular(word: str) -> str:
-    return {"people": "person", "series": "series", "species": "species"}.get(
-        word.lower(), singular(word.lower())
-    )

@@ -22,7 +22,8 @@ from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
 from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
-from memory_service.domain.description.stated_facts import Stated, language_in, stated_in, subtask_in
+from memory_service.domain.description.stated_facts import language_in, stated_in, subtask_in
+from memory_service.domain.description.stated_split import Stated
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5

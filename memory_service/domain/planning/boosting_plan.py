@@ -34,7 +34,8 @@ from memory_service.domain.planning.budget import (
     split_of,
     write_seconds,
 )
-from memory_service.domain.planning.cost_table import CostTable, Option
+from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import PRICE, GridIndex, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (

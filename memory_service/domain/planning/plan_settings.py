@@ -7,8 +7,8 @@ from typing import Any
 from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import CandidateSet
-from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
+from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.quality.boosting_rounds import patience_rounds

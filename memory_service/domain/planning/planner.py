@@ -13,12 +13,12 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
 from memory_service.domain.planning import contingency as advice
-from memory_service.domain.planning import rationale as reasons
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
+from memory_service.domain.planning.explanation import rationale as reasons
+from memory_service.domain.planning.explanation.plan_warnings import warnings
 from memory_service.domain.planning.plan import Plan, Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.plan_warnings import warnings
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.relaxation import closest_changes
 from memory_service.domain.prediction.device import provenance_warnings

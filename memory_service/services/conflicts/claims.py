@@ -17,8 +17,8 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
-from memory_service.domain.planning.cost_table import Option
 from memory_service.domain.planning.model_catalogue import normal_model_name
+from memory_service.domain.planning.option import Option
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

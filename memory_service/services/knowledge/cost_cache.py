@@ -18,13 +18,9 @@ from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.cost_table import (
-    Columns,
     CostTable,
-    Option,
     PricedProfiles,
     build_table,
-    columns_of,
-    make_option,
     priced_profiles,
     with_memory,
     worst_of,
@@ -37,6 +33,7 @@ from memory_service.domain.planning.model_catalogue import (
     models_for_task,
     untrained,
 )
+from memory_service.domain.planning.option import Columns, Option, columns_of, make_option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches

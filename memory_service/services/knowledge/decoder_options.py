@@ -12,8 +12,8 @@ from cachetools import LRUCache
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.cost_table import Option, make_option
 from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.option import Option, make_option
 
 MOST_PROFILES = 8_192
 

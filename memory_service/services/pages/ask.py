@@ -19,8 +19,8 @@ from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.plan_script import has_script, plan_script
-from memory_service.services.planning.planning_problem import RequestText
 from memory_service.services.planning.recommend import evaluate_request, recommend
+from memory_service.services.planning.request_text import RequestText
 
 MOST_IN_ADDRESS = 5_000
 """Characters of a description that an address takes; the form posts longer ones."""

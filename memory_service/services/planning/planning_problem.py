@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.vocabulary import (
     SIZE_TYPICAL_N_TRAIN,
-    TASK_ALIASES,
     modality_of,
     size_of,
 )
@@ -24,16 +23,11 @@ from memory_service.domain.planning.model_catalogue import models_for_task, norm
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.quality.quality_model import quality_kind
 from memory_service.errors import FieldError, InvalidInput, wrong_value
-from memory_service.recall.encoder import load_encoder
-from memory_service.services.competitions.lessons import with_lessons
-from memory_service.services.competitions.neighbours import Found, recall
-from memory_service.services.competitions.signals import read_text
-from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.outcomes import happened_there, outcomes_and_results
+from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.memory import remembered
+from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -47,52 +41,8 @@ LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
 """Below it a description does not tell the task; without a telling phrase meaning alone must be surer
 ("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
 
-SHOWN = 5
 
-
-@dataclass(frozen=True, slots=True)
-class RequestText:
-    """What the description says and which competitions are like it.
-
-    facts      read from the text; completed from `described`, the stored competition that the text describes
-    said       read from the text alone
-    found      neighbours; None where the facts of the case decide them
-    database   where those neighbours are looked up
-    """
-
-    facts: InferredFacts | None = None
-    said: InferredFacts | None = None
-    described: str | None = None
-    found: Found | None = None
-    database: Database | None = None
-
-    def neighbours(self, question: Question, task: str, n_train: int) -> Found:
-        """Those of the text or the named competition, else those of the bare facts."""
-        if self.found is not None or self.database is None:
-            return self.found or Found(())
-        facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
-        with self.database.read() as transaction:
-            found = recall(
-                transaction,
-                task=question.task,
-                facts=facts,
-                limit=SHOWN,
-                mode=question.mode,
-                as_of=question.as_of,
-            )
-            return replace(found, hits=with_lessons(transaction, found.hits))
-
-    def outcomes(self, question: Question, task: str) -> tuple[Mapping[str, Any] | None, Mapping[str, float]]:
-        """What came of runs of the very competition, and what models reached there; nothing but in mode open,
-        and not as of a year."""
-        slug = question.competition or self.described
-        if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
-            return None, {}
-        with self.database.read() as transaction:
-            return outcomes_and_results(transaction, slug, quality_kind(task).table)
-
-
-def case_of(knowledge: Knowledge, question: Question, text: RequestText = RequestText()) -> PlanningProblem:
+def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHING_READ) -> PlanningProblem:
     """The question with every fact filled in: what was asked > the text > the competition's record > a usual
     value."""
     inferred: list[str] = []
@@ -263,7 +213,7 @@ def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Ma
 def _task(
     question: Question, read: InferredFacts | None, record: Mapping[str, Any], inferred: list[str]
 ) -> str:
-    asked = _task_asked(question, read)
+    asked = task_asked(question, read)
     if asked is not None:
         if asked != question.task:
             which = "the description says which" if read and read.task == asked else "the usual one of it"
@@ -280,14 +230,6 @@ def _task(
         return read.task
     message = "cannot be told from the description: name it"
     raise InvalidInput(f"task {message}", [FieldError("task", message)])
-
-
-def _task_asked(question: Question, said: InferredFacts | None) -> str | None:
-    """The task as asked; where only a modality was, the one of it that the text asks for, else the usual."""
-    task = question.task and TASK_ALIASES.get(question.task, question.task)
-    if task == question.task or said is None or said.task is None:
-        return task
-    return said.task if modality_of(said.task) == question.task else task
 
 
 def _n_train(
@@ -384,25 +326,3 @@ def _check_memory(question: Question, cards: tuple[TargetDevice, ...], warnings:
     most = max(card.memory_gib for card in cards)
     if question.vram_gib is not None and question.vram_gib > 1.1 * most:
         warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
-
-
-def read_request_text(database: Database, question: Question) -> RequestText:
-    """The description read and the neighbours of text or competition found, before any fact is assumed."""
-    text = question.description
-    if text is None and question.competition is None:
-        return RequestText(database=database)
-    read = read_text(text, load_encoder().encoder) if text is not None else None
-    given = {"n_train": question.n_train, "n_classes": question.n_classes, "metric": question.metric}
-    with database.read() as transaction:
-        found = recall(
-            transaction,
-            read=read,
-            competition=question.competition,
-            task=_task_asked(question, read.facts if read else None),
-            facts={name: value for name, value in given.items() if value is not None},
-            limit=SHOWN,
-            mode=question.mode,
-            as_of=question.as_of,
-        )
-        found = replace(found, hits=with_lessons(transaction, found.hits))
-    return RequestText(found.facts, read.facts if read else None, found.described, found, database)

@@ -23,7 +23,8 @@ from memory_service.schemas.recommend import plan_request
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.planning.planning_problem import case_of, read_request_text
+from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.request_text import read_request_text
 
 MOST_PLANNED = 100
 """Rows with `gpu` and `minutes`: each is a plan, some 20 ms of processor time."""

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
-from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import MOST_IN_ADDRESS, ask_page, ask_script, understood
 from memory_service.services.pages.run_list import runs_page

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from memory_service.domain.planning.contingency import model_class_of
+from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.planning.hyperparameters import (
     learning_rate,
     rule_batch,
     training_defaults,
     warmup_epochs,
 )
-from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from tests.planning import plan, promises_kept
 
 DOGS = {"task": "image", "n_train": 9000, "n_classes": 120, "minutes": 11, "gpu": "a100"}

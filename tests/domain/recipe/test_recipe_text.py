@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory_service.domain.planning.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
+from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.recipe.recipe_text import (
     LONGEST,
     lesson_lines,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.planning.plan_text import plan_markdown
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of

@@ -12,7 +12,8 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
-from memory_service.domain.planning.cost_table import Option, with_memory
+from memory_service.domain.planning.cost_table import with_memory
+from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy

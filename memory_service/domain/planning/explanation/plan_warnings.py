@@ -12,9 +12,9 @@ from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.planning.candidates import CandidateSet
+from memory_service.domain.planning.explanation.rationale import is_cut_short
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
-from memory_service.domain.planning.rationale import is_cut_short
 from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_step_time import prepare

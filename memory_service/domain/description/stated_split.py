@@ -1,0 +1,188 @@
+"""How test differs from train, as a description says it: by time, at random, or by groups of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from memory_service.domain.description.phrases import sentences_of, singular
+from memory_service.domain.description.quantities import KIND_OF, Quantity
+
+Stated = dict[str, tuple[Any, str]]
+"""Name of a fact -> its value, and the words of the text it was read from."""
+
+DESCRIBED_BY = re.compile(r"\bdescribed by (?:about |some )?$", re.IGNORECASE)
+
+_WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group" and noun[-1] not in "yh") + (
+    "|cities|countries|people|families|bodies|companies|factories|laboratories|batches|molecules?|recordings?|"
+    "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
+    "compounds?|proteins?|streets?|sessions?"
+)
+_GROUP_SPLIT = (
+    rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
+    rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
+    (
+        rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
+        r"in (?:the )?train|shared|known|part of|among|included)\w*"
+    ),
+    rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
+    (
+        rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
+        r"(?:in common|in both|overlap|shared|in two)"
+    ),
+    rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
+    (
+        r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
+        r"absent from train(?:ing)?)\b"
+    ),
+)
+_SEVERAL = re.compile(
+    rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
+    rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
+    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b"
+    rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
+    rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
+    rf"to)\b|"
+    rf"\b(?P<c>{_WHO}), (?:several|more than one)\b|\bsame (?P<d>{_WHO})\b[^.;]{{0,40}}\b(?:several|again"
+    rf"|more than once|twice)",
+    re.IGNORECASE,
+)
+_MONTH_NAMES = [
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+]  # fmt: skip
+_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
+_TIME_SPLIT = re.compile(
+    r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
+    rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
+    rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
+    rf"|(?:following|next|future|"
+    rf"later|coming|subsequent|upcoming|last) (?:\w+ )?{_PERIOD}|{_PERIOD} (?:after|ahead|that follows?"
+    rf"|later|thereafter|afterwards)|"
+    rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
+    rf")?train(?:ing)?|"
+    r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
+    r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
+    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*"
+    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future)",
+    re.IGNORECASE,
+)
+_RANDOM_SPLIT = re.compile(
+    r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|"
+    r"fifth|tenth|quarter|\d+ ?%|\d+ percent)|(?:split|divided|drawn|assigned|selected|chosen|sampled)(?: "
+    r"\w+){0,3} (?:at )?random(?:ly)?\b|same distribution|train(?:ing)? and test (?:rows |data )?(?:look "
+    r"alike|are alike))",
+    re.IGNORECASE,
+)
+
+
+def one_figure(
+    name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None
+) -> Stated:
+    """The one figure that all of these agree on, or the `chosen` one."""
+    values = {round(q.value) for q in found}
+    if not values or (chosen is None and len(values) > 1):
+        return {}
+    value = chosen(values) if chosen else values.pop()
+    return {name: (value, next(q.words for q in found if round(q.value) == value))}
+
+
+_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_SPLIT)
+
+
+def split_in(text: str) -> Stated:
+    """How test differs from train: group | time | random; and by what groups."""
+    for pattern in _GROUP_SPLITS:
+        match = pattern.search(text)
+        sentence = text[max(0, match.start() - 150) : match.end() + 100] if match else ""
+        if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
+            who = next((each for each in match.groupdict().values() if each), None)
+            by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
+            return {"split": ("group", match[0]), **by}
+    for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
+        if match := pattern.search(text):
+            return {"split": (name, match[0])}
+    if match := _MONTHS.search(text):
+        following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
+        if re.search(rf"\b{following}\b", text[match.end() :], re.IGNORECASE):
+            return {"split": ("time", match[0])}
+    return {}
+
+
+_MONTHS = re.compile(
+    rf"\b(?:{'|'.join(_MONTH_NAMES)}) ?(?:to|until|till|through|-|–) ?({'|'.join(_MONTH_NAMES)})\b",
+    re.IGNORECASE,
+)
+"""Months that are told of; the one that follows them is then what is asked for."""
+
+_APART = re.compile(
+    r"\b(?:others?|different|new|unseen|never|not|no|none|nobody|further|another|either|doesn't|don't|cannot)\b",
+    re.IGNORECASE,
+)
+_TESTED = re.compile(
+    r"\b(?:test\w*|hidden|judged|train\w*|among|seen|knows?|learn\w*|work (?:for|on)|used on|take part)\b",
+    re.IGNORECASE,
+)
+
+
+def _split_by(noun: str, apart: Sequence[str], found: Sequence[Quantity]) -> Stated:
+    """The test has others of these groups: a number of its own, or a sentence of those `apart` says so."""
+    for one in found:
+        if one.role == "test" and _singular(one.noun) == noun:
+            return {"split": ("group", one.words)}
+    plural = "people|persons?" if noun == "person" else f"{re.escape(noun)}s?|{re.escape(noun[:-1])}ies"
+    for sentence in apart:
+        if re.search(rf"\b(?:{plural})\b", sentence, re.IGNORECASE) and (word := _APART.search(sentence)):
+            start = max(0, word.start() - 60)
+            return {"split": ("group", sentence[start : word.end() + 60])}
+    return {}
+
+
+def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
+    """The groups that rows come in and how many, where the split does not name them: "several each" asks for
+    a split by them, fewer of them than of rows just tells that they are there."""
+    groups = [q for q in found if q.kind == "group" and q.value >= 2 and not q.each and q.role != "test"]
+    rows = stated.get("n_train", (0, ""))
+    of_rows = [
+        q
+        for q in found
+        if q.of_rows and q.role != "test" and q.value < rows[0] and not DESCRIBED_BY.search(q.before)
+    ]
+    if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
+        by = _singular(next(each for each in match.groupdict().values() if each))
+        out: Stated = {"group_by": (by, match[0])} | (
+            {} if "split" in stated else {"split": ("group", match[0])}
+        )
+        return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
+    if of_rows or "group_by" not in stated:
+        apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
+        counted = [
+            q
+            for q in found
+            if q.kind in ("group", "unknown") and q.noun and q.value >= 2 and q.role != "test" and not q.each
+            and q.words != rows[1] and q.value * _ROWS_PER_GROUP <= rows[0]
+        ]  # fmt: skip
+        splits = {noun: _split_by(noun, apart, found) for noun in {_singular(q.noun) for q in counted}}
+        fewer = [q for q in counted if splits[_singular(q.noun)]] or of_rows
+        fewer = fewer or [q for q in counted if q.kind == "group"]
+        if not fewer:
+            return {}
+        first = fewer[0]
+        by = _singular(first.noun)
+        out = {"n_groups": (round(first.value), first.words), "group_by": (by, first.words)}
+        split = splits.get(by) or _split_by(by, apart, found)
+        if not split and (match := _SEVERAL.search(text)):
+            split = {"split": ("group", match[0])}
+        return out | ({} if "split" in stated else split)
+    by = stated["group_by"][0]
+    return one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
+
+
+_ROWS_PER_GROUP = 1.5
+
+
+def _singular(word: str) -> str:
+    return {"people": "person", "series": "series", "species": "species"}.get(
+        word.lower(), singular(word.lower())
+    )

@@ -1,0 +1,134 @@
+"""Options of a plan: a model of the catalogue at one input size, alone and as columns of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.hyperparameters import TrainingDefaults, training_defaults
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.quality.quality_index import Learning, learning_of
+from memory_service.domain.recipe.families import families_of
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One model at one input size, as the planner may choose it for a task.
+
+    profile        cost of a sample in mixed precision or fp32, by precision class; empty for boosted trees
+    checkpointed   the same with gradient checkpointing
+    method, lora_rank   of a decoder
+    """
+
+    task: str
+    model: CatalogueModel
+    input_size: int
+    profile: dict[str, Profile]
+    checkpointed: dict[str, Profile]
+    defaults: TrainingDefaults
+    learning: Learning
+    method: str | None = None
+    lora_rank: int | None = None
+
+    @property
+    def is_trees(self) -> bool:
+        return not self.profile
+
+    @property
+    def size_ratio(self) -> float:
+        if self.model.input_kind == "n_features" or not self.model.default_input_size:
+            return 1.0
+        return self.input_size / self.model.default_input_size
+
+
+def make_option(
+    task: str,
+    model: CatalogueModel,
+    input_size: int,
+    profile: dict[str, Profile],
+    checkpointed: dict[str, Profile] | None = None,
+) -> Option:
+    """The option with the training defaults and learning curve its task and family imply."""
+    trees = not profile
+    how = next((p.extra for p in profile.values() if "method" in p.extra), {})
+    method = how.get("method")
+    return Option(
+        task,
+        model,
+        input_size,
+        profile,
+        checkpointed or {},
+        training_defaults(task, model.family, pretrained=model.pretrained, trees=trees, method=method),
+        learning_of(task, model.pretrained, trees, model.family),
+        method,
+        how.get("lora_rank"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the search reads of every option, as arrays [option], those of `learning` too; `family` is a place
+    in `families`, names of `domain.recipe.vocabulary`. first: the first option of each name, by name; place:
+    of each option's name among them; family_of: of each name, as the catalogue says it."""
+
+    names: npt.NDArray[np.str_]
+    score: Array
+    params_m: Array
+    size_ratio: Array
+    input_size: Integers
+    pretrained: Array
+    pictures: npt.NDArray[np.bool_]
+    n_outputs: Integers
+    least_batch: Integers
+    wanted_batch: Integers
+    learning: Learning
+    input_kind: npt.NDArray[np.str_]
+    trained_params: Array
+    family: Integers
+    families: tuple[tuple[str, ...], ...]
+    first: Integers
+    place: Integers
+    family_of: Mapping[str, str]
+
+
+def columns_of(options: Sequence[Option]) -> Columns:
+    """The options' constants, made once per task."""
+
+    of_option = [families_of(o.model.name, o.model.family) for o in options]
+    families = tuple(dict.fromkeys(of_option))
+
+    def numbers(values: Iterable[float]) -> Array:
+        return np.array(list(values), dtype=np.float64)
+
+    def integers(values: Iterable[int]) -> Integers:
+        return np.array(list(values), dtype=np.int64)
+
+    names = np.array([o.model.name for o in options], dtype=np.str_)
+    _, first, place = np.unique(names, return_index=True, return_inverse=True)
+    return Columns(
+        names=names,
+        score=numbers(o.model.quality_score for o in options),
+        params_m=numbers(o.model.params_m for o in options),
+        size_ratio=numbers(o.size_ratio for o in options),
+        input_size=integers(o.input_size for o in options),
+        pretrained=numbers(float(o.model.pretrained) for o in options),
+        pictures=np.array([o.model.input_kind == "image_size" for o in options], dtype=np.bool_),
+        n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
+        least_batch=integers(o.defaults.least_batch for o in options),
+        wanted_batch=integers(o.defaults.wanted_batch for o in options),
+        learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
+        input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
+        trained_params=numbers(max((p.params for p in o.profile.values()), default=0) for o in options),
+        family=integers(families.index(names) for names in of_option),
+        families=families,
+        first=first,
+        place=place,
+        family_of={o.model.name: o.model.family for o in options},
+    )

@@ -1,0 +1,95 @@
+"""The description of a question read, and the competitions like it, before any fact is assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_service.domain.common.vocabulary import TASK_ALIASES, modality_of
+from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.request import Question
+from memory_service.domain.quality.quality_model import quality_kind
+from memory_service.recall.encoder import load_encoder
+from memory_service.services.competitions.lessons import with_lessons
+from memory_service.services.competitions.neighbours import Found, recall
+from memory_service.services.competitions.signals import read_text
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.outcomes import outcomes_and_results
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RequestText:
+    """What the description says and which competitions are like it.
+
+    facts      read from the text; completed from `described`, the stored competition that the text describes
+    said       read from the text alone
+    found      neighbours; None where the facts of the case decide them
+    database   where those neighbours are looked up
+    """
+
+    facts: InferredFacts | None = None
+    said: InferredFacts | None = None
+    described: str | None = None
+    found: Found | None = None
+    database: Database | None = None
+
+    def neighbours(self, question: Question, task: str, n_train: int) -> Found:
+        """Those of the text or the named competition, else those of the bare facts."""
+        if self.found is not None or self.database is None:
+            return self.found or Found(())
+        facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
+        with self.database.read() as transaction:
+            found = recall(
+                transaction,
+                task=question.task,
+                facts=facts,
+                limit=SHOWN,
+                mode=question.mode,
+                as_of=question.as_of,
+            )
+            return replace(found, hits=with_lessons(transaction, found.hits))
+
+    def outcomes(self, question: Question, task: str) -> tuple[Mapping[str, Any] | None, Mapping[str, float]]:
+        """What came of runs of the very competition, and what models reached there; nothing but in mode open,
+        and not as of a year."""
+        slug = question.competition or self.described
+        if slug is None or self.database is None or question.mode != "open" or question.as_of is not None:
+            return None, {}
+        with self.database.read() as transaction:
+            return outcomes_and_results(transaction, slug, quality_kind(task).table)
+
+
+NOTHING_READ = RequestText()
+
+
+def read_request_text(database: Database, question: Question) -> RequestText:
+    """The description read and the neighbours of text or competition found, before any fact is assumed."""
+    text = question.description
+    if text is None and question.competition is None:
+        return RequestText(database=database)
+    read = read_text(text, load_encoder().encoder) if text is not None else None
+    given = {"n_train": question.n_train, "n_classes": question.n_classes, "metric": question.metric}
+    with database.read() as transaction:
+        found = recall(
+            transaction,
+            read=read,
+            competition=question.competition,
+            task=task_asked(question, read.facts if read else None),
+            facts={name: value for name, value in given.items() if value is not None},
+            limit=SHOWN,
+            mode=question.mode,
+            as_of=question.as_of,
+        )
+        found = replace(found, hits=with_lessons(transaction, found.hits))
+    return RequestText(found.facts, read.facts if read else None, found.described, found, database)
+
+
+def task_asked(question: Question, said: InferredFacts | None) -> str | None:
+    """The task as asked; where only a modality was, the one of it that the text asks for, else the usual."""
+    task = question.task and TASK_ALIASES.get(question.task, question.task)
+    if task == question.task or said is None or said.task is None:
+        return task
+    return said.task if modality_of(said.task) == question.task else task
