@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
@@ -137,12 +138,15 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
     )
 
 
-def recipe_answer(all_sets: CandidateSets) -> dict[str, Any] | None:
-    """The recipe of a problem, with the model that would be planned of each family."""
+def recipe_answer(
+    all_sets: CandidateSets, planned: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any] | None:
+    """The recipe of a problem, with the model that would be planned of each family; planned: family -> the
+    model that is."""
     recipe = all_sets.problem.recipe
     if recipe is None:
         return None
-    return recipe.as_dict(all_sets.best_of_families([vote.name for vote in recipe.families]))
+    return recipe.as_dict({**all_sets.best_of_families([vote.name for vote in recipe.families]), **planned})
 
 
 def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:
