@@ -17,7 +17,12 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
-from memory_service.domain.planning.explanation.plan_text import judged_words, run_words, tuning_words
+from memory_service.domain.planning.explanation.plan_text import (
+    judged_words,
+    run_words,
+    trouble_words,
+    tuning_words,
+)
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -180,7 +185,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     ]
     if answer["warnings"]:
         parts.append(_lines("Mind", answer["warnings"]))
-    trouble = [(entry["when"].replace("_", " "), _words(entry["set"])) for entry in answer["on_trouble"]]
+    trouble = [(trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
     parts.append(table("If", ("when", "set"), trouble))
     return Group(*parts)
 
