@@ -22,6 +22,7 @@ from memory_service.domain.planning.explanation.plan_text import (
     card_words,
     judged_words,
     run_words,
+    trouble_words,
     tuning_words,
 )
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
@@ -185,7 +186,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     ]
     if answer["warnings"]:
         parts.append(_lines("Mind", answer["warnings"]))
-    trouble = [(entry["when"].replace("_", " "), _words(entry["set"])) for entry in answer["on_trouble"]]
+    trouble = [(trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
     parts.append(table("If", ("when", "set"), trouble))
     return Group(*parts)
 

@@ -121,6 +121,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
             trees=option.is_trees,
             on_gpu=problem.on_gpu,
             first_fold_percent=100 * first_fold / minutes,
+            training_percent=100 * training_end / minutes,
             spare_folds=spare,
         ),
         alternatives=_alternatives(all_sets, choice),

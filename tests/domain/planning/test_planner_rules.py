@@ -114,6 +114,16 @@ def test_r13_r15_what_to_do_when_time_runs_out() -> None:
     answer = plan(**DOGS)
     assert when(answer, "first_fold_over_20_percent_of_budget")
     assert when(answer, "over_70_percent_of_budget_used_and_training_not_done") == {"stop_and_predict": True}
+    full = plan(**{**DOGS, "minutes": 240, "objective": "quality"})
+    (late,) = (e for e in full["on_trouble"] if e["when"].startswith("over_70"))
+    training = next(
+        s["deadline_minute"] for s in reversed(full["timetable"]) if s["stage"].startswith("fold")
+    )
+    if training > 0.7 * full["minutes"]:  # the plan itself is then not done at 70 %
+        assert f"over {100 * training / full['minutes']:.0f} %" in late["only_if"]
+    assert ("only_if" in late) == (training > 0.7 * full["minutes"])
+    for entry in full["on_trouble"]:
+        assert entry.get("only_if", "") in plan_markdown(full) or entry["when"].endswith("_again")
 
 
 def test_r14_fifteen_percent_is_kept_for_inference() -> None:

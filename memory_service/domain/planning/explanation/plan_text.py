@@ -84,15 +84,21 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         ),
         *loading,
         f"- expect ({_grades(expected)}): {figures}",
-        f"- over by minute (p90{start}): {stages}; reserve {answer['reserve_minutes']:.1f} min",
+        f"- over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept after training",
         f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
     out += portfolio_line(answer)
     for entry in answer["on_trouble"]:
         if entry["when"] in _SHOWN_TROUBLE:
             changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
-            out.append(f"- if {entry['when'].replace('_', ' ')}: {changes}")
+            out.append(f"- if {trouble_words(entry)}: {changes}")
     return out
+
+
+def trouble_words(entry: Mapping[str, Any]) -> str:
+    """When an entry of `on_trouble` holds."""
+    further = f" ({entry['only_if']})" if entry.get("only_if") else ""
+    return str(entry["when"]).replace("_", " ") + further
 
 
 def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
