@@ -51,7 +51,7 @@ class Begun:
 
     started: float
     created: float
-    announced: Announced = Announced()
+    announced: Announced
 
 
 @dataclass(eq=False)
