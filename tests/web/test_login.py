@@ -68,7 +68,7 @@ def test_a_person_signs_in_edits_and_signs_out(
     page.fill("[name=why]", "a test")
     page.click("button:has-text('Review changes')")
     page.click("button:has-text('Save')")
-    page.wait_for_url(f"{site.url}{ROW}")
+    page.wait_for_url(f"{site.url}{ROW}?saved=1")
     assert (
         page.locator("text=changed by editor").or_(page.locator(".history li:has-text('editor')")).count() > 0
     )

@@ -141,7 +141,7 @@ def test_an_edit_changes_nothing_that_the_form_had_to_make_visible(visit: Visito
     follow(page.get_by_role("button", name="Review changes"))
     assert page.get_by_role("region", name="Difference").locator("tbody tr").count() == 1
     page.get_by_role("button", name="Save").click()
-    page.wait_for_url(f"**/browse/patterns/{SLUG}")
+    page.wait_for_url(f"**/browse/patterns/{SLUG}?saved=1")
     kept = json.loads(loaded(site, f"/patterns/{SLUG}"))
     assert (kept["rule"], kept["source"]) == ("R03", TITLE)
     assert "onerror" in page.locator(".history").inner_text()

@@ -58,7 +58,7 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
     page.get_by_label("Model, GPU or claim").press("Enter")
     page.wait_for_url("**q=EfficientNet-B4**")
     first = page.locator("#rows tbody tr", has_text="C29")
-    assert "2,000 sample/second" in first.inner_text()
+    assert "2,000 samples/s" in first.inner_text()
     link = first.get_by_role("link").first
     link.focus()
     page.keyboard.press("Enter")

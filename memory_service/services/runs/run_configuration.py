@@ -17,6 +17,7 @@ from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_
 from memory_service.domain.learning.baseline_prediction import observation_of, prediction_key
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import number_of
+from memory_service.domain.planning.applicable import check_options
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
@@ -110,6 +111,7 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     own = OWN.fullmatch(reported["model"]) is not None
     row, name = (None, reported["model"]) if own else _known_model(knowledge, reported["model"])
     sizes = {field: reported[field] for field in SIZE_FIELDS if field in reported}
+    check_options(sizes, row, name)
     question = PredictRequest.model_construct(model=name, gpu=reported["gpu"], **sizes)
     size = next(iter(sizes.values()), None) if own else requested_size(question, row)
     precision = reported.get("precision") or gpu.preferred_precision()
