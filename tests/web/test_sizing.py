@@ -58,7 +58,7 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
     page.get_by_label("Model, GPU or claim").press("Enter")
     page.wait_for_url("**q=EfficientNet-B4**")
     first = page.locator("#rows tbody tr", has_text="C29")
-    assert "2,000 sample/second" in first.inner_text()
+    assert "2,000 samples/s" in first.inner_text()
     link = first.get_by_role("link").first
     link.focus()
     page.keyboard.press("Enter")
@@ -130,7 +130,7 @@ def test_accuracy_shows_runs_scores_and_the_worst_misses(visit: Visitor, lived: 
     page.wait_for_url("**quantity=peak_memory_gib**")
     settled(page)
     assert "Measured, GiB" in page.locator("#misses").inner_text()
-    page.get_by_label("Card").select_option("h100")
+    page.get_by_label("GPU", exact=True).select_option("h100")
     page.wait_for_url("**gpu=h100**")
     settled(page)
     assert set(page.locator("#misses tbody td:nth-child(4)").all_inner_texts()) == {"h100"}
