@@ -91,6 +91,13 @@ def test_the_weeks_minutes_are_the_same_by_cause_day_gpu_and_competition(lived: 
             assert sum(group["minutes"] for group in week["groups"]) == pytest.approx(
                 week["minutes"], abs=0.1
             )
+    by_gpu = weeks[1]["groups"]
+    assert len(by_gpu) > 1
+    narrowed = data_of(lived, f"/browse/runs.json?gpu={by_gpu[0]['name']}")["week"]
+    assert narrowed["minutes"] == pytest.approx(by_gpu[0]["minutes"], abs=0.1)
+    refused = httpx2.get(f"{lived.url}/browse/runs?status=complete", timeout=None)
+    assert refused.status_code == 422
+    assert "completed" in refused.text
 
 
 def test_a_whole_competition_page_may_be_pasted(seeded: Site):

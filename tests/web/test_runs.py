@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memory_service.web.charts.runs import (
+    compared_over_time,
     memory_over_time,
     scores_over_time,
     speed_over_time,
@@ -167,12 +168,13 @@ def test_what_a_run_tells_appears_by_itself_and_takes_nothing_from_the_reader(vi
 
 
 def test_a_run_that_went_silent_has_no_signal(telling: Site):
-    key = begun(telling, task="audio-classification")
+    key = begun(telling, task="audio-classification", competition="tensorflow-speech-recognition-challenge")
     rows = data_of(telling, "/browse/runs.json?task=audio-classification")["items"]
     assert [row["silent_minutes"] for row in rows] == [None]
     post(telling, f"/runs/{key}/events", {"events": [epoch(0)]})
     (row,) = data_of(telling, "/browse/runs.json?task=audio-classification")["items"]
     assert row["silent_minutes"] > 5
+    assert (row["best_metric"], row["best_so_far"]) == (None, 0.8)
     assert "no signal" in text_of(telling, f"/browse/runs/{key}")
 
 
@@ -224,6 +226,14 @@ def test_speed_stands_over_what_was_predicted_from_the_beginning_on():
     assert low["data"] == [[0.0, 55], [12.0, 55]]
     assert width["data"] == [[0.0, 10], [12.0, 10]]
     assert measured["data"] == [[1.0, 50.0], [12.0, 50.0]]
+
+
+def test_scores_of_two_metrics_share_no_axis():
+    epochs = [{"fold": 0, "minute": 1.0, "metric": 0.5}]
+    runs = [{"metric": metric, "curves": {"epochs": epochs}} for metric in ("accuracy", "log loss")]
+    chart = compared_over_time(runs, "metric", "log loss", only="log loss")
+    assert chart is not None
+    assert [series["name"] for series in chart["series"]] == ["B"]
 
 
 def test_each_fold_has_a_colour_and_training_is_dashed():

@@ -228,14 +228,15 @@ def test_the_chosen_colours_stay_and_do_not_flash(visit: Visitor, seeded: Site):
     page = visit(seeded, "/browse/models/resnet50.a1_in1k", scheme="light")
     back = "getComputedStyle(document.documentElement).backgroundColor"
     white = page.evaluate(back)
-    switch = page.locator("[data-theme-switch]")
+    switch = page.locator("[data-theme-switch]:visible")
     switch.click()
     switch.click()
     assert page.evaluate(back) != white
     page.reload(wait_until="commit")
     page.wait_for_selector("main", state="attached")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    page.locator("[data-theme-switch]").click()
+    page.set_viewport_size({"width": 390, "height": 800})
+    switch.click()
     assert page.evaluate(back) == white
 
 

@@ -130,7 +130,7 @@ def test_accuracy_shows_runs_scores_and_the_worst_misses(visit: Visitor, lived: 
     page.wait_for_url("**quantity=peak_memory_gib**")
     settled(page)
     assert "Measured, GiB" in page.locator("#misses").inner_text()
-    page.get_by_label("Card").select_option("h100")
+    page.get_by_label("GPU", exact=True).select_option("h100")
     page.wait_for_url("**gpu=h100**")
     settled(page)
     assert set(page.locator("#misses tbody td:nth-child(4)").all_inner_texts()) == {"h100"}

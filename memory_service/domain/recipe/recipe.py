@@ -84,8 +84,8 @@ def make_recipe(
         pitfalls=tuple({"text": text, "from": [slug]} for slug, text in pitfalls[:MOST_SENTENCES]),
         image_size=typical(near, "image_size"),
         seq_len=typical(near, "seq_len"),
-        basis=f"{len(near.solutions)} solutions of {len(near.competitions)} similar competitions, "
-        f"of {near.known} known",
+        basis=f"{len(near.solutions)} of {near.known} known solutions, "
+        f"from {len(near.competitions)} similar competitions",
     )
 
 

@@ -177,7 +177,7 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
     for one in shown:
         baseline = estimate_statement(one.baseline, one.unit)
         measured = [] if one.measured is None else [one.measured]
-        width = divergence([baseline, *measured, *one.aside])
+        width = _width([baseline, *measured, *one.aside])
         if width <= 1.0:
             continue
         o = one.what
@@ -209,7 +209,7 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
             each.card.source, each.claimed,
             statement=f"peak {each.claimed:g} {each.unit}, of which 60 to 100 % are usually reached",
         )  # fmt: skip
-        width = divergence([sheet, *each.statements])
+        width = _width([sheet, *each.statements])
         if width <= 1.0:
             continue
         current = [side for side in each.statements if side.set_aside is None]
@@ -221,6 +221,12 @@ def _of_sheets(figures: Sequence[CalibratedFigure]) -> Iterator[Item]:
             used="measured" if current else "claimed", unit=each.unit, gpu=each.card.slug,
             device=each.card.device,
         )  # fmt: skip
+
+
+def _width(sides: Sequence[Statement]) -> float:
+    """How far apart those are that count; with what is set aside only where they agree."""
+    counting = divergence([side for side in sides if side.set_aside is None])
+    return counting if counting > 1.0 else divergence(sides)
 
 
 def _item(

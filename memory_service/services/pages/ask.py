@@ -31,7 +31,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
 
     asked    the fields as they were given, with the GPU and the minutes that the description states
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
-    facts    what the plan rests on: `[{"field", "value", "from"}]`
+    facts    what the plan rests on: `[{"field", "value", "from", "assumed"}]`
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     sources  what the recipe names -> its page
     others   the alternatives that are not the plan itself; main: the number of its run in the portfolio
@@ -177,7 +177,8 @@ def _facts(
     ]
     if case.metric is not None:
         facts.append({"field": "metric", "value": case.metric.name, "from": case.metric.source})
-    return facts
+    words = ("default", "assumed")
+    return [{**fact, "assumed": any(word in fact["from"] for word in words)} for fact in facts]
 
 
 def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> str:

@@ -29,7 +29,7 @@ def compare_page(
     """`{"runs", "settings", "results", "comparable", "metric", "metric_direction"}` of one to six runs; one
     alone is compared with the latest others of its competition. InvalidInput, NotFound.
 
-    runs        `GET /runs/{run_id}` with `curves`, `took_minutes`
+    runs        `GET /runs/{run_id}` with `curves`, `took_minutes`, `metric` (of its competition)
     settings    `[{"name", "values", "differs"}]`, values in the order of the runs; none that all leave out
     results     the same of the outcomes, in the units of their names
     comparable  whether scores may be compared: all of one competition
@@ -40,10 +40,17 @@ def compare_page(
     found = [one_run_page(database, knowledge, run_id, now) for run_id in ids]
     if len(found) == 1 and found[0]["competition"]:
         found += [one_run_page(database, knowledge, one, now) for one in _others(database, found[0])]
-    runs = [{**run, "took_minutes": took_minutes(run, now)} for run in found]
-    places = {run["competition"] for run in runs}
+    places = {run["competition"] for run in found}
     with database.read() as transaction:
         metrics = competition_metrics(transaction.session, places - {None})
+    runs = [
+        {
+            **run,
+            "took_minutes": took_minutes(run, now),
+            "metric": metrics.get(run["competition"], {}).get("metric"),
+        }
+        for run in found
+    ]
     comparable = len(places) == 1 and None not in places
     metric = metrics.get(runs[0]["competition"], {}) if comparable else {}
     settings = [_line(name, [run["given"].get(name, run.get(name)) for run in runs]) for name in SETTINGS]

@@ -36,13 +36,17 @@ _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
 def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many]."""
+    """`{"items", "next", "matching", "choices"}`: the widest first; `choices`: field -> [value, how many that
+    the other filters let through]."""
     everything = [_row(item) for item in conflicts(database)]
     query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
     rows, limit = _narrowed(everything, query), query.limit
     start = place_behind([row["id"] for row in rows], query.cursor)
     page = rows[start : start + limit]
-    counts = {name: Counter(row[name] for row in everything if row[name]) for name in _EXACT}
+    counts = {
+        name: Counter(row[name] for row in _narrowed(everything, query, but=name) if row[name])
+        for name in _EXACT
+    }
     return {
         "items": page,
         "next": page[-1]["id"] if start + limit < len(rows) else None,
@@ -164,8 +168,9 @@ def _sizing(
     }
 
 
-def _narrowed(rows: list[Item], query: ConflictsPageQuery) -> list[Item]:
-    wanted = query.model_dump(include=set(_EXACT), exclude_none=True)
+def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> list[Item]:
+    """Rows that meet every filter, `but` one."""
+    wanted = query.model_dump(include=set(_EXACT) - {but}, exclude_none=True)
     words = [word for word in _BETWEEN.split(query.q.lower()) if word]
     name = query.sort.removeprefix("-")
     found = [

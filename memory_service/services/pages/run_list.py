@@ -16,6 +16,7 @@ from cachetools import TTLCache
 from memory_service.domain.monitoring.clock import silent_seconds
 from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
+from memory_service.schemas.runs import STATUSES
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.summaries import read_summary
 from memory_service.services.runs.verdicts import gravest_advice
@@ -46,19 +47,22 @@ _MOST_OF_CURVE = 24
 
 def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime) -> dict[str, Any]:
     """`{"items", "next", "week", "live", "facets"}`: rows with `advice` (the gravest that was not followed,
-    else the last; None before the first), `curve` (metric by epoch, a list for each fold), `took_minutes`,
-    `silent_minutes` (of a running one without a signal, else None), `metric` and `metric_direction` (of its
-    competition).
+    else the last; None before the first), `curve` (metric by epoch, a list for each fold), `best_so_far` (of
+    the epochs; None where nobody says which way is better), `took_minutes`, `silent_minutes` (of a running
+    one without a signal, else None), `metric` and `metric_direction` (of its competition). InvalidInput for
+    a status that no run can have.
 
-    week     of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "runs",
-             "minutes", "useful", "waiting", "lost", "by", "groups"}`; groups: `[{"name", "runs", "minutes",
-             "useful", "waiting", "lost"}]` by day, cause, gpu or competition (`by=` of the query), the most
-             minutes first
+    week     of the latest runs begun since midnight (UTC) seven days ago that ended: `{"since", "filters",
+             "runs", "minutes", "useful", "waiting", "lost", "by", "groups"}`; filters: what the query asks
+             of their own fields; groups: `[{"name", "runs", "minutes", "useful", "waiting", "lost"}]` by
+             day, cause, gpu or competition (`by=` of the query), the most minutes first
     live     whether one of the rows still runs
     facets   `{name: [[value, runs]]}` of the latest `MOST_RECENT` runs that the other filters let through
     """
     fields = dict(requested)
     by = fields.pop("by", MINUTES_BY[0])
+    if "status" in fields and fields["status"] not in (*STATUSES, "running"):
+        raise unknown_name("status", fields["status"], ("running", *STATUSES))
     since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
     with database.read() as transaction:
         session = transaction.session
@@ -78,10 +82,21 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         }
         for row in page.items
     ]
+    for item in items:
+        item["best_so_far"] = _best_so_far(item.pop("reached"), item["metric_direction"])
+    passed = {name: text for name, text in fields.items() if name in runs.Recent._fields}
+    of_these = [
+        run for run in recent if all(str(getattr(run, name)) == text for name, text in passed.items())
+    ]
     return {
         "items": items,
         "next": page.next,
-        "week": {"since": since.date().isoformat(), "by": by, **_summed(recent, since, by)},
+        "week": {
+            "since": since.date().isoformat(),
+            "by": by,
+            "filters": list(passed.values()),
+            **_summed(of_these, since, by),
+        },
         "live": bool(running),
         "facets": _facets(recent, fields),
     }
@@ -105,7 +120,7 @@ def _recent(transaction: ReadTransaction) -> Sequence[runs.Recent]:
 
 
 def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """id -> {"advice", "curve"}"""
+    """id -> {"advice", "curve", "reached"}"""
     kept = transaction.caches.of(_Kept)
     with kept.lock:
         stored = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
@@ -117,7 +132,7 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
         run = found[row["id"]]
         advice = gravest_advice(transaction, run, given.get(run.id, ()))
         epochs = run.summary["epochs"] if run.summary else _epochs_so_far(transaction, run)
-        known[run.id] = {"advice": advice, "curve": _curve(epochs)}
+        known[run.id] = {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs)}
     with kept.lock:
         for row in new:
             if row["status"] != "running":
@@ -132,6 +147,16 @@ def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any
         for (fold, _), epoch in sorted(epochs.items())
         if "metric" in epoch
     ]
+
+
+def _reached(epochs: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """The least and the greatest metric of the epochs."""
+    values = [float(epoch["metric"]) for epoch in epochs if isinstance(epoch.get("metric"), int | float)]
+    return (min(values), max(values)) if values else None
+
+
+def _best_so_far(reached: tuple[float, float] | None, direction: str | None) -> float | None:
+    return None if reached is None or direction is None else reached[direction == "max"]
 
 
 def _curve(epochs: Sequence[Mapping[str, Any]]) -> list[list[float]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from memory_service.web.charts.base import axis, bars, limit, line, option, points
+from memory_service.web.charts.base import SHAPES, axis, bars, limit, line, option, points
 
 Row = Mapping[str, Any]
 
@@ -85,7 +85,11 @@ def sides(item: Row) -> dict[str, Any] | None:
     width = bars(
         "what it allows",
         [
-            {"value": high - low, "itemStyle": {"color": f"var(--{row['grade']})"}, "name": name}
+            {
+                "value": high - low,
+                "itemStyle": {"color": f"var(--{row['grade']})", "opacity": 0.3},
+                "name": name,
+            }
             for (low, high), row, name in zip(numbers, rows, names, strict=True)
         ],
         stack="side",
@@ -97,11 +101,8 @@ def sides(item: Row) -> dict[str, Any] | None:
             {
                 "value": [_middle(row, low, high), place],
                 "name": name,
-                "itemStyle": {
-                    "color": f"var(--{row['grade']})",
-                    "borderColor": "var(--back)",
-                    "borderWidth": 1.5,
-                },
+                "symbol": SHAPES[row["grade"]],
+                "itemStyle": {"color": f"var(--{row['grade']})"},
             }
             for place, ((low, high), row, name) in enumerate(zip(numbers, rows, names, strict=True))
         ],

@@ -15,7 +15,10 @@ Kind = Literal["value", "log", "category", "time"]
 COLOURS = {grade: f"var(--{grade})" for grade in ("measured", "estimated", "claimed")}
 """Grade -> its colour; shapes differ too, colour is never alone."""
 
-_SHAPES = {"measured": "circle", "estimated": "emptyCircle", "claimed": "diamond"}
+_HALF = "path://M50 0A50 50 0 1 0 50 100A50 50 0 1 0 50 0ZM50 16A34 34 0 0 1 50 84Z"
+_RING = "path://M50 0A50 50 0 1 0 50 100A50 50 0 1 0 50 0ZM50 16A34 34 0 1 1 50 84A34 34 0 1 1 50 16Z"
+SHAPES = {"measured": "circle", "estimated": _HALF, "claimed": _RING}
+"""Grade -> its shape, as the legend has them: ● ◐ ○."""
 
 
 def axis(name: str, kind: Kind = "value", *, at: Literal["x", "y"] = "x", **more: Any) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def points(name: str, data: Sequence[Any], *, grade: str = "", colour: str = "",
     """Points `[x, y]` or `{"value": [x, y], "name", "href"}`, in the colour and shape of a grade."""
     paint = colour or COLOURS.get(grade, "")
     return {
-        "type": "scatter", "name": name, "data": list(data), "symbol": _SHAPES.get(grade, "circle"),
+        "type": "scatter", "name": name, "data": list(data), "symbol": SHAPES.get(grade, "circle"),
         "symbolSize": 9, **({"itemStyle": {"color": paint}} if paint else {}), **more,
     }  # fmt: skip
 

@@ -90,12 +90,15 @@ def scores_over_time(
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
 
 
-def compared_over_time(runs: Sequence[Mapping[str, Any]], field: str, name: str) -> dict[str, Any] | None:
-    """A figure of the epochs of several runs, a colour for each, named A, B, ... as in the table."""
+def compared_over_time(
+    runs: Sequence[Mapping[str, Any]], field: str, name: str, only: str | None = ""
+) -> dict[str, Any] | None:
+    """A figure of the epochs of several runs, a colour for each, named A, B, ... as in the table; `only` of
+    those with this metric."""
     series = [
         line(chr(65 + place), data, colour=f"var(--series-{place % _COLOURS + 1})")
         for place, run in enumerate(runs)
-        if (data := _by_fold(run["curves"]["epochs"], field))
+        if (only == "" or run["metric"] == only) and (data := _by_fold(run["curves"]["epochs"], field))
     ]
     return option(axis(_MINUTES), axis(name, at="y", scale=True), series) if series else None
 

@@ -48,8 +48,12 @@ def compare(request: Request) -> Response:
     database, now = database_of(request), dt.datetime.now(dt.UTC)
     ids = [value for name, value in pairs if name == "run"]
     data = compare_page(database, knowledge_of(database), ids, now)
+    metrics = dict.fromkeys(run["metric"] for run in data["runs"])
     charts = {
-        "metric": compared_over_time(data["runs"], "metric", data["metric"] or "Metric"),
+        **{
+            f"metric-{place}": compared_over_time(data["runs"], "metric", metric or "Metric", only=metric)
+            for place, metric in enumerate(metrics)
+        },
         "loss": compared_over_time(data["runs"], "valid_loss", "Validation loss"),
         "memory": compared_over_time(data["runs"], "peak_reserved_gib", "Reserved, GiB"),
     }

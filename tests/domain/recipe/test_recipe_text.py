@@ -41,7 +41,7 @@ RECIPE: dict[str, Any] = {
     "mattered": lessons("Larger pictures", "Clean labels", "Seeds", "A fourth thing"),
     "failed": lessons("Mixup"),
     "pitfalls": lessons("Scanners differ\nbetween sites"),
-    "basis": "9 solutions of 4 similar competitions, of 80 known",
+    "basis": "9 of 80 known solutions, from 4 similar competitions",
 }  # fmt: skip
 TARGETS = {
     "metric": "AUC",
@@ -86,7 +86,7 @@ def test_the_plan_comes_first_then_the_recipe_and_no_warning_is_lost_to_a_second
     assert rough_tokens(text) <= MOST_TOKENS
     told = [
         "- folds=",
-        "How similar ones were won (9 solutions",
+        "How similar ones were won (9 of 80",
         "- validation: group by patient",
         "- Mind the gap.",
     ]

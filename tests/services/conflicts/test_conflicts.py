@@ -125,6 +125,16 @@ def test_what_is_set_aside_is_shown_as_such_and_not_used(box: Database) -> None:
         assert measured[0]["set_aside"] in row["why"]
 
 
+def test_how_far_apart_is_told_of_the_sides_that_count(box: Database) -> None:
+    seconds = predict(box, ASKED)["step_seconds"]["value"]
+    busy = replace(RAN, step_seconds=9 * seconds, excluded="contended")
+    observe(box, [replace(RAN, step_seconds=2.5 * seconds), busy])
+    row = of_box(box)["samples_per_second"]
+    below, above = sorted((s for s in row["sides"] if not s.get("set_aside")), key=lambda s: s["low"])
+    assert len(row["sides"]) == 3
+    assert row["apart"] == pytest.approx(above["low"] / below["high"], rel=1e-2)
+
+
 def test_an_out_of_memory_where_the_estimate_says_it_fits_is_listed_until_it_is_lifted(box: Database) -> None:
     observe(box, [replace(RAN, batch_size=96, out_of_memory=True, at="2026-11-02T00:00:00+00:00")])
     row = of_box(box)["feasible_batch"]

@@ -33,6 +33,9 @@ def test_contradictions_are_narrowed_by_kind_model_and_words(seeded_sqlite: Data
     for kind in KINDS:
         found = conflict_list_page(seeded_sqlite, {"kind": kind})
         assert len(found["items"]) == counted.get(kind, 0)
+        used = dict(map(tuple, found["choices"]["used"]))
+        assert sum(used.values()) == len(found["items"])
+        assert dict(map(tuple, found["choices"]["kind"])) == counted
     said = conflict_list_page(seeded_sqlite, {"q": "EfficientNet-B4 A100"})["items"]
     assert {"C29", "C30"} <= {row["id"] for row in said}
     assert all(row["gpu"] == "a100" for row in said)
