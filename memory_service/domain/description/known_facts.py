@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.task_inference import InferredFacts
 
@@ -62,18 +63,26 @@ def facts_of(
 
 
 def contradictions(
-    asked: Mapping[str, Any], said: InferredFacts | None, record: Mapping[str, Any], slug: str | None
+    asked: Mapping[str, Any],
+    said: InferredFacts | None,
+    record: Mapping[str, Any],
+    slug: str | None,
+    described: bool = False,
 ) -> tuple[str, ...]:
-    """Sentences on what the caller or the text says otherwise than the record of the competition."""
+    """Sentences on what the caller or the text says otherwise than the record of the competition. `described`:
+    nobody named it, the text seems to be of it."""
     out = []
+    whose = f"{slug}, which the description seems to be of," if described else f"{slug}"
     for name in ("task", "metric", "n_train", "n_classes"):
         given, stored = asked.get(name), record.get(name)
         where = SAID["asked"] if given is not None else SAID["text"]
         value = given if given is not None else getattr(said, name, None)
         sure = given is not None or name != "task"
+        if name == "task" and value is not None and modality_of(str(stored)) == value:
+            continue
         if sure and value is not None and stored is not None and _differ(value, stored):
             out.append(
-                f"{name} {value} ({where}) is not what the record of {slug} says ({stored}): {value} counts."
+                f"{name} {value} ({where}) is not what the record of {whose} says ({stored}): {value} counts."
             )
     return tuple(out)
 

@@ -55,6 +55,7 @@ class Measure:
 
 _KNOWN = {metric.name: metric for metric in METRICS}
 _OTHER = "weighted|modified|partial|custom"
+_OTHER_AUC = "weighted|partial|micro|modified|generali"
 _OTHER_F = r"probabilistic|\bpf1|f ?2\b|f ?0 ?5|beta|at iou|\bevent|\bspan|bounding|object"
 _OTHER_RMSE = r"percent|scaled|rmspe|rmsse|weighted|normali[sz]ed|modified|logarithm"
 _OTHER_MAE = r"percent|mape|wmae|weighted|median|\blog|scaled|modified|largest"
@@ -80,7 +81,8 @@ MEASURES: tuple[Measure, ...] = (
     _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=r"weighted|top (?!1\b)|top k|token"),
     _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "classes"),
     _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
-    _labels("ROC AUC", "ROC AUC", "auc", "AUC", "chances", unless="weighted|partial|micro|modified|generali"),
+    _labels("macro ROC AUC", "ROC AUC", "auc", "AUC", "chances", wants="macro", unless=_OTHER_AUC),
+    _labels("ROC AUC", "ROC AUC", "auc", "AUC", "chances", unless=_OTHER_AUC),
     _labels("log loss", "log loss", "log_loss", "Logloss", "chances"),
     _labels("macro F1", "F1", "f1_macro", "F1", "cut", wants="macro", unless=_OTHER_F),
     _labels("micro F1", "F1", "f1_micro", "F1", "cut", wants="micro", unless=_OTHER_F),
@@ -215,14 +217,15 @@ def resolve_metric(
     metric, answer = metric_named(text), ANSWERS.get(task)
     measure = measure_of(text, answer) if answer else None
     row = stored or {}
-    name = row.get("name") or text
-    if measure is None and metric is not None and any((m.of, m.answer) == (name, answer) for m in MEASURES):
-        name = f"a variant of {_phrase_of(metric, text)}"
+    name = _said_of(metric, text) if metric is not None and row.get("name") else text
+    shown = name
+    if metric is not None and any((m.of, m.answer) == (name, answer) for m in MEASURES):
+        name, shown = f"a variant of {_phrase_of(metric, text)}", text
     family = row.get("metric_family") or (metric.family if metric else None)
     direction = row.get("metric_direction") or (metric.direction if metric else None)
     if measure is not None:
         return ResolvedMetric(measure.name, family, direction, source, True)
-    return ResolvedMetric(name, family, direction, source, False, _why_not(text, metric is not None, task))
+    return ResolvedMetric(name, family, direction, source, False, _why_not(text, shown, metric is not None, task))
 
 
 def _phrase_of(metric: Metric, text: str) -> str:
@@ -230,10 +233,27 @@ def _phrase_of(metric: Metric, text: str) -> str:
     return max((phrase for _, phrase, each in found if each == metric), key=len)
 
 
-def _why_not(text: str, known: bool, task: str) -> str | None:
+_QUALIFIERS = frozenset("macro micro weighted modified partial columnwise global median custom".split())
+_K = re.compile(r"(?:\bMAP|[Pp]recision|[Rr]ecall|NDCG|ndcg)\s?(?:@|at)?\s?(\d{1,4})\b", re.IGNORECASE)
+
+
+def _said_of(metric: Metric, text: str) -> str:
+    """The metric with the words right before it that make it another one, and its k: "weighted RMSE",
+    "recall@10"."""
+    words, phrase = words_of(spell_out(text)), words_of(_phrase_of(metric, text))
+    places = [at for at in range(len(words)) if words[at : at + len(phrase)] == phrase]
+    start = end = places[0] if places else 0
+    while start and words[start - 1] in _QUALIFIERS:
+        start -= 1
+    k = _K.search(text) if metric.family == "ranking" else None
+    name = f"{metric.name.removesuffix('@k')}@{k[1]}" if k else metric.name
+    return " ".join([*words[start:end], name])
+
+
+def _why_not(text: str, shown: str, known: bool, task: str) -> str | None:
     if task not in ANSWERS:
         return None
-    shown = text if len(text) <= 80 else text[:77] + "..."
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
     if known:
         kind, _, answer = task.rpartition("-")
         other = f"{kind}-{'regression' if answer == 'classification' else 'classification'}"

@@ -92,7 +92,9 @@ word Jaccard | iou-dice | max | span:2.5 mask:0.5 | jaccard, jaccard score, word
   index
 MAP@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 interactions:1.5 | mapatk, mean average precision
   at k, map at k, map at 5, map at 12, map at 3, map at 7, mean average precision at 5, mean average precision
-  at 12, mean average precision at 3, recall at 20, recallatk, hit rate
+  at 12, mean average precision at 3
+recall@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 interactions:1.5 | recallatk, recall at k,
+  recall at 20, hit rate
 NDCG | ranking | max | order:2.5 topk:1 | ndcg, normalized discounted cumulative gain, discounted cumulative
   gain
 mean reciprocal rank | ranking | max | order:2 topk:1 | mean reciprocal rank, mrr

@@ -168,6 +168,7 @@ def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
         and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
         and q.kind in ("sample", "group", "unknown")
         and not _WINDOWS.search(q.before)
+        and not _CUTOFF.search(q.before)
     ]
     usable = [q for q in usable if not q.of_rows]
     if role and (direct := [q for q in usable if q.direct and q.value >= 100]):
@@ -182,6 +183,32 @@ def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
             most = max(q.value for q in of_kind)
             return of_kind if role else [q for q in of_kind if q.value == most]
     return []
+
+
+_CUTOFF = re.compile(
+    r"\b(?:recommend|suggest|propos|retriev)\w*(?: (?:the|a|an|up|to|at|most|list|of|them|best|first|exactly))* "
+    r"$|\btop[ -]$",
+    re.IGNORECASE,
+)
+"""How many are answered for each, not how many there are: "recommend 12 items", "the top 20"."""
+
+_INTERACTIONS = frozenset(
+    (
+        "interaction purchase transaction session rating click view event play listen visit booking order "
+        "row record sample example instance observation line impression basket playlist loan log history "
+        "stream check-in like vote review watch read download search query pair action stay trip ride"
+    ).split()
+)
+
+
+def sizes_of_recommendation(text: str) -> Stated:
+    """n_train and n_test of a recommender: rows are what users did. The catalogue is none, nor are users but
+    those to answer for."""
+    found = quantities_in(text)
+    done = [q for q in found if q.noun in _INTERACTIONS and not q.each and q.value >= _LEAST_SAMPLES]
+    train = one_figure("n_train", [q for q in done if q.role != "test"], max)
+    users = [q for q in found if q.kind == "group" or q in done]
+    return train | one_figure("n_test", _of_samples(users, "test"))
 
 
 _WINDOWS = re.compile(

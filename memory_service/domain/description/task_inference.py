@@ -22,7 +22,12 @@ from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
 from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
-from memory_service.domain.description.stated_facts import language_in, stated_in, subtask_in
+from memory_service.domain.description.stated_facts import (
+    language_in,
+    sizes_of_recommendation,
+    stated_in,
+    subtask_in,
+)
 from memory_service.domain.description.stated_split import Stated
 
 _GOAL_FACTOR = 2.0
@@ -137,7 +142,9 @@ _RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS.split(",")}
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
-_AT_K = re.compile(r"\b(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@\s?\d+")
+_AT_K = re.compile(
+    r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@|[Rr]ecall\s?(?:@|at))\s?\d+"
+)
 
 _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
@@ -180,6 +187,9 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         ("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image")
     ):
         said.pop("n_classes", None)
+    if ranked[0] == "recommendation":
+        said = {name: fact for name, fact in said.items() if name not in ("n_train", "n_test")}
+        said |= sizes_of_recommendation(text)
     evidence = _evidence(reading, best)
     facts = replace(
         stated,
@@ -282,7 +292,7 @@ def _around(sentence: str, words: list[str], place: int, phrase: str) -> str:
     """A metric with the words about it, which may make it another one."""
     near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 10])
     sign = _AT_K.search(sentence)
-    return near.replace("mapatk", sign[0]) if sign else near
+    return re.sub("mapatk|recallatk", sign[0], near) if sign else near
 
 
 def _loudest(mentions: list[tuple[float, float, Metric, str]]) -> _Mention | None:

@@ -60,7 +60,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     for card in cards:
         check_link(card, n_gpus, question.interconnect)
     task = _task(question, read, record, inferred)
-    n_train, size_assumed = _n_train(question, text, record, inferred, warnings)
+    n_train, size_assumed = _n_train(question, text, record, task, inferred, warnings)
     model = knowledge.model(question.model) if question.model else None
     given = {name: getattr(question, name) for name in (*PINS, "lora_rank", "interconnect", "weights")}
     if model is None:
@@ -87,7 +87,10 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     )  # fmt: skip
     slug = question.competition or text.described
     known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
-    warnings += contradictions(asked, text.said, known_there, slug)
+    described = question.competition is None and text.described is not None
+    warnings += contradictions(asked, text.said, known_there, slug, described)
+    if described and question.mode == "open":
+        warnings.append(f"The description seems to be of the stored competition {slug}: its record was read.")
     said = text.said
     used: dict[str, Any] = {
         "task": task,
@@ -236,6 +239,7 @@ def _n_train(
     question: Question,
     text: RequestText,
     record: Mapping[str, Any],
+    task: str,
     inferred: list[str],
     warnings: list[str],
 ) -> tuple[int, bool]:
@@ -258,9 +262,16 @@ def _n_train(
         inferred.append(f"{int(known)} training samples: from {where}.")
         return int(known), False
     size = question.size or "medium"
-    typical = SIZE_TYPICAL_N_TRAIN[size]
-    unsaid = "" if question.size else " (no size was given)"
+    typical = max(SIZE_TYPICAL_N_TRAIN[size], question.n_groups or 0, question.n_classes or 0)
+    slug = question.competition if question.mode == "open" else None
+    unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
     inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
+    if task == "recommendation" and question.size is None:
+        warnings.append(
+            f"n_train={typical} is a guess: how many interactions (purchases, clicks, ratings, sessions) there "
+            "are is not said, and minutes and memory of the plan grow with them. Give n_train; items and users "
+            "are no training samples."
+        )
     return typical, True
 
 
