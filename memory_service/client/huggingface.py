@@ -53,6 +53,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
                 "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else None,
                 "grad_accumulation": args.gradient_accumulation_steps,
                 "num_workers": args.dataloader_num_workers,
+                "metric": _no_loss(self._metric or args.metric_for_best_model),
                 "n_train": _length(getattr(kwargs.get("train_dataloader"), "dataset", None)),
             }
             self.run = begin(**{**facts, **self._facts})
@@ -95,7 +96,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
         found = dict(metrics or {})
         name = self._metric or args.metric_for_best_model
-        score = found.get(f"eval_{name}", found.get(name)) if name and "loss" not in str(name) else None
+        score = found.get(f"eval_{name}", found.get(name)) if _no_loss(name) else None
         if score is None:
             score = next((v for k, v in found.items() if not any(word in k for word in NO_SCORES)), None)
         if self._ended is not None:
@@ -124,6 +125,11 @@ class WatchCallback(_Callback):  # type: ignore[misc]
         self.verdict = self.run.epoch(ended["epoch"], seconds=ended["seconds"], **scores)
         if self._obey and self.verdict.action == "stop_and_predict":
             control.should_training_stop = True
+
+
+def _no_loss(name: Any) -> str | None:
+    """The name of a score: of a loss another one is reported."""
+    return str(name) if name and "loss" not in str(name) else None
 
 
 def _length(dataset: Any) -> int | None:

@@ -64,6 +64,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
                 "epochs": trainer.max_epochs if (trainer.max_epochs or 0) > 0 else None,
                 "precision": PRECISIONS.get(str(getattr(trainer, "precision", "")).split("-")[0]),
                 "grad_accumulation": getattr(trainer, "accumulate_grad_batches", None),
+                "metric": self._metric,
             }
             self.run = begin(**{**facts, **_data_facts(trainer), **self._facts})
 

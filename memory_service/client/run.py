@@ -20,7 +20,7 @@ from memory_service.client.ending import STATUSES, status_of, unregister
 from memory_service.client.fields import as_float, cleaned
 from memory_service.client.gpu_sampler import GpuSampler, torch_device, torch_memory
 from memory_service.client.step_timer import EpochTimes, Loader, StepTimer
-from memory_service.client.verdict import NOT_YET, Verdict
+from memory_service.client.verdict import NOT_A_NUMBER, NOT_YET, Verdict
 
 log = logging.getLogger("memory_service.client")
 
@@ -90,7 +90,8 @@ class Run:
         fold: int | None = None,
         **more: Any,
     ) -> Verdict:
-        """An epoch has ended, validation included. Answers the last verdict known and waits for nothing.
+        """An epoch has ended, validation included. Answers the last verdict known and waits for nothing; of a
+        training loss that is not a number it says so itself, at once.
 
         seconds   of the whole epoch, validation included; measured since the epoch's first step if not given
         more      valid_seconds, samples, loader_wait_percent, batch_size, learning_rate, ... where the script
@@ -110,6 +111,8 @@ class Run:
             values = {name: value for name, value in {**scores, **more}.items() if value is not None}
             self.record("epoch", {**where, **measured, **values}, now, needs="epoch")
             self._step_timer.batch_size = positive_int(more.get("batch_size")) or self._step_timer.batch_size
+            if self._sender is not None and _is_no_number(train_loss):
+                return self.verdict if self.verdict.rule == NOT_A_NUMBER.rule else NOT_A_NUMBER
         return self.verdict
 
     def fold(self, fold: int, folds: int | None = None, *, done: bool = False, **more: Any) -> None:
@@ -290,6 +293,13 @@ def _times(times: EpochTimes, seconds: float | None, more: Mapping[str, Any]) ->
     if seconds is not None or "valid_seconds" in more:
         return {"seconds": seconds}
     return {"seconds": times.seconds, "valid_seconds": times.valid_seconds}
+
+
+def _is_no_number(loss: Any) -> bool:
+    try:
+        return loss is not None and not math.isfinite(as_float(loss))
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False  # no loss at all, as its event says
 
 
 def _finite(value: Any) -> float:

@@ -57,3 +57,10 @@ class Verdict:
 
 
 NOT_YET = Verdict()
+NOT_A_NUMBER = Verdict(
+    action="investigate",
+    why="The training loss is not a number (NaN or infinite): nothing more is learned from here on.",
+    rule="not-a-number",
+    severity="critical",
+)
+"""What the client says by itself, before the service has answered."""

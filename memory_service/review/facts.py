@@ -37,7 +37,7 @@ _LENGTHS = ("max_length", "max_len", "model_max_length")
 class Context:
     """What is known besides the script; None means "not given".
 
-    tensor_cores   whether the card computes faster in half precision
+    tensor_cores   whether the card computes faster in half precision; bf16: whether it has that
     """
 
     task: str | None = None
@@ -47,6 +47,7 @@ class Context:
     image_size: int | None = None
     card: str | None = None
     tensor_cores: bool | None = None
+    bf16: bool | None = None
 
 
 @dataclass

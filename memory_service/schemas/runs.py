@@ -72,6 +72,14 @@ class RunStart(Request):
     folds: f.Folds | None = Field(None, description="Folds in all; 1 = one split.")
     seeds: f.Seeds | None = Field(None, description="Repeats of all folds, each with another seed.")
     epochs: f.Epochs | None = Field(None, description="Epochs of a fold.")
+    metric: f.Line | None = Field(
+        None,
+        description="Name of the validation metric that epochs report as `metric`, as scripts write it; a "
+        "known one (accuracy, eval_f1, val_auc, rmse) says which way it gets better.",
+    )
+    metric_direction: Literal["max", "min"] | None = Field(
+        None, description="Which way `metric` gets better, where its name does not say it."
+    )
     n_train: f.Samples | None = Field(None, description="Training samples, validation included.")
     n_test: f.Samples | None = Field(None, description="Samples to predict.")
     minutes: f.Minutes | None = Field(None, description="Wall-clock budget.")

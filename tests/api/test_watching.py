@@ -364,6 +364,31 @@ def test_what_no_such_run_can_report_is_said_and_counts_nowhere(client: TestClie
     assert tell(client, larger, total)["ignored"] == tell(client, larger, said, first_seq=1)["ignored"] == []
 
 
+@pytest.mark.parametrize(
+    ("said", "best", "noted"),
+    [
+        ({"metric": "eval_accuracy"}, 0.7, False),
+        ({"metric": "val_rmse"}, 0.5, False),
+        ({"metric": "my_score"}, None, True),
+        ({"metric": "my_score", "metric_direction": "max"}, 0.7, False),
+        ({}, None, True),
+    ],
+)
+def test_a_metrics_name_says_which_way_it_gets_better(
+    client: TestClient, said: dict[str, str], best: float | None, noted: bool
+) -> None:
+    run_id = begin(client, **B4 | {"competition": None}, **said)
+    tell(
+        client,
+        run_id,
+        [("epoch", 60.0 * n, {"fold": 1, "epoch": n, "metric": 0.4 + n / 10}) for n in (1, 2, 3)],
+    )
+    client.post(f"/runs/{run_id}/finish", json={"status": "completed", "at": at(200)})
+    page = client.get(f"/runs/{run_id}").json()
+    assert page["best_metric"] == (None if best is None else pytest.approx(best))
+    assert any("metric_direction" in note for note in page["notes"]) == noted
+
+
 def test_a_run_that_was_over_at_once_is_not_scored(client: TestClient) -> None:
     run_id = begin(client, model="resnet50", gpu="a100", batch_size=128, folds=1, epochs=3, n_train=9_000)
     tell(client, run_id, [("gpu", 0.1, {"process_gib": 12.0})])

@@ -198,7 +198,9 @@ def test_losses_that_are_no_numbers_arrive_as_what_they_are(service: Service):
     import torch
 
     with watch(**FACTS, server=service.url) as run:
-        run.epoch(0, seconds=1.0, train_loss=float("nan"), valid_loss=torch.tensor(float("inf")), metric=0.5)
+        scores = {"valid_loss": torch.tensor(float("inf")), "metric": 0.5}
+        answer = run.epoch(0, seconds=1.0, train_loss=float("nan"), **scores)
+        assert (answer.action, answer.rule) == ("investigate", "not-a-number"), "at once"
         run.epoch(1, seconds=1.0, train_loss=torch.tensor(0.25, requires_grad=True))
     told = [e for e in service.events(run.run_id) if e["kind"] == "epoch"]
     assert (told[0]["train_loss"], told[0]["valid_loss"], told[0]["metric"]) == ("nan", "inf", 0.5)

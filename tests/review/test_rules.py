@@ -249,6 +249,15 @@ def test_a_rule_finds_its_fault_and_nothing_else(seeded_sqlite: Database, case: 
     assert rules_of(case.script.replace(case.good, case.bad), seeded_sqlite, **asked) == {case.rule}
 
 
+@pytest.mark.parametrize(("gpu", "kind"), [("t4", "float16"), ("a100", "bfloat16")])
+def test_half_precision_is_advised_as_the_card_has_it(seeded_sqlite: Database, gpu: str, kind: str) -> None:
+    script = NETWORK.replace(AMP, 'torch.amp.autocast("cuda", enabled=False)')
+    found = review_script(seeded_sqlite, {"script": script, "gpu": gpu})["findings"]
+    (fix,) = (one["fix"] for one in found if one["rule"] == "no-mixed-precision")
+    assert f"torch.{kind})" in fix
+    assert ("GradScaler" in fix) == (gpu == "t4")
+
+
 def test_every_rule_has_a_case() -> None:
     assert {case.rule for case in CASES} == set(RULES)
 

@@ -150,6 +150,24 @@ def spell_out(text: str) -> str:
     return text
 
 
+_IN_SCRIPTS = re.compile(r"^(eval|val|valid|validation|dev|best|mean|cv|oof)[_/ ]|[_-]", re.IGNORECASE)
+_SHORT = {"acc": "max", "ap": "max", "map": "max", "loss": "min", "precision": "max", "recall": "max",
+          "ppl": "min", "error": "min", "error rate": "min", "r2": "max", "score": None}  # fmt: skip
+
+
+def direction_of_name(name: str | None) -> str | None:
+    """max | min: which way a metric gets better, by its name as scripts write it ("eval_f1", "val_acc",
+    "neg_log_loss"); None where the name does not say."""
+    plain = " ".join(_IN_SCRIPTS.sub(" ", _IN_SCRIPTS.sub(" ", name or "")).lower().split())
+    if plain.startswith("neg "):  # sklearn's: the larger the better
+        return "max"
+    if plain in _SHORT:
+        return _SHORT[plain]
+    known = metric_named(plain)
+    last = plain.rpartition(" ")[2]
+    return known.direction if known is not None else _SHORT.get(last)
+
+
 def metric_named(name: str) -> Metric | None:
     """The metric that a stored metric field names ("mean column-wise ROC AUC"), None if none is known in it.
 

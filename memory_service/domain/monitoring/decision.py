@@ -32,6 +32,9 @@ LATEST_SETUP_S = 120.0
 """A run that shows no sign of training is not asked for readings before 120 s: imports, weights and the
 data's index take up to 45 s at p90 on a good day."""
 
+FIRST_CHECK_SHARE = 0.25
+"""A run that is a quarter over is judged, however short it is: R20's 60 s are of runs of many minutes."""
+
 LOWER_LEARNING_RATE = 0.3
 
 
@@ -66,12 +69,12 @@ def _answers(view: RunView, fill: Fill | None, projection: Projection | None) ->
     at_once = [answer for answer in all_at_once if answer is not None]
     yield from at_once
     left = None if projection is None else max(0.0, projection.end.value - view.now)
-    if not _may_check(view):
+    if not _may_check(view, projection):
         if late is not None and late.action == "stop_and_predict" and not time_is_up:
             at_once.append(late)
             yield late
         if not at_once:
-            yield _wait(view)
+            yield _wait(view, projection)
         return
     patience = early_stopping(view, projection)
     enough = patience is not None and late is not None and keeps_deadline(view, projection)
@@ -94,10 +97,18 @@ def _has_something(stop: Answer) -> bool:
     return stop.rule == "R14" or stop.set.get("predict_with_folds", 0) > 0
 
 
-def _may_check(view: RunView) -> bool:
-    """R20's 60 s, and enough steps for cuDNN to have chosen its kernels (`not_before_steps`)."""
+def _first_check(view: RunView, projection: Projection | None) -> float:
+    """R20's 60 s; a quarter of a run whose measured epochs say that it is shorter."""
+    first = view.state.expected.first_check_seconds
+    if projection is None or not projection.certain:
+        return first
+    return min(first, FIRST_CHECK_SHARE * projection.end.value)
+
+
+def _may_check(view: RunView, projection: Projection | None) -> bool:
+    """The time of the first check, and enough steps (`not_before_steps`): cuDNN has chosen its kernels."""
     expected = view.state.expected
-    if view.now < expected.first_check_seconds:
+    if view.now < _first_check(view, projection):
         return False
     if view.epochs:
         return True
@@ -106,8 +117,8 @@ def _may_check(view: RunView) -> bool:
     return view.summary.reading_us is not None or view.now >= LATEST_SETUP_S
 
 
-def _wait(view: RunView) -> Answer:
-    first, steps = view.state.expected.first_check_seconds, view.state.expected.not_before_steps
+def _wait(view: RunView, projection: Projection | None) -> Answer:
+    first, steps = _first_check(view, projection), view.state.expected.not_before_steps
     if view.now < first:
         return keep_going(f"Too early: the first check is at {first:.0f} s.", "R20")
     made = view.steps_seen or 0

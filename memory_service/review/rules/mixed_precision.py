@@ -19,6 +19,10 @@ _PASTE = {
     "custom_fwd": 'torch.amp.custom_fwd(device_type="cuda")',
     "custom_bwd": 'torch.amp.custom_bwd(device_type="cuda")',
 }
+_SCALED = (
+    '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
+    "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
+)
 _TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
 
 
@@ -38,16 +42,22 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
         for alias in node.names:
             full = f"{node.module}.{alias.name}"
             if full == "apex.amp" and not any(isinstance(up, ast.Try) for up in script.above(node)):
-                yield finding("deprecated-amp", node, "apex.amp is not kept up any more.", _PASTE["autocast"])
+                message = "apex.amp is not kept up any more."
+                yield finding("deprecated-amp", node, message, _paste(facts, "autocast"))
             if _OLD.match(full) and not _is_fallback(facts, node):
                 names = ", ".join(a.name for a in node.names)
-                fix = f"from torch.amp import {names}  # {_PASTE[alias.name]}"
+                fix = f"from torch.amp import {names}  # {_paste(facts, alias.name)}"
                 yield finding("deprecated-amp", node, f"{full} is deprecated since torch 2.4.", fix)
     for named in script.all(ast.Attribute):
         full = script.qualified(named)
         if _OLD.match(full) and not _is_fallback(facts, named):
             message = f"{full} is deprecated since torch 2.4."
-            yield finding("deprecated-amp", named, message, _PASTE[named.attr])
+            yield finding("deprecated-amp", named, message, _paste(facts, named.attr))
+
+
+def _paste(facts: Facts, name: str) -> str:
+    """The interface of now, in fp16 on a card without bf16."""
+    return _PASTE[name].replace("bfloat16", "float16") if facts.context.bf16 is False else _PASTE[name]
 
 
 def _is_fallback(facts: Facts, node: ast.AST) -> bool:
@@ -78,7 +88,8 @@ def _torch(facts: Facts) -> Iterator[Finding]:
         "no-mixed-precision",
         loops[0].backward if place in script.loops(loops[0].backward) else place,
         "Every step is computed in fp32: no autocast, no precision of the trainer.",
-        'with torch.amp.autocast("cuda", dtype=torch.bfloat16):\n    loss = criterion(model(images), labels)',
+        f"with {_paste(facts, 'autocast')}:\n    loss = criterion(model(images), labels)"
+        + (_SCALED if facts.context.bf16 is False else ""),
         since=place,
     )
 

@@ -88,7 +88,7 @@ class RunBegun(Answer):
     run_id: str
     status: Status
     prediction: RunPrediction
-    notes: list[str] = Field(description="What the run is watched without, where its plan is not known.")
+    notes: list[str] = Field(description="What the run is watched without: its plan, its metric's direction.")
 
 
 class IgnoredValue(Answer):

@@ -186,9 +186,8 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
         yield _item(
             f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",
             one.quantity, [*measured, *one.aside, baseline], width, one.now, _why_run(one),
-            used="measured" if one.measured is not None else None, unit=one.unit, gpu=o.gpu,
-            device=o.device or None, model=o.model, input_kind=o.input_kind, input_size=o.input_size,
-            batch_size=one.batch_size, precision=o.precision, assumed=[],
+            unit=one.unit, gpu=o.gpu, device=o.device or None, model=o.model, input_kind=o.input_kind,
+            input_size=o.input_size, batch_size=one.batch_size, precision=o.precision, assumed=[],
         )  # fmt: skip
 
 
@@ -197,6 +196,8 @@ def _why_run(one: Shown) -> str:
         used = "what other runs showed" if one.now.grade == "measured" else "the estimate"
         return f"Plans use {used}: what was observed here is set aside ({one.aside[0].set_aside})."
     beside = " What is set aside is not used." if one.aside else ""
+    if one.now.grade != "measured":
+        return f"Plans use the estimate as corrected by what was measured ({one.now.basis}).{beside}"
     return f"Plans use what was measured: it outranks what was computed without it ({one.now.basis}).{beside}"
 
 

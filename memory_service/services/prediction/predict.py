@@ -196,6 +196,7 @@ def _prepare(
         "model": profile.model,
         profile.input_kind: profile.input_size,
         **_where(gpu),
+        "warnings": [*provenance_warnings([gpu]), *_not_in_hardware(gpu, precision)],
         "precision": precision,
         "layout": layout,
         "optimizer": optimizer,
@@ -243,6 +244,14 @@ def _where(gpu: TargetDevice) -> dict[str, Any]:
         "calibration": gpu.provenance.as_dict() if gpu.provenance else None,
         "warnings": provenance_warnings([gpu]),
     }
+
+
+def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[str]:
+    """By the data sheet, as /recommend refuses it."""
+    if gpu.kind != "cuda" or not gpu.tflops or gpu.supports(precision):
+        return []
+    better = gpu.preferred_precision()
+    return [f"{gpu.name} has no {precision} in hardware: /recommend refuses it there; use {better}."]
 
 
 def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def review_script(
     script = question.get("script")
     if not isinstance(script, str | bytes):
         raise InvalidInput("script must be text", [FieldError("script", "must be text")])
-    tensor_cores, card = _card(knowledge, query.get("gpu"))
+    tensor_cores, bf16, card = _card(knowledge, query.get("gpu"))
     text_and_context = (
         script,
         Context(
@@ -71,6 +71,7 @@ def review_script(
             image_size=query.get("image_size"),
             card=card,
             tensor_cores=tensor_cores,
+            bf16=bf16,
         ),
     )
     reviewed = _in_child_process(*text_and_context) if in_child_process else review_text(*text_and_context)
@@ -147,17 +148,17 @@ def _of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in known.items() if isinstance(value, str | int | float)}
 
 
-def _card(knowledge: Knowledge | None, name: str | None) -> tuple[bool | None, str | None]:
-    """(faster in half precision, "cpu" or the card's name); None where it is not known."""
+def _card(knowledge: Knowledge | None, name: str | None) -> tuple[bool | None, bool | None, str | None]:
+    """(faster in half precision, has bf16, "cpu" or the card's name); None where it is not known."""
     if name is None:
-        return None, None
+        return None, None, None
     if knowledge is None:
-        return None, "cpu" if name.strip().lower() == "cpu" else None
+        return None, None, "cpu" if name.strip().lower() == "cpu" else None
     try:
         gpu = knowledge.gpu(name)
     except InvalidInput:
-        return None, None
-    return gpu.has_tensor_cores, "cpu" if gpu.kind == "cpu" else gpu.slug
+        return None, None, None
+    return gpu.has_tensor_cores, gpu.supports("bf16"), "cpu" if gpu.kind == "cpu" else gpu.slug
 
 
 @dataclass

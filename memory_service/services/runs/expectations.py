@@ -15,6 +15,7 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.throughput_knee import throughput_knee
+from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
 from memory_service.domain.planning.budget import RESERVE_SHARE, split_of
@@ -97,7 +98,10 @@ def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) 
         "cpu_count": case.cpu_count,
         "precision": case.precision,
         "optimizer": case.optimizer,
-        "metric_direction": _direction(plan) or (competition or {}).get("metric_direction"),
+        "metric_direction": reported.get("metric_direction")
+        or direction_of_name(reported.get("metric"))
+        or _direction(plan)
+        or (competition or {}).get("metric_direction"),
         **({} if row is None else {"pretrained": bool(row.pretrained)}),
     }
 

@@ -15,15 +15,14 @@ from typing import Any
 import orjson
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.monitoring.event import Event
+from memory_service.domain.monitoring.event import Event, loss_of
 from memory_service.domain.runs.advice_outcome import succeeded
 from memory_service.domain.runs.run_observations import Ending, exclusion_of, observations_of
-from memory_service.domain.runs.run_outcome import Outcome, outcome_of
+from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.runs.outcome_evidence import changed_outcome, remember
+from memory_service.services.runs.outcome_evidence import changed_outcome, metric_direction, remember
 from memory_service.store.queries import runs
-from memory_service.store.queries.outcomes import direction_of
 from memory_service.store.tables.runs import Run
 
 _AT_ONCE = 50
@@ -65,9 +64,10 @@ def conclude(database: Database, run_id: str) -> None:
         summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
         lasting = run.summary if _outdated(run, summary) else summary
         new_evidence = changed_outcome(transaction, run, lasting) is not None
-        direction = direction_of(transaction.session, run.competition)
+        direction = metric_direction(transaction, run)
     found = [one.as_dict() for one in _observations(run, outcome)]
     changes = _figures(run, outcome, found) | _wasted(run, outcome, direction) | {"summary": summary}
+    changes |= _best(run, outcome, direction)
     rises = new_evidence or (found != known and lasting is summary)
     with database.write() if rises else database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
@@ -90,9 +90,7 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
         with database.read() as transaction:
             found = runs.without_waste(transaction.session, after, _AT_ONCE)
             counted = {
-                run.id: _wasted(
-                    run, read_outcome(transaction, run), direction_of(transaction.session, run.competition)
-                )
+                run.id: _wasted(run, read_outcome(transaction, run), metric_direction(transaction, run))
                 for run in found
                 if run.finish is not None
             }
@@ -151,6 +149,22 @@ def _wasted(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]
         epoch_seconds_high=predicted.get("high"),
     )
     return {"wasted_minutes": waste.minutes, "wasted_on": waste.most, "waste": dict(waste.parts)}
+
+
+def _best(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
+    """The best validation metric by the epochs, the mean over folds, where the end does not say it."""
+    if run.finish.get("best_metric") is not None:
+        return {}
+    folds: dict[int, list[float | None]] = {}
+    for epoch in outcome.epochs:
+        folds.setdefault(epoch.fold, []).append(loss_of(epoch.reported.get("metric")))
+    best = [one for fold in folds.values() if (one := best_of(fold, direction)) is not None]
+    if not best:
+        return {}
+    found = {"best_metric": sum(value for value, _ in best) / len(best)}
+    if len(folds) == 1 and run.finish.get("best_epoch") is None:
+        found["best_epoch"] = outcome.epochs[best[0][1] - 1].epoch
+    return found
 
 
 def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -28,6 +28,12 @@ def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
     return {"advice": stored.advice, "evidence": stored.outcome}
 
 
+def metric_direction(transaction: ReadTransaction, run: Run) -> str | None:
+    """max | min: which way the run's metric gets better, as it or its plan said; else its competition's."""
+    facts = (run.watch or {}).get("facts") or {}
+    return facts.get("metric_direction") or outcomes.direction_of(transaction.session, run.competition)
+
+
 def remember(transaction: WriteTransaction, run: Run, summary: Mapping[str, Any]) -> None:
     """Keep what came of a run that has ended, and count again what its place says of the patterns that its
     plan served of. summary: wire form of its `domain.runs.run_outcome.Outcome`."""
@@ -77,7 +83,7 @@ def _outcome(
         summary,
         run.finish,
         minutes if minutes >= 0.0 else None,
-        outcomes.direction_of(transaction.session, run.competition),
+        metric_direction(transaction, run),
         families_of(run.model, run.family) if run.competition else (),
     )
 

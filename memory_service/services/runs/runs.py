@@ -200,15 +200,24 @@ def _begun(run: Run) -> dict[str, Any]:
 
 def _notes(run: Run) -> list[str]:
     """What a run is watched without, in words."""
-    expected = (run.watch or {}).get("expected", {})
+    watch = run.watch or {}
+    expected, facts, metric = watch.get("expected", {}), watch.get("facts", {}), run.given.get("metric")
+    scored = any(one.get("metric") is not None for one in (run.summary or {}).get("epochs") or ())
+    notes = []
+    if facts.get("metric_direction") is None and (metric or scored):
+        what = f"the metric {metric!r}" if metric else "the metric that its epochs report"
+        notes.append(
+            f"Nobody said which way {what} gets better: no best metric or epoch is known of it. Say "
+            '`metric_direction` ("max" or "min"), or a known name in `metric`, when a run begins.'
+        )
     if run.plan_id is None or "planned" in expected:
-        return []
+        return notes
     lacking = (
         f"Plan {run.plan_id} is not known here (any more): the run is watched by what it said and by what is "
         "predicted for it, without the plan's promises, patience and smaller model, and what comes of the "
         "plan's advice is not counted. Bring the plan along in `plan` when a run begins."
     )
-    return [lacking]
+    return [*notes, lacking]
 
 
 def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:

@@ -379,3 +379,10 @@ def test_r05_without_a_prediction() -> None:
     assert (too_small.action, too_small.set) == ("relaunch", {"batch_size": 256}), "R23 says the same first"
     assert busy_at(75.0, RUN, None).action == "continue"
     assert busy_at(35.0, replace(RUN, model="resnet18"), None).action == "continue"
+
+
+def test_a_run_that_is_a_quarter_over_is_judged_before_60_seconds() -> None:
+    facts = RunFacts(batch_size=64, epochs=3, folds=1, minutes=5.0, memory_gib=24.0)
+    epochs = [("epoch", 8.0 * n, {"fold": 1, "epoch": n, "seconds": 8.0, "used_gib": 18.0}) for n in (1, 2)]
+    assert "Too early" in judged(facts, epochs[:1]).why, "the first epoch says little of the others"
+    assert judged(facts, epochs).rule == "R23"
