@@ -33,11 +33,12 @@ def predict(
 def render_prediction(answer: Mapping[str, Any]) -> RenderableType:
     """The figures at the batch, then the curve over batches."""
     size = next((f"{k} {answer[k]}" for k in ("image_size", "seq_len", "n_features") if k in answer), "")
-    title = Text(f"{answer['model']} at {size} on {answer.get('gpu', 'cpu')}", style="bold")
+    cards, of_each = (f"{answer['n_gpus']} x ", " a card") if answer.get("n_gpus") else ("", "")
+    title = Text(f"{answer['model']} at {size} on {cards}{answer.get('gpu', 'cpu')}", style="bold")
     figures = [
         (label, *graded(answer[name], unit))
         for label, name, unit in (
-            ("largest batch", "max_batch_size", ""),
+            (f"largest batch{of_each}", "max_batch_size", ""),
             ("peak memory", "peak_memory_gib", "GiB"),
             ("memory of the host", "host_memory_gib", "GiB"),
             ("speed", "samples_per_second", "samples/s"),
@@ -48,7 +49,10 @@ def render_prediction(answer: Mapping[str, Any]) -> RenderableType:
         )
         if answer.get(name) and answer[name]["value"]
     ]
-    for label, name in (("knee of throughput", "knee_batch_size"), ("answered at batch", "batch_size")):
+    for label, name in (
+        ("knee of throughput", "knee_batch_size"),
+        (f"answered at batch{of_each}", "batch_size"),
+    ):
         if answer.get(name):
             figures.append((label, str(answer[name]), ""))
     if not answer["fits"]:

@@ -17,7 +17,14 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
-from memory_service.domain.planning.explanation.plan_text import judged_words, run_words, tuning_words
+from memory_service.domain.planning.explanation.plan_text import (
+    batch_words,
+    card_words,
+    judged_words,
+    run_words,
+    trouble_words,
+    tuning_words,
+)
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -118,14 +125,13 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         return _refusal(answer)
     model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
-    steps = answer["grad_accumulation"]
     trees = expected.get("host_memory_gib")
     passes = "rounds" if trees else "epochs"
     pace = f"{answer['folds']} x {answer['epochs']}, patience {answer['early_stopping_patience']} {passes}"
     warm = answer["warmup_epochs"]
     warmup = f"warmup {warm} epoch{'s' * (warm > 1)}" if warm else "warmup over the first tenth of the steps"
     network = [
-        ("batch size", f"{answer['batch_size']}" + (f" x {steps} accumulated" if steps > 1 else "")),
+        ("batch size", batch_words(answer)),
         ("precision", answer["precision"] + (", channels_last" if answer["channels_last"] else "")),
         *([("tuning", tuned)] if (tuned := tuning_words(answer)) else []),
         ("optimizer", f"{answer['optimizer']}, learning rate {answer['learning_rate']:g}, {warmup}"),
@@ -170,7 +176,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     used = f"All runs, {answer['used_percent']:g} % of the minutes"
     times = [(s["stage"], s["start_minute"], s["deadline_minute"]) for s in answer["timetable"]]
     parts: list[RenderableType] = [
-        Text(f"{answer['plan_id']}  {answer['task']} on {answer['gpu']['name']}", style="bold"),
+        Text(f"{answer['plan_id']}  {answer['task']} on {card_words(answer)}", style="bold"),
         table("Run this", ("setting", "value"), settings),
         table("Expect", ("figure", "median (80 % interval)", "grade"), figures),
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
@@ -180,7 +186,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     ]
     if answer["warnings"]:
         parts.append(_lines("Mind", answer["warnings"]))
-    trouble = [(entry["when"].replace("_", " "), _words(entry["set"])) for entry in answer["on_trouble"]]
+    trouble = [(trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
     parts.append(table("If", ("when", "set"), trouble))
     return Group(*parts)
 

@@ -85,7 +85,7 @@ def predict_fit(service: Service, arguments: dict[str, Any], _: Caller) -> Answe
     data = {name: answer.get(name) for name in shapes.Fits.model_fields}
     data["warnings"] = answer.get("warnings", [])
     data["curve"] = [_point(point) for point in answer.get("curve", ())]
-    return Answer(_fit_text(data), data)
+    return Answer(_fit_text(data, answer.get("n_gpus") or 1), data)
 
 
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,16 +100,17 @@ def _point(point: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _fit_text(data: Mapping[str, Any]) -> str:
+def _fit_text(data: Mapping[str, Any], n_gpus: int) -> str:
     def line(about: str, name: str, unit: str) -> str:
         n = data[name]
         return "" if n is None else f"{about}: {spread(n, unit)}"
 
     most, knee, instead = data["max_batch_size"], data["knee_batch_size"], data["would_fit"] or {}
+    cards, of_each = (f"{n_gpus} x ", " a card") if n_gpus > 1 else ("", "")
     lines = [
-        f"{data['model']} on {data['gpu']}: {'fits' if data['fits'] else 'does not fit'}",
-        f"batch: at most {spread(most)}" if most else "",
-        f"knee of throughput: batch {knee}" if knee else "",
+        f"{data['model']} on {cards}{data['gpu']}: {'fits' if data['fits'] else 'does not fit'}",
+        f"batch{of_each}: at most {spread(most)}" if most else "",
+        f"knee of throughput: batch {knee}{of_each}" if knee else "",
         line("peak memory", "peak_memory_gib", "GiB"),
         line("speed", "samples_per_second", "samples/s"),
         f"would fit: {', '.join(f'{n}={v}' for n, v in instead.items() if n != 'why')}" if instead else "",

@@ -67,10 +67,11 @@ async def report_progress(service: Service, arguments: dict[str, Any], _: Caller
     data = {
         "run_id": run_id,
         "seq": event["seq"],
-        **{name: report[name] for name in ("accepted", "duplicates", "verdict")},
+        **{name: report[name] for name in ("accepted", "duplicates", "ignored", "verdict")},
     }
     again = "" if report["accepted"] else f"seq {event['seq']} was reported before: its first report stands\n"
-    return Answer(again + _verdict_text(report["verdict"]), data)
+    ignored = "".join(f"{one['field']} {one['value']} {one['why']}\n" for one in report["ignored"])
+    return Answer(again + ignored + _verdict_text(report["verdict"]), data)
 
 
 async def _report(database: Database, run_id: str, event: Mapping[str, Any]) -> dict[str, Any]:

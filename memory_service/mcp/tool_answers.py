@@ -97,7 +97,7 @@ class Begun(Answer):
 
 Progress = _part(
     RunEventsTaken,
-    ("run_id", "seq", "accepted", "duplicates", "verdict"),
+    ("run_id", "seq", "accepted", "duplicates", "ignored", "verdict"),
     "accepted 1: new, and on disk; duplicates 1: this seq was reported before, and its first report stands.",
     run_id=str,
     seq=int,

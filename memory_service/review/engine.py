@@ -29,6 +29,7 @@ from memory_service.review.rules import (
     objective,
     probability_metrics,
     stopping_and_seeds,
+    torch_loop,
 )
 from memory_service.review.rules.data import label_encoding, leakage, split_leakage
 from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
@@ -54,7 +55,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
     monitored_metric.watched_rules, logged_metric.logged_rules, removed_api.removed_api_rules,
     lr_schedule.step_rules, probability_metrics.score_rules, loss.loss_rules,
-    objective.objective_rules,
+    objective.objective_rules, torch_loop.loop_rules,
 )  # fmt: skip
 
 

@@ -69,6 +69,9 @@ albumentations-trap | warning | R29 | albumentations used in a way that fails or
 wrong-parameter | warning | R28 | A parameter that the library refuses, ignores or reads otherwise.
 eval-mode-missing | error | R28 | Validation or prediction with dropout and batch norm in training.
 no-grad-missing | warning | R28 | Validation or prediction that keeps gradients.
+gradients-not-zeroed | error | R28 | Gradients of earlier batches are never zeroed.
+train-not-shuffled | warning | R28 | Training rows come in one fixed order in every epoch.
+loss-keeps-graph | warning | R25 | A loss is kept with its graph: memory grows with every batch.
 no-seed | note | R28 | Nothing fixes the random numbers.
 wrong-loss | error | R28 | The loss does not match the model's output or the metric.
 """

@@ -40,7 +40,12 @@ def test_a_run_from_its_beginning_to_its_score(client: TestClient):
     assert client.post("/runs", json=body | {"minutes": 31}).status_code == 409
     step = 1.1 * begun.json()["prediction"]["step_seconds"]["value"]
     events = epochs(step, peak_allocated_gib=5.5)
-    assert counted(tell(client, body["run_id"], events)) == {"accepted": 4, "duplicates": 0, "differing": []}
+    assert counted(tell(client, body["run_id"], events)) == {
+        "accepted": 4,
+        "duplicates": 0,
+        "differing": [],
+        "ignored": [],
+    }
     running = client.get(begun.headers["location"]).json()
     assert (running["status"], running["outcome"]["epochs_done"]) == ("running", 4)
     end = {"status": "completed", "best_metric": 0.91, "submission": True, "at": at(700)}
@@ -65,7 +70,7 @@ def test_a_trial_run_where_its_card_is_not_seen_is_told_of_and_not_scored_for_sp
     assert client.get(f"/runs/{run_id}").json()["excluded"] == "no_card"
     page = client.get("/browse/accuracy?gpu=p100")
     assert page.status_code == 200
-    assert "where its card was not seen" in page.text
+    assert "where its GPU was not seen" in page.text
     late = begin(client, gpu="p100", precision="fp32")
     tell(client, late, epochs(3.0))
     client.post(f"/runs/{late}/finish", json={"status": "completed", "at": at(1)})
@@ -77,7 +82,9 @@ def test_nothing_to_score_is_an_answer(client: TestClient):
     answer = client.get("/accuracy?device=nobody")
     assert answer.status_code == 200
     assert answer.json()["overall"] == answer.json()["by_device"] == []
-    assert answer.json()["runs"] == {"ended": 0, "scored": 0, "without_prediction": 0, "excluded": {}}
+    assert answer.json()["runs"] == {
+        "ended": 0, "scored": 0, "without_prediction": 0, "excluded": {}, "nothing_measured": 0,
+    }  # fmt: skip
 
 
 def test_the_list_is_narrowed_paged_and_written_as_a_file(client: TestClient):
@@ -144,7 +151,12 @@ def test_events_that_cannot_be_are_refused_and_none_is_kept(client: TestClient):
     assert client.post(f"/runs/{run_id}/events", content=b"{").status_code == 400
     assert client.post(f"/runs/{run_id}/events", content=b'{"events": [' + b" " * 2**22).status_code == 413
     assert client.get(f"/runs/{run_id}").json()["outcome"]["events"] == {}
-    assert counted(tell(client, run_id, [])) == {"accepted": 0, "duplicates": 0, "differing": []}
+    assert counted(tell(client, run_id, [])) == {
+        "accepted": 0,
+        "duplicates": 0,
+        "differing": [],
+        "ignored": [],
+    }
 
 
 def test_a_literal_nan_is_taken_where_a_loss_may_be_one(client: TestClient):
@@ -199,4 +211,9 @@ def test_a_full_disk_is_told_and_service_resumes(sqlite_client: TestClient):
     assert refused.json()["type"].endswith(":out-of-space")
     assert sqlite_client.get(f"/runs/{run_id}").json()["outcome"]["events"] == {"note": 1}
     limit(2**31 - 2)
-    assert counted(tell(sqlite_client, run_id, events)) == {"accepted": 199, "duplicates": 1, "differing": []}
+    assert counted(tell(sqlite_client, run_id, events)) == {
+        "accepted": 199,
+        "duplicates": 1,
+        "differing": [],
+        "ignored": [],
+    }

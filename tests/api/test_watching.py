@@ -341,6 +341,42 @@ class TestWrongInput:
         assert ours["action"] == "reduce_epochs"
 
 
+def test_what_no_such_run_can_report_is_said_and_counts_nowhere(client: TestClient) -> None:
+    run_id = begin(client, **B4 | {"epochs": 3})
+    said: list[Said] = [
+        ("gpu", 20.0, {"process_gib": 900.0, "utilization_percent": 97.0}),
+        ("epoch", 30.0, {"fold": 1, "epoch": 1, "seconds": 25.0, "used_gib": 900.0}),
+        ("epoch", 0.0, {"fold": 7, "epoch": 70, "seconds": 25.0, "at": "1999-01-01T00:00:00Z"}),
+    ]
+    answer = tell(client, run_id, said)
+    found = [(one["seq"], one["field"]) for one in answer["ignored"]]
+    assert sorted(found) == [(0, "process_gib"), (1, "used_gib"), (2, "at"), (2, "epoch")]
+    assert answer["verdict"]["memory"]["fill_percent"] is None
+    assert tell(client, run_id, said)["differing"] == [], "it is known as it was told"
+    client.post(f"/runs/{run_id}/finish", json={"status": "completed", "at": at(80)})
+    page = client.get(f"/runs/{run_id}").json()
+    assert page["outcome"]["epochs_done"] == 1
+    assert page["outcome"]["peak_memory_gib"]["driver_gib"] is None
+    assert page["outcome"]["device"]["utilization_percent"] == 97.0
+    larger = begin(client, **B4)
+    total: list[Said] = [("note", 1.0, {"total_gib": 80.0, "epochs": 40})]
+    said = [("gpu", 61.0, {"process_gib": 60.0}), ("epoch", 62.0, {"fold": 1, "epoch": 38})]
+    assert tell(client, larger, total)["ignored"] == tell(client, larger, said, first_seq=1)["ignored"] == []
+
+
+def test_a_run_that_was_over_at_once_is_not_scored(client: TestClient) -> None:
+    run_id = begin(client, model="resnet50", gpu="a100", batch_size=128, folds=1, epochs=3, n_train=9_000)
+    tell(client, run_id, [("gpu", 0.1, {"process_gib": 12.0})])
+    client.post(f"/runs/{run_id}/finish", json={"status": "completed", "at": moment(0.2)})
+    page = client.get(f"/runs/{run_id}").json()
+    assert (page["excluded"], page["observations"]) == ("too_short", [])
+    counted = client.get("/accuracy?gpu=a100-40gb&days=36500").json()
+    counted = counted if counted["runs"]["ended"] else client.get("/accuracy?days=36500").json()
+    assert counted["runs"]["excluded"] == {"too_short": 1}
+    assert counted["runs"]["scored"] == 0
+    assert counted["memory_limit"]["fitted_as_predicted"] == 0
+
+
 def test_a_restart_and_a_second_process_lose_nothing(client: TestClient) -> None:
     """What another process tells in between counts; nothing that is remembered is trusted without a look."""
     from memory_service.services.database.transactions import Database

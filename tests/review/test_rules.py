@@ -184,6 +184,8 @@ FEATURES = 'X = train.drop(columns=["id", "price"])'
 SCALED = FEATURES + "\nX[:] = StandardScaler().fit_transform(X)"
 MEANS = 'X["city_price"] = train.groupby("city")["price"].transform("mean")\nkfold = KFold('
 
+LEARNS = "            loss.backward()\n            optimizer.step()\n"
+
 CASES = (
     network("syntax-error", "torch.manual_seed(42)", "torch.manual_seed(42"),
     network("batch-does-not-fit", "PATIENCE = 256", "PATIENCE = 4096", gpu="a100"),
@@ -219,6 +221,9 @@ CASES = (
     table("wrong-parameter", "KFold(5, shuffle=True, random_state=42)", "KFold(5, random_state=42)"),
     network("eval-mode-missing", "    model.eval()\n    right", "    right"),
     network("no-grad-missing", "with torch.no_grad():", "if True:"),
+    network("gradients-not-zeroed", "            optimizer.zero_grad()\n", ""),
+    network("train-not-shuffled", "shuffle=train, ", ""),
+    network("loss-keeps-graph", LEARNS, LEARNS + "            losses.append(loss)\n"),
     network("no-seed", "torch.manual_seed(42)\n", ""),
     network(
         "wrong-loss",
@@ -318,6 +323,58 @@ def test_training_by_steps_and_batches_cut_by_hand_are_training_too(seeded_sqlit
     assert "batch-too-small" in rules_of(BY_HAND, seeded_sqlite, n_train=500_000)
     large = BY_HAND.replace("parts(table, 64)", "parts(table, 8192)")
     assert "batch-too-small" not in rules_of(large, seeded_sqlite, n_train=500_000)
+
+
+LOOP = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+train_loader = DataLoader(TensorDataset(x, y), 256, shuffle=True, num_workers=8)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=10)
+total = 0.0
+for epoch in range(10):
+    for step, (a, b) in enumerate(train_loader):
+        loss = torch.nn.functional.cross_entropy(net(a), b)
+        loss.backward()
+        opt.step()
+        opt.zero_grad(set_to_none=True)
+        total += loss.item()
+    sched.step()
+"""
+ZEROES, SUMS = "        opt.zero_grad(set_to_none=True)\n", "total += loss.item()"
+OPTIMIZES = "        opt.step()\n" + ZEROES
+
+
+@pytest.mark.parametrize(
+    ("good", "changed", "rule"),
+    [
+        (ZEROES, "", "gradients-not-zeroed"),
+        (OPTIMIZES, "        scaler.step(opt)\n        scaler.update()\n", "gradients-not-zeroed"),
+        (ZEROES, "        net.zero_grad()\n", None),
+        (ZEROES, "        for p in net.parameters():\n            p.grad = None\n", None),
+        (
+            OPTIMIZES,
+            "        if (step + 1) % 4 == 0:\n            opt.step()\n            net.zero_grad()\n",
+            None,
+        ),
+        (OPTIMIZES, "        opt.step(closure)\n", None),
+        (OPTIMIZES, "        finish(loss, opt)\n        opt.step()\n", None),
+        ("shuffle=True, ", "", "train-not-shuffled"),
+        ("shuffle=True, ", "sampler=WeightedRandomSampler(w, 9), ", None),
+        ("TensorDataset(x, y)", "Stream(x)", None),
+        (SUMS, "total += loss", "loss-keeps-graph"),
+        (SUMS, "total += loss.detach()", None),
+        (SUMS, "loss = loss.detach()\n        total += loss", None),
+        ("    sched.step()", "        sched.step()", "wrong-parameter"),
+        ("T_max=10", "T_max=10 * len(train_loader)", None),
+    ],
+)
+def test_a_loop_of_plain_pytorch(good: str, changed: str, rule: str | None) -> None:
+    asked = {"gradients-not-zeroed", "train-not-shuffled", "loss-keeps-graph", "wrong-parameter"}
+    assert good in LOOP
+    found = review_script(None, {"script": LOOP.replace(good, changed)})["findings"]
+    assert {one["rule"] for one in found} & asked == ({rule} if rule else set())
 
 
 HELPERS = """

@@ -114,6 +114,8 @@ class Delivery:
         if reply.outcome == "done":
             self._acknowledge(part)
             self._on_verdict(reply.body.get("verdict"))
+            for one in {each.get("field"): each for each in reply.body.get("ignored") or ()}.values():
+                self._on_trouble(f"not counted: {one.get('field')} {one.get('value')} {one.get('why')}")
             self._most_bytes = min(2 * self._most_bytes, MOST_BYTES)
             return Step("progress")
         if reply.status == 404 and self._spool.header.get("run") is not None:

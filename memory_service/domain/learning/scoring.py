@@ -80,6 +80,7 @@ def pairs_of(
     """
     excluded = run.get("excluded")
     slow = excluded if excluded != "loader_bound" else None
+    short = excluded if excluded == "too_short" else None
     naive: Mapping[str, float] = prediction.get("naive") or {}
     mine = next((one for one in observations if one["batch_size"] == run.get("batch_size")), None)
     found: list[tuple[str, float | None, str | None, float | None]] = [
@@ -91,7 +92,7 @@ def pairs_of(
         line = NAIVE_FIXED_GIB + NAIVE_SLOPE * naive["traced_gib"] if "traced_gib" in naive else None
         for quantity, name in _MEMORY:
             guess = line if quantity == "peak_memory_gib" else None
-            found.append((quantity, mine[name], None, guess))
+            found.append((quantity, mine[name], short, guess))
     return [
         Pair(quantity, prediction[quantity], actual, why, guess)
         for quantity, actual, why, guess in found

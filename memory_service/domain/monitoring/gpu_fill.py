@@ -13,14 +13,12 @@ from memory_service.domain.monitoring.batch_change import (
     pays_to_restart,
 )
 from memory_service.domain.monitoring.event import MEMORY_KINDS, number_of
+from memory_service.domain.monitoring.plausibility import SAME_CARD
 from memory_service.domain.monitoring.run_view import FinishedEpoch, RunView
 from memory_service.domain.monitoring.slowdown import slowdown, throughput_objection
 from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
 from memory_service.domain.monitoring.verdict import Answer, keep_going
 from memory_service.errors import InvalidInput
-
-SAME_CARD = 1.15
-"""A printed total within 15 % of the data sheet's is the same card, as its driver counts it."""
 
 STATES_TIMES, STATES_PLUS_GIB = 1.5, 0.1
 """A figure whose kind is not stated, and that weights, gradients and optimizer state explain, is one of those

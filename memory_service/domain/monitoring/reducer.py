@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
 from memory_service.domain.monitoring.merging import latest, merge_folds, merge_latest, newer
+from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
     BUSY,
@@ -60,6 +61,7 @@ class _Shape(NamedTuple):
     sample: bool
     loss: bool
     flags: bool
+    aside: bool
 
 
 @lru_cache(1_000)
@@ -72,6 +74,7 @@ def _shape(*names: str) -> _Shape:
         sample="utilization_percent" in known or "temperature_c" in known,
         loss="train_loss" in known or "loss" in known,
         flags=not known.isdisjoint(_FLAGS),
+        aside=SET_ASIDE in known,
     )
 
 
@@ -145,7 +148,11 @@ class SummaryAccumulator:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if us > self.last_us:
             self.last_us = us
-        settings, memory, percent, sample, loss, flags = _shape(*body)
+        settings, memory, percent, sample, loss, flags, aside = _shape(*body)
+        if aside:
+            self.odd += 1
+            if "epoch" in body[SET_ASIDE]:
+                return
         if settings:
             self._settings(us, seq, body)
         if memory or percent:

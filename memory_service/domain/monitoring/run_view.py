@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from memory_service.domain.monitoring.event import MemoryKind
+from memory_service.domain.monitoring.plausibility import FAR_BEYOND
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
@@ -30,9 +31,6 @@ from memory_service.domain.planning.budget import split_of
 
 GIB = 1 / (1 << 20)
 MID_EPOCH = 0.97
-
-FAR_BEYOND = 2
-"""An epoch number over twice the planned count is a slip; a run that merely goes on stays below."""
 
 
 @dataclass(frozen=True, slots=True)

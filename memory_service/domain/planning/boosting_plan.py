@@ -43,6 +43,7 @@ from memory_service.domain.quality.boosting_rounds import (
     LEARNING_RATES,
     MOST_ROUNDS,
     RATE_POINTS,
+    SLOWEST,
     best_round,
     cap_of,
     cut_points,
@@ -126,15 +127,15 @@ def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float
     return best_round(learning_rate, float(rows), problem.n_features, option.model.library)
 
 
-def schedules_of(problem: PlanningProblem, options: Sequence[Option]) -> tuple[Schedule, ...]:
-    """What is weighed: every learning rate with the cap of the option that needs most, and the highest one
-    cut short; a pinned number of rounds is the cap of all."""
+def schedules_of(problem: PlanningProblem) -> tuple[Schedule, ...]:
+    """What is weighed: every learning rate with the cap of the library that needs most, asked for or not, and
+    the highest one cut short; a pinned number of rounds is the cap of all."""
     pinned = problem.question.epochs
     if pinned:
         return tuple(Schedule(rate, pinned) for rate in LEARNING_RATES)
+    rows, _ = split_of(problem.n_train, 5)
     caps = {
-        rate: max((cap_of(best_round_of(problem, each, rate, 5)) for each in options), default=MOST_ROUNDS)
-        for rate in LEARNING_RATES
+        rate: cap_of(best_round(rate, float(rows), problem.n_features, SLOWEST)) for rate in LEARNING_RATES
     }
     highest = LEARNING_RATES[0]
     cuts = (Schedule(highest, cap, cut=True) for cap in CUTS if cap < caps[highest] / CAP)
@@ -146,7 +147,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     minutes where the most rounds that are planned are not twice the expected best one, and for what is cut
     short in more than the fewest folds."""
     question, options = problem.question, table.options
-    schedules, folds = schedules_of(problem, options), fold_choices(problem)
+    schedules, folds = schedules_of(problem), fold_choices(problem)
     shape = (len(options), len(schedules), len(folds))
     fit, per_round, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(3))
     lost, out = np.zeros(shape), np.zeros(shape, dtype=bool)

@@ -29,6 +29,8 @@ TARGET_PERCENT = DEFAULT_POLICY.target_percent
 EVERY_S = DEFAULT_POLICY.every_seconds
 FIRST_CHECK_S = 60
 NOT_BEFORE_STEPS = 20
+LATE = 1.3
+"""A first fold that takes so many times its planned share is late."""
 """Peak memory and speed are read after cuDNN has chosen its kernels: about 20 steps."""
 
 
@@ -70,11 +72,13 @@ def trouble_ladder(
     trees: bool,
     on_gpu: bool,
     first_fold_percent: float,
+    training_percent: float,
     spare_folds: int | None,
 ) -> tuple[dict[str, Any], ...]:
     """What to set when something goes wrong, first remedy first.
 
     first_fold_percent   the share of the budget this plan itself expects the first fold to take
+    training_percent     the share after which it expects training to be over, at p90
     spare_folds          folds that still fit after a first submission in the median case, None when none do
     """
     out: list[dict[str, Any]] = []
@@ -114,11 +118,13 @@ def trouble_ladder(
         fewer = {"learning_rate": min(1.0, 2 * float(settings["learning_rate"]))}
     slow = _entry("first_fold_over_20_percent_of_budget", fewer, "R13")
     slow["planned_percent"] = round(first_fold_percent, 1)
-    slow["only_if"] = "it also took over 1.3 times the planned share"
+    if LATE * first_fold_percent > 20:
+        slow["only_if"] = f"over {LATE * first_fold_percent:.0f} %: {first_fold_percent:.0f} % are planned"
     out.append(slow)
-    out.append(
-        _entry("over_70_percent_of_budget_used_and_training_not_done", {"stop_and_predict": True}, "R15")
-    )
+    late = _entry("over_70_percent_of_budget_used_and_training_not_done", {"stop_and_predict": True}, "R15")
+    if training_percent > 70:
+        late["only_if"] = f"over {training_percent:.0f} %, where training ends by this plan"
+    out.append(late)
     if spare_folds:
         out.append(_entry("time_left_after_first_submission", {"folds": spare_folds}, "R17"))
     return tuple(out)

@@ -28,6 +28,9 @@ _ATTENTION_FAMILIES = (
     "ast", "detr",
 )  # fmt: skip
 
+BATCH_OF_NORM = 16
+"""`least_batch` of networks whose layers are normalised over the batch."""
+
 _DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image")
 
 

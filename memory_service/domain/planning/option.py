@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.hyperparameters import TrainingDefaults, training_defaults
+from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM, TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.quality.quality_index import Learning, learning_of
 from memory_service.domain.recipe.families import families_of
@@ -66,7 +67,7 @@ def make_option(
         profile,
         checkpointed or {},
         training_defaults(task, model.family, pretrained=model.pretrained, trees=trees, method=method),
-        learning_of(task, model.pretrained, trees, model.family),
+        learning_of(task, model.pretrained, trees, model.family, decoder=method is not None),
         method,
         how.get("lora_rank"),
     )
@@ -87,6 +88,7 @@ class Columns:
     pictures: npt.NDArray[np.bool_]
     n_outputs: Integers
     least_batch: Integers
+    batch_norm: npt.NDArray[np.bool_]
     wanted_batch: Integers
     learning: Learning
     input_kind: npt.NDArray[np.str_]
@@ -96,6 +98,16 @@ class Columns:
     first: Integers
     place: Integers
     family_of: Mapping[str, str]
+
+
+_OTHER_NORM = re.compile(r"nfnet|nf_|_gn|resnetv2_\d+x\d")
+"""Convolutional networks without batch normalisation: normaliser-free ones, and those of groups."""
+
+
+def normalises_batches(option: Option) -> bool:
+    """Whether it classifies pictures by a network whose layers are normalised over the batch."""
+    pictures = option.model.input_kind == "image_size" and option.defaults.least_batch >= BATCH_OF_NORM
+    return pictures and not _OTHER_NORM.search(option.model.name)
 
 
 def columns_of(options: Sequence[Option]) -> Columns:
@@ -122,6 +134,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         pictures=np.array([o.model.input_kind == "image_size" for o in options], dtype=np.bool_),
         n_outputs=integers(max((p.n_outputs for p in o.profile.values()), default=1000) for o in options),
         least_batch=integers(o.defaults.least_batch for o in options),
+        batch_norm=np.array([normalises_batches(o) for o in options], dtype=np.bool_),
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
         input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),

@@ -39,6 +39,7 @@ from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_index import (
     Learning,
     from_random_weights,
+    noisy_normalisation,
     quality_index,
     too_large,
 )
@@ -273,9 +274,11 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
             written=written[rows],
         )
 
-    quality = quality_of(problem, table, e, k)
+    lost = np.where(table.columns.batch_norm, noisy_normalisation(batch), 0.0)
+    quality = np.maximum(quality_of(problem, table, e, k) - column(lost), 0.0)
     runs = batches.batch_size > 0
-    if question.model is None and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
+    sized = question.model is not None and question.image_size is not None
+    if not sized and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
         roomy = runs & ~cramped(problem, table, batches)
         runs = roomy if roomy.any() else runs
     minutes = np.where(runs[:, None, None], needed, np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 from memory_service.domain.cost.step_config import layout_of, precision_class
@@ -44,7 +45,9 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         **_special(candidates, option),
         "folds": folds,
         "epochs": epochs,
-        "early_stopping_patience": 0 if at_once else patience_of(option, candidates.problem.policy, rate),
+        "early_stopping_patience": 0
+        if at_once
+        else patience_of(option, candidates.problem.policy, rate, epochs),
         "optimizer": "none" if at_once else option.defaults.optimizer,
         "learning_rate": 0.0 if at_once else rate,
         "warmup_epochs": warmup_epochs(epochs),
@@ -63,10 +66,18 @@ def _special(candidates: CandidateSet, option: Option) -> dict[str, Any]:
     return said
 
 
-def patience_of(option: Option, policy: Policy, rate: float) -> int:
-    """The recipe's, within what R16 says of networks; rounds by the learning rate."""
+PATIENCE_SHARE = 0.25
+"""Of the planned epochs that a network goes without a gain, where R16 says fewer: while a cosine's rate is
+high, validation stands still for longer. Judged."""
+
+
+def patience_of(option: Option, policy: Policy, rate: float, epochs: int) -> int:
+    """The recipe's, within what R16 says of networks, and a quarter of the epochs; rounds by the learning
+    rate."""
     least, most = policy.patience
-    return patience_rounds(rate) if option.is_trees else min(max(option.defaults.patience, least), most)
+    if option.is_trees:
+        return patience_rounds(rate)
+    return max(min(max(option.defaults.patience, least), most), ceil(PATIENCE_SHARE * epochs))
 
 
 def channels_last(candidates: CandidateSet, option: Option) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
@@ -120,6 +121,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
             trees=option.is_trees,
             on_gpu=problem.on_gpu,
             first_fold_percent=100 * first_fold / minutes,
+            training_percent=100 * training_end / minutes,
             spare_folds=spare,
         ),
         alternatives=_alternatives(all_sets, choice),
@@ -137,12 +139,15 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
     )
 
 
-def recipe_answer(all_sets: CandidateSets) -> dict[str, Any] | None:
-    """The recipe of a problem, with the model that would be planned of each family."""
+def recipe_answer(
+    all_sets: CandidateSets, planned: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any] | None:
+    """The recipe of a problem, with the model that would be planned of each family; planned: family -> the
+    model that is."""
     recipe = all_sets.problem.recipe
     if recipe is None:
         return None
-    return recipe.as_dict(all_sets.best_of_families([vote.name for vote in recipe.families]))
+    return recipe.as_dict({**all_sets.best_of_families([vote.name for vote in recipe.families]), **planned})
 
 
 def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:

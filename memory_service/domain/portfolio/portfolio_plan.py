@@ -11,12 +11,13 @@ from memory_service.domain.common.vocabulary import OBJECTIVES
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.planner import Choice, make_plan, named_settings
+from memory_service.domain.planning.planner import Choice, make_plan, named_settings, recipe_answer
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
 from memory_service.domain.portfolio.portfolio_text import why_it_stops, why_run
 from memory_service.domain.portfolio.run_sets import run_sets
+from memory_service.domain.recipe.families import families_of
 from memory_service.errors import FieldError, InvalidInput
 
 
@@ -57,6 +58,7 @@ def plan_portfolio(
         expected=expected,
         reserve_minutes=reserve,
         rationale=(*plan.rationale, *why_it_stops(portfolio)),
+        recipe=recipe_answer(all_sets, _planned(portfolio)),
         portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
         blend=portfolio.blend,
         used_percent=portfolio.used_percent,
@@ -82,6 +84,16 @@ def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, .
         portfolio = choose_portfolio(sets, question.objective, question.minutes)
     runs = [run_of(portfolio.runs if portfolio else (), each.run, "done") for each in done]
     return tuple(DoneRun(run.number, run.model, run.family, run.quality) for run in runs)
+
+
+def _planned(portfolio: Portfolio) -> dict[str, str]:
+    """Family -> the model of it that is trained; of several the main one."""
+    out: dict[str, str] = {}
+    for run in (portfolio.main, *portfolio.runs):
+        option = run.candidate.candidates.table.options[run.candidate.pick.row]
+        for name in families_of(option.model.name, option.model.family):
+            out.setdefault(name, option.model.name)
+    return out
 
 
 def _plan_id(problem: PlanningProblem, portfolio: Portfolio) -> str:

@@ -29,6 +29,8 @@ LIBRARY = {"xgboost": 1.5, "catboost": 2.9}
 """Rounds against LightGBM's on the same table: trees of depth 6, and symmetric ones, say less each than 63
 leaves."""
 
+SLOWEST = max(LIBRARY, key=LIBRARY.__getitem__)
+
 SPREAD = 1.05
 """Standard deviation of log(best round) between real tables."""
 

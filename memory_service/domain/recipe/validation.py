@@ -13,6 +13,9 @@ MOST_FOLDS = 10
 SPLITS_ADVISED = ("stratified", "group", "stratified-group", "time", "random")
 _GROUPED = ("group", "stratified-group")
 
+FEW_AGREE = 0.1
+"""Share of similar solutions under which a record's groups that nobody names are doubted. Judged."""
+
 
 @dataclass(frozen=True, slots=True)
 class SplitFact:
@@ -20,6 +23,7 @@ class SplitFact:
 
     split    group | time | random; by: what the groups are; folds: where somebody says a number
     because  a sentence that quotes where it is from; source: ids to name, a pattern's or a record's
+    firm     False for a record of groups that it does not name: similar solutions may outvote it
     """
 
     split: str
@@ -27,6 +31,7 @@ class SplitFact:
     by: str | None = None
     folds: int | None = None
     source: tuple[str, ...] = ()
+    firm: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +57,39 @@ class Validation:
 
 
 def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) -> Validation:
-    """A fact of the case, else the vote of similar solutions, else the usual split of the task."""
+    """A fact of the case, else the vote of similar solutions, else the usual split of the task. A vote never
+    makes groups: nobody could say which rows belong together."""
     shares, sources = _split_votes(near)
     classes = task.endswith("-classification")
-    if fact is not None and fact.split in ("group", "time", *_GROUPED):
+    grouped = sum(shares.get(name, 0.0) for name in _GROUPED)
+    doubted = fact is not None and not fact.firm and bool(shares) and grouped < FEW_AGREE
+    if fact is not None and not doubted and fact.split in ("group", "time", *_GROUPED):
         split = fact.split
         if split == "group" and classes and shares.get("stratified-group", 0.0) > shares.get("group", 0.0):
             split = "stratified-group"
-        agreeing = sum(shares.get(name, 0.0) for name in (_GROUPED if split in _GROUPED else (split,)))
-        also = f" {agreeing:.0%} of similar solutions by weight did so." if agreeing >= 0.005 else ""
+        agreeing = grouped if split in _GROUPED else shares.get(split, 0.0)
+        only = "Only " if agreeing < FEW_AGREE else ""
+        also = f" {only}{agreeing:.0%} of similar solutions by weight did so." if agreeing >= 0.005 else ""
         named = tuple(dict.fromkeys((*fact.source, *sources.get(split, ()))))[:3]
         folds = fact.folds or _folds(near, split)
         because = fact.because if fact.because.endswith((".", "!", "?")) else fact.because + "."
         return Validation(split, fact.by, folds, because + also, named, "claimed")
-    if shares:
-        split = max(shares, key=lambda name: (shares[name], name))
-        did = f"{shares[split]:.0%} of similar solutions by weight"
-        folds, named = _folds(near, split), sources[split]
-        why = f"{did} did so; nobody says how the test differs."
-        if split in _GROUPED:
-            why = f"{did} did so, where rows come in groups; nobody says how the test differs."
-        elif split == "random" and classes:
-            split, why = "stratified", f"{did} split at random; stratified, each class keeps its share."
-        return Validation(split, None, folds, why, named, "estimated")
-    split = "stratified" if classes else "random"
-    why = "Nothing similar is known and the text names no groups and no time."
-    return Validation(split, None, USUAL_FOLDS, why, (), "estimated")
+    usual = "stratified" if classes else "random"
+    if not shares:
+        why = "Nothing similar is known and the text names no groups and no time."
+        return Validation(usual, None, USUAL_FOLDS, why, (), "estimated")
+    split = max(shares, key=lambda name: (shares[name], name))
+    did = f"{shares[split]:.0%} of similar solutions by weight"
+    if split in _GROUPED:
+        why = f"{did} kept groups apart, but nobody names any here; if rows belong together, say group_by."
+        return Validation(usual, None, _folds(near, usual), why, sources[split], "estimated")
+    folds, named = _folds(near, split), sources[split]
+    why = f"{did} did so; nobody says how the test differs."
+    if split == "random" and classes:
+        split, why = usual, f"{did} split at random; stratified, each class keeps its share."
+    if doubted and fact is not None:
+        why += f" {fact.because} But it names no groups, and {grouped:.0%} kept any apart."
+    return Validation(split, None, folds, why, named, "estimated")
 
 
 def _split_votes(near: Neighbourhood) -> tuple[dict[str, float], dict[str, tuple[str, ...]]]:

@@ -16,6 +16,7 @@ _WHY_NOT = {
     "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
     "loader_bound": "over a tenth of the time went into waiting for the loader",
     "no_card": "no card was seen where it ran",
+    "too_short": "it ended within seconds, before it could have trained",
     "late": "it was reported after it had run, so its times are not the service's",
 }
 _FIGURES = (

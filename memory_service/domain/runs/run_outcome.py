@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.monitoring.event import Event, number_of
+from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.planning.budget import split_of
 
 EPOCHS_SHOWN = 2_000
@@ -228,7 +229,7 @@ class _Reader:
             self.batch = int(stated)
         if event.kind in ("gpu", "epoch"):
             self.pending |= _peaks(fields)
-        if event.kind == "epoch":
+        if event.kind == "epoch" and "epoch" not in fields.get(SET_ASIDE, ()):
             self._epoch(event)
             self._settle()
         elif event.kind == "batch":

@@ -134,7 +134,7 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
     for made in dict.fromkeys((place, call)):
         statement = script.statement(made)
         if isinstance(statement, ast.Assign):
-            for target in _own_targets(statement, made):
+            for target in own_targets(statement, made):
                 names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
         given = dataset if made is call else None
         names += sorted(words_in(given)) if given is not None else []
@@ -159,7 +159,7 @@ def _keys_in(node: ast.AST) -> list[str]:
     return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
-def _own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.expr]:
+def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.expr]:
     """What a call is assigned to: of `train, valid = make(a), make(b)` the one at its place."""
     out: list[ast.expr] = []
     for target in statement.targets:

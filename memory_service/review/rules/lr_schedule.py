@@ -68,8 +68,9 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
 
 def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
     given = facts.argument(maker, "T_max", 1)
-    named = given is not None and re.search(r"epochs?$", last_name(given), re.IGNORECASE)
-    return bool(named) and not _counts_batches(facts, maker)
+    named = given is not None and bool(re.search(r"epochs?$", last_name(given), re.IGNORECASE))
+    number, epochs = facts.values.number(given), map(facts.training.epochs, facts.training.epoch_loops)
+    return (named or (number is not None and number in set(epochs))) and not _counts_batches(facts, maker)
 
 
 def _learns(facts: Facts, loop: ast.For) -> bool:

@@ -15,10 +15,13 @@ class ScoredGroup(Answer):
 
 
 class ScoredRuns(Answer):
+    """Every ended run is in exactly one of the others."""
+
     ended: int
-    scored: int
+    scored: int = Field(description="Some figure of it stands beside its prediction.")
     without_prediction: int
-    excluded: dict[str, int] = Field(description="By reason.")
+    excluded: dict[str, int] = Field(description="By reason: nothing of them is scored.")
+    nothing_measured: int = Field(description="No figure that was predicted was reported.")
 
 
 class MemoryLimit(Answer):

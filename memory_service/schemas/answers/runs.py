@@ -91,11 +91,24 @@ class RunBegun(Answer):
     notes: list[str] = Field(description="What the run is watched without, where its plan is not known.")
 
 
+class IgnoredValue(Answer):
+    """A value that cannot be meant: kept as reported, and counted nowhere."""
+
+    seq: int
+    field: str
+    value: Any
+    why: str
+
+
 class RunEventsTaken(Answer):
     accepted: int = Field(description="New events, now on disk.")
     duplicates: int = Field(description="Events that were there already, and changed nothing.")
     verdict: RunVerdict
     differing: list[int] = Field(description="Seqs of duplicates that were there with another body.")
+    ignored: list[IgnoredValue] = Field(
+        description="Values that no such run can report: memory over the card's, an epoch far beyond those "
+        "announced, a time before its start."
+    )
 
 
 class LogPlace(Answer):

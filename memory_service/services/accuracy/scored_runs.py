@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -61,17 +61,12 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
     ]
     used = [each for each in scored if any(pair.excluded is None for pair in each.pairs)]
     return {
-        "runs": {
-            "ended": len(ended),
-            "scored": len(used),
-            "without_prediction": sum(unpredicted(run) for run in ended),
-            "excluded": dict(sorted(Counter(run.excluded for run in ended if run.excluded).items())),
-        },
+        "runs": counted([(each.run, each.pairs) for each in scored]),
         "overall": _scores(used),
         "by_device": _grouped(used, lambda run: run.device or run.gpu),
         "by_family": _grouped(used, lambda run: run.family),
         "by_age": _grouped(used, lambda run: _age(now - run.created_at)),
-        "memory_limit": _limit(ended),
+        "memory_limit": _limit(ended, {each.run.id for each in used}),
         "quality": quality_order(database),
     }
 
@@ -97,12 +92,24 @@ def _age(passed: dt.timedelta) -> str:
     return next(name for days, name in AGES if passed < dt.timedelta(days=days))
 
 
-def unpredicted(run: EndedRun) -> bool:
-    return (run.prediction or {}).get("why_not") is not None
+def counted(ended: Sequence[tuple[EndedRun, Sequence[Pair]]]) -> dict[str, Any]:
+    """What became of ended runs, each counted once: `{"ended", "scored", "without_prediction", "excluded",
+    "nothing_measured"}`; scored: by any of the pairs that stand beside a run."""
+    kept = [run for run, pairs in ended if all(pair.excluded is not None for pair in pairs)]
+    predicted = [run for run in kept if (run.prediction or {}).get("why_not") is None]
+    reasons = Counter(run.excluded for run in predicted if run.excluded)
+    return {
+        "ended": len(ended),
+        "scored": len(ended) - len(kept),
+        "without_prediction": len(kept) - len(predicted),
+        "excluded": dict(sorted(reasons.items())),
+        "nothing_measured": len(predicted) - reasons.total(),
+    }
 
 
-def _limit(ended: Iterable[EndedRun]) -> dict[str, int]:
-    """Whether runs ran out of memory, against whether that was predicted."""
+def _limit(ended: Iterable[EndedRun], scored: Collection[str]) -> dict[str, int]:
+    """Whether runs on cards ran out of memory, against whether that was predicted; of those that did not only
+    the scored ones."""
     counts = Counter(
         ("fitted" if run.status != "out_of_memory" else "ran_out")
         + (
@@ -111,7 +118,10 @@ def _limit(ended: Iterable[EndedRun]) -> dict[str, int]:
             else "_unexpectedly"
         )
         for run in ended
-        if "fits" in (run.prediction or {}) and run.status != "crashed"
+        if "fits" in (run.prediction or {})
+        and run.prediction.get("case") is not None
+        and run.gpu != "cpu"
+        and (run.status == "out_of_memory" or (run.status != "crashed" and run.id in scored))
     )
     names = ("fitted_as_predicted", "fitted_unexpectedly", "ran_out_as_predicted", "ran_out_unexpectedly")
     return {name: counts.get(name, 0) for name in names}

@@ -224,8 +224,8 @@ class PricedCatalogue:
         method, lora_rank: of decoders.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
-        model keeps its own input size unless one is pinned too: its size was not up for choice, and more
-        memory then never lowers its batch. Networks for a processor alone are planned only when pinned.
+        model has the sizes that it has where none is pinned, so that naming the model that was planned plans
+        it again. Networks for a processor alone are planned only when pinned.
         """
         if model:
             rows = [self.row(model)]
@@ -233,7 +233,7 @@ class PricedCatalogue:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
-        out = self._decoders.options(decoders, task, sizes, method, lora_rank, pinned=model is not None)
+        out = self._decoders.options(decoders, task, sizes, method, lora_rank)
         tuned = {option.model.name for option in out}
         rows = [row for row in rows if self.profiled_sizes(row) and row.name not in tuned and not method]
         if weightless:
@@ -243,8 +243,6 @@ class PricedCatalogue:
             wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
             if wanted is not None:
                 out.extend([self._option(task, row, wanted)] if can_take(row, wanted, profiled) else [])
-            elif model:
-                out.append(self._option(task, row, _nearest(row.default_input_size, profiled)))
             else:
                 usual = [size for size in profiled if size in row.input_sizes]
                 usual = usual or [_nearest(row.default_input_size, profiled)]

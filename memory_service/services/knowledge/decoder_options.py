@@ -44,17 +44,14 @@ class DecoderOptions:
         sizes: Sizes,
         method: str | None,
         lora_rank: int | None,
-        *,
-        pinned: bool,
     ) -> list[Option]:
-        """method, lora_rank: pinned ones; a pinned model keeps its own length unless one is pinned too."""
+        """method, lora_rank: pinned ones."""
         out = []
         for row in rows:
             if decoder_of(row.config) is None:
                 continue
             wanted = sizes.of(row.input_kind)
-            usual = (row.default_input_size,) if pinned else row.input_sizes
-            lengths = usual if wanted is None else (wanted,)
+            lengths = row.input_sizes if wanted is None else (wanted,)
             longest = int(row.config.get("max_input_size") or max(row.input_sizes))
             for how in (method,) if method else row.config.get("methods", ("full",)):
                 out += [

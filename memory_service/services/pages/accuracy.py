@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -16,7 +15,7 @@ from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, largest_first, unpredicted
+from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, counted, largest_first
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -98,15 +97,13 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
     knowledge = knowledge_of(database)
     chosen = [each for each in found.points if each.pair.quantity == wanted["quantity"]]
     scored = [each for each in chosen if each.pair.excluded is None]
+    pairs: dict[str, list[Pair]] = {}
+    for each in chosen:
+        pairs.setdefault(each.run.id, []).append(each.pair)
     return {
         "query": {name: value for name, value in wanted.items() if value is not None},
         "unit": ACCURACY_QUANTITIES[wanted["quantity"]],
-        "runs": {
-            "ended": len(found.ended),
-            "most": wanted["last"],
-            "without_prediction": sum(unpredicted(run) for run in found.ended),
-            "excluded": dict(sorted(Counter(run.excluded for run in found.ended if run.excluded).items())),
-        },
+        "runs": {"most": wanted["last"]} | counted([(run, pairs.get(run.id, ())) for run in found.ended]),
         "scores": [asdict(each) for each in score(each.pair for each in found.points)],
         "meant_percent": MEANT_PERCENT,
         "baselines": _baselines(knowledge, wanted["quantity"], scored),

@@ -21,6 +21,7 @@ import jinja2
 from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.planning.budget import RESERVE_SHARE
+from memory_service.domain.planning.explanation.plan_text import card_words
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
@@ -310,7 +311,7 @@ def _headline(plan: Mapping[str, Any]) -> str:
 
 def _made_for(plan: Mapping[str, Any]) -> str:
     return _plain(
-        f"The script of {plan['plan_id']}, made for {plan['gpu']['name']} and {plan['minutes']:g} minutes."
+        f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
     )
 
 

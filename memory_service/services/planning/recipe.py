@@ -101,7 +101,8 @@ def split_fact(
         by, slug = record.get("group_by"), str(record["slug"])
         about = f" ({by})" if by else ""
         because = f"The record of {slug}: the test differs by {record['split']}{about}."
-        return SplitFact(record["split"], because, by, source=(slug,))
+        firm = record["split"] == "time" or bool(by)
+        return SplitFact(record["split"], because, by, source=(slug,), firm=firm)
     return None if shipped is None else _split_noted(shipped)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cachetools import LRUCache
@@ -185,7 +185,7 @@ def _prepare(
     curve = [
         {
             "batch_size": batch,
-            "peak_memory_gib": peak.as_dict(),
+            "peak_memory_gib": _in_room(peak, batch, safe, value, gpu).as_dict(),
             "samples_per_second": step.step_seconds(batch).reciprocal(batch * cards.n).as_dict(),
             "fits": batch <= value,
         }
@@ -249,11 +249,13 @@ def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
     """The answer at the batch asked for; without one, at the knee within what fits safely."""
     batch = question.batch_size or max(1, min(prepared.knee, prepared.safe) or 1)
     profile, gpu, config = prepared.profile, prepared.gpu, prepared.config
-    peak = peak_memory(profile, batch, gpu, config).driver_gib
     step = prepared.step.step_seconds(batch)
     fits = batch <= prepared.most or (
         batch <= largest_batch(profile, gpu, config, ladder=None, confidence="p50")
     )
+    most = max(batch, prepared.most) if fits else prepared.most
+    peak = peak_memory(profile, batch, gpu, config).driver_gib
+    peak = _in_room(peak, batch, prepared.safe, most, gpu)
     answer = {
         **prepared.fixed,
         "batch_size": batch,
@@ -271,6 +273,20 @@ def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
         warning = f"Batch {prepared.refused} of this case ran out of memory on {gpu.key}."
         answer["warnings"] = [*prepared.fixed["warnings"], warning]
     return answer
+
+
+def _in_room(peak: Estimate, batch: int, safe: int, most: int, gpu: TargetDevice) -> Estimate:
+    """The peak of a batch that is expected to fit (`most`) is at most what a process can use: the law of the
+    peak is of cards with room to spare, and where memory is tight the allocator gives back what it keeps.
+    Above `safe` the interval still reaches beyond."""
+    room = gpu.usable_gib
+    if batch > most or (peak.value if batch > safe else peak.high) <= room:
+        return peak
+    value = min(peak.value, room)
+    high = room if batch <= safe else peak.high
+    return replace(
+        peak, value=value, low=min(peak.low, value), high=high, basis=f"{peak.basis}; fits {room:.3g} GiB"
+    )
 
 
 def _closest(prepared: _Prepared, batch: int) -> dict[str, Any]:

@@ -31,6 +31,9 @@ _AT_ONCE = 50
 LATE_RATIO, LATE_SECONDS = 1.5, 5.0
 """Epochs that took so much longer than the run itself were reported afterwards."""
 
+LEAST_SECONDS = 10.0
+"""Imports alone take that long: a run that ended sooner trained nothing that a prediction is about."""
+
 SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
 
@@ -120,6 +123,8 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
     case = prediction.get("case")
     if case is None or run.finished_at is None:
         return []
+    if _too_short(run, outcome) and not _late(run, outcome):
+        return []
     setup = prediction.get("setup_seconds") or {"high": SETUP_SECONDS}
     ending = Ending(
         run.finish["status"],
@@ -159,9 +164,25 @@ def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[st
         "samples_per_second": run.batch_size / step if step and run.batch_size else None,
         "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
         "epoch_seconds": outcome.epoch_seconds,
-        "excluded": "no_card" if _unseen(run) else "late" if _late(run, outcome) else exclusion_of(outcome),
+        "excluded": _excluded(run, outcome),
         "total_minutes": minutes if minutes is not None and minutes >= 0.0 else None,
     }
+
+
+def _excluded(run: Run, outcome: Outcome) -> str | None:
+    if _unseen(run):
+        return "no_card"
+    if _late(run, outcome):
+        return "late"
+    return "too_short" if _too_short(run, outcome) else exclusion_of(outcome)
+
+
+def _too_short(run: Run, outcome: Outcome) -> bool:
+    """Whether it ended before anything could be measured. One that ran out of memory says so at once."""
+    assert run.finished_at is not None  # noqa: S101 - it has ended
+    if run.finish["status"] == "out_of_memory" or outcome.out_of_memory:
+        return False
+    return (run.finished_at - run.started_at).total_seconds() < LEAST_SECONDS
 
 
 def _late(run: Run, outcome: Outcome) -> bool:

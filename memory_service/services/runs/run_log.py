@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from time import time
 from typing import Any
@@ -205,7 +206,7 @@ def _kept(
         folding = Folding(transaction.caches, statements, {key: since.started})
         if not _unmoved(transaction, key, place):
             return None, place
-        batch.of_run(status, since, transaction.now)
+        batch.of_run(status, since, transaction.now, partial(folding.settings, key))
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
         after = _Place(

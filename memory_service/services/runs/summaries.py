@@ -17,11 +17,13 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import orjson
 from cachetools import LRUCache
 
-from memory_service.domain.monitoring.event import Event
+from memory_service.domain.monitoring.event import Event, number_of
+from memory_service.domain.monitoring.plausibility import Announced
 from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.schemas.events import SERVER_SEQ
@@ -45,10 +47,11 @@ MOST_BEGUN = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """When a run began, in seconds since 1970: by its own clock and by the service's."""
+    """When a run began, in seconds since 1970: by its own clock and by the service's; and what it said."""
 
     started: float
     created: float
+    announced: Announced
 
 
 @dataclass(eq=False)
@@ -117,12 +120,24 @@ def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
     unknown = [run_id for run_id in run_ids if run_id not in there]
     if unknown:
         with database.read() as transaction:
-            found = runs.start_times(transaction.session, unknown)
-        there |= {run_id: Begun(*(each.timestamp() for each in found[run_id])) for run_id in found}
+            found = runs.beginnings(transaction.session, unknown)
+        there |= {
+            run_id: Begun(started.timestamp(), created.timestamp(), _announced(given, watch or {}))
+            for run_id, (started, created, given, watch) in found.items()
+        }
         if len(known) >= MOST_BEGUN:
             known.clear()
         known.update(there)
     return there
+
+
+def _announced(given: Mapping[str, Any], watch: Mapping[str, Any]) -> Announced:
+    """Of what a run said when it began; card: the one planned for, or the larger that it says it has."""
+    facts, host = watch.get("facts") or {}, given.get("host") or {}
+    told = (number_of(facts.get("memory_gib")), number_of(host.get("gpu_memory_gib")))
+    card = max((gib for gib in told if gib), default=None) if facts.get("device_kind") == "cuda" else None
+    folds = given.get("folds")
+    return Announced(card, given.get("epochs"), folds and folds * (given.get("seeds") or 1))
 
 
 def begin_summary(transaction: WriteTransaction, run_id: str) -> None:
@@ -152,6 +167,10 @@ class Folding:
                 live = _read(at, run_id, starts[run_id])
                 self._due.add(run_id)
             self._lives[run_id] = live
+
+    def settings(self, run_id: str) -> Mapping[str, Any]:
+        """What the run stated of itself so far."""
+        return {name: stated[2] for name, stated in self._lives[run_id].now().settings.items()}
 
     def add(self, run_id: str, events: Sequence[Event]) -> None:
         """Events that were not there before and are inserted in this transaction."""

@@ -12,7 +12,8 @@ import datetime as dt
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -21,6 +22,7 @@ import orjson
 
 from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
 from memory_service.domain.monitoring.event import Event
+from memory_service.domain.monitoring.plausibility import SET_ASIDE, Announced, implausible
 from memory_service.errors import NotFound, Unavailable
 from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.schemas.fields import utc_text
@@ -50,8 +52,9 @@ MOST_WAITING = 50_000
 
 
 async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"accepted", "duplicates", "differing", "verdict"}`; differing: seqs that were there with another
-    body, which stays. NotFound for a run nobody began; InvalidInput (nothing is stored) for what is no event.
+    """`{"accepted", "duplicates", "differing", "ignored", "verdict"}`; differing: seqs that were there with
+    another body, which stays; ignored: values that cannot be meant, and why. NotFound for a run nobody
+    began; InvalidInput (nothing is stored) for what is no event.
 
     Events of a run that has ended count too: what is concluded from it is concluded anew. Meanwhile no thread
     waits.
@@ -120,6 +123,7 @@ class Batch:
 
     events    as they are stored; moments: of each, in seconds since 1970
     start     of the run, in seconds since 1970
+    ignored   {seq, field, value, why} of values that cannot be meant
     error     what kept it from the disk
     """
 
@@ -133,6 +137,7 @@ class Batch:
     accepted: int = 0
     status: str | None = None
     start: float = 0.0
+    ignored: list[dict[str, Any]] = field(default_factory=list)
     error: BaseException | None = None
 
     @classmethod
@@ -154,23 +159,51 @@ class Batch:
             "accepted": self.accepted,
             "duplicates": self.duplicates,
             "differing": sorted(self.differing)[:MOST_SHOWN],
+            "ignored": self.ignored[:MOST_SHOWN],
             "verdict": verdict,
         }
 
-    def of_run(self, status: str, begun: Begun, now: dt.datetime) -> None:
+    def of_run(
+        self, status: str, begun: Begun, now: dt.datetime, settings: Callable[[], Mapping[str, Any]]
+    ) -> None:
         """The run is there. No event may be earlier than the run, or later than the service's clock allows:
-        such a one counts as reported now, and keeps its own as `at_told`."""
+        such a one counts as reported now, and keeps its own as `at_told`. What no such run can report is set
+        aside. settings: that it stated since it began."""
         self.status, self.start = status, begun.started
+        self._set_aside(begun.announced, settings)
         latest = latest_moment(begun.started, begun.created, now.timestamp())
         earliest = earliest_moment(begun.started)
         if max(self.moments, default=latest) <= latest and min(self.moments, default=earliest) >= earliest:
             return
         for n, moment in enumerate(self.moments):
             if not earliest <= moment <= latest:
-                seq, kind, fields = self.reported[n]
-                fields = {**fields, "at": utc_text(now.isoformat()), "at_told": fields["at"]}
-                self.reported[n], self.moments[n] = (seq, kind, fields), now.timestamp()
-                self.events[n] = as_stored(self.reported[n])
+                seq, _, fields = self.reported[n]
+                told = fields["at"]
+                why = "is before the run began" if moment < earliest else "is still to come"
+                self.ignored.append(_ignored(seq, "at", told, f"{why}: counted as reported now"))
+                self._replace(n, {**fields, "at": utc_text(now.isoformat()), "at_told": told})
+                self.moments[n] = now.timestamp()
+
+    def _set_aside(self, announced: Announced, settings: Callable[[], Mapping[str, Any]]) -> None:
+        odd = [n for n, (_, kind, fields) in enumerate(self.reported) if implausible(kind, fields, announced)]
+        if not odd:
+            return
+        announced = announced.at_least(settings())
+        for _, _, fields in self.reported:
+            announced = announced.at_least(fields)
+        for n in odd:
+            seq, kind, fields = self.reported[n]
+            found = implausible(kind, fields, announced)
+            self.ignored += [_ignored(seq, name, fields[name], why) for name, why in found.items()]
+            aside = {name: fields[name] for name in (fields if "epoch" in found else found) if name != "at"}
+            if aside:
+                left = {name: value for name, value in fields.items() if name not in aside}
+                self._replace(n, {**left, SET_ASIDE: aside})
+
+    def _replace(self, n: int, fields: dict[str, Any]) -> None:
+        seq, kind, _ = self.reported[n]
+        self.reported[n] = (seq, kind, fields)
+        self.events[n] = as_stored(self.reported[n])
 
     def rows(self, but: Mapping[int, Any] | None = None) -> list[tuple[str, int, str, str]]:
         return [(self.run_id, *event) for event in self.events if not but or event[0] not in but]
@@ -182,6 +215,10 @@ class Batch:
             for (seq, kind, fields), moment in zip(self.reported, self.moments, strict=True)
             if not but or seq not in but
         ]
+
+
+def _ignored(seq: int, name: str, value: Any, why: str) -> dict[str, Any]:
+    return {"seq": seq, "field": name, "value": value, "why": why}
 
 
 class _Writer:
@@ -280,9 +317,12 @@ def insert(at: Statements, folding: Folding, batch: Batch) -> dict[int, tuple[st
 
 def _as_reported(event: tuple[str, str]) -> tuple[str, str]:
     kind, body = event
-    if '"at_told"' not in body:
+    if '"at_told"' not in body and f'"{SET_ASIDE}"' not in body:
         return kind, body
     fields = orjson.loads(body)
+    aside = fields.pop(SET_ASIDE, None)
+    if isinstance(aside, dict):
+        fields |= aside
     if "at_told" in fields:
         fields["at"] = fields.pop("at_told")
     return kind, orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
@@ -301,6 +341,7 @@ def _folding(transaction: BulkTransaction, group: Sequence[_Known]) -> Folding:
     """Locks the runs of all batches and their summaries."""
     starts = {batch.run_id: since.started for batch, since in group}
     statuses = runs.statuses(transaction.statements, starts)
+    folding = Folding(transaction.caches, transaction.statements, starts)
     for batch, since in group:
-        batch.of_run(statuses[batch.run_id], since, transaction.now)
-    return Folding(transaction.caches, transaction.statements, starts)
+        batch.of_run(statuses[batch.run_id], since, transaction.now, partial(folding.settings, batch.run_id))
+    return folding

@@ -69,10 +69,11 @@ def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
     return dict(found)
 
 
-def start_times(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[dt.datetime, dt.datetime]]:
-    """id -> (start by the run's own clock, creation by ours); neither ever changes."""
-    query = select(Run.id, Run.started_at, Run.created_at).where(Run.id.in_(sorted(run_ids)))
-    return {row.id: (row.started_at, row.created_at) for row in session.execute(query)}
+def beginnings(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[Any, ...]]:
+    """id -> (start by the run's own clock, creation by ours, given, watch); none of it ever changes."""
+    columns = (Run.id, Run.started_at, Run.created_at, Run.given, Run.watch)
+    query = select(*columns).where(Run.id.in_(sorted(run_ids)))
+    return {row[0]: tuple(row[1:]) for row in session.execute(query)}
 
 
 def add_events(at: Statements, events: Sequence[Event]) -> int:

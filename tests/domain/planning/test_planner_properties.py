@@ -49,9 +49,23 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
 ) -> None:
     batches = []
     for vram in sorted((first, second)):
-        found = best(task="image", gpu=gpu, n_train=n_train, model=model, vram_gib=vram, minutes=10_000)
+        asked = {"task": "image", "gpu": gpu, "n_train": n_train, "model": model, "image_size": 224}
+        found = best(**asked, vram_gib=vram, minutes=10_000)
         batches.append(0 if found is None else int(found[0].grid.batches.batch_size[found[1].row]))
     assert batches[0] <= batches[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE)
+def test_pinning_the_model_that_was_planned_plans_the_same_run(
+    task: str, gpu: str, n_train: int, minutes: float, objective: str
+) -> None:
+    asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
+    first = make_plan(case(**asked), seed_knowledge()).as_dict()
+    if first["feasible"]:
+        again = make_plan(case(**asked, model=first["model"]["name"]), seed_knowledge()).as_dict()
+        for name in ("model", "batch_size", "folds", "epochs", "learning_rate"):
+            assert again[name] == first[name]
 
 
 @settings(max_examples=40, deadline=None)

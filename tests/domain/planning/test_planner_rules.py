@@ -114,6 +114,16 @@ def test_r13_r15_what_to_do_when_time_runs_out() -> None:
     answer = plan(**DOGS)
     assert when(answer, "first_fold_over_20_percent_of_budget")
     assert when(answer, "over_70_percent_of_budget_used_and_training_not_done") == {"stop_and_predict": True}
+    full = plan(**{**DOGS, "minutes": 240, "objective": "quality"})
+    (late,) = (e for e in full["on_trouble"] if e["when"].startswith("over_70"))
+    training = next(
+        s["deadline_minute"] for s in reversed(full["timetable"]) if s["stage"].startswith("fold")
+    )
+    if training > 0.7 * full["minutes"]:  # the plan itself is then not done at 70 %
+        assert f"over {100 * training / full['minutes']:.0f} %" in late["only_if"]
+    assert ("only_if" in late) == (training > 0.7 * full["minutes"])
+    for entry in full["on_trouble"]:
+        assert entry.get("only_if", "") in plan_markdown(full) or entry["when"].endswith("_again")
 
 
 def test_r14_fifteen_percent_is_kept_for_inference() -> None:
@@ -124,6 +134,17 @@ def test_r14_fifteen_percent_is_kept_for_inference() -> None:
 
 def test_r16_early_stopping_patience() -> None:
     assert 3 <= plan(**DOGS)["early_stopping_patience"] <= 5
+    assert plan(**{**DOGS, "minutes": 600}, model="resnet18", epochs=60)["early_stopping_patience"] == 15
+
+
+def test_a_network_of_batch_normalisation_is_not_planned_where_a_card_holds_a_few_samples() -> None:
+    asked = {"task": "image", "n_train": 4_750, "n_classes": 12, "gpu": "t4", "minutes": 600}
+    largest = plan(**asked, model="tf_efficientnet_l2")
+    assert largest["batch_size"] == 1, "it fits"
+    assert largest["model"]["name"] not in {run["model"] for run in plan(**asked)["portfolio"]}
+    full, few = (plan(**asked, model="resnet50", image_size=224, batch_size=b) for b in (32, 2))
+    lost = full["expected"]["quality_index"]["value"] - few["expected"]["quality_index"]["value"]
+    assert lost > 5
 
 
 def test_r17_three_folds_at_most_and_five_only_later() -> None:

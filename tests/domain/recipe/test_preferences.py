@@ -137,3 +137,14 @@ def test_targets_are_scores_of_the_very_competition() -> None:
     assert targets_of(None, (solution(private=0.5),)) is None
     assert targets_of({}, (solution(private=0.5),)) is None
     assert targets_of(record, (solution(),)) is None
+
+
+def test_an_image_is_hardly_planned_past_its_own_pixels_and_the_usual_ones() -> None:
+    said = preferred(usual={"image_size": (364, 51)}, own_size={"image_size": 256})
+    sizes = np.array([224, 256, 380, 512, 544])
+    points = said.size_points("image_size", sizes)
+    assert points[:2] == pytest.approx([-0.3, -0.01], abs=0.3)
+    assert points[2] > points[3] > -1.1
+    assert points[4] == -FAR
+    tiny = preferred(usual={"image_size": (224, 51)}, own_size={"image_size": 101})
+    assert tiny.size_points("image_size", np.array([128, 256]))[1] > -1, "as winners did"

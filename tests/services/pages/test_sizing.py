@@ -45,6 +45,23 @@ def test_a_cell_says_what_predict_says(seeded_sqlite: Database) -> None:
     assert cell["safe_batch_size"] == answer["safe_batch_size"]
 
 
+def test_a_batch_that_fits_takes_no_more_than_a_process_can_use(seeded_sqlite: Database) -> None:
+    knowledge = knowledge_of(seeded_sqlite)
+    over = 0
+    for name in ("efficientnet_b4.ra2_in1k", "convnext_base.fb_in1k", "resnet50.a1_in1k", "unet/resnet34"):
+        for gpu in ("t4", "a10", "rtx3090", "v100", "l4", "rtx2080ti", "a100"):
+            room = float(f"{knowledge.gpu(gpu).usable_gib:.4g}")
+            most = predict(seeded_sqlite, {"model": name, "gpu": gpu})
+            asked = int(most["max_batch_size"]["value"])
+            at = predict(seeded_sqlite, {"model": name, "gpu": gpu, "batch_size": asked})
+            for each in (*(row for row in most["curve"] if row["fits"]), at):
+                peak = each["peak_memory_gib"]
+                assert peak["low"] <= peak["value"] <= room
+                assert peak["high"] <= room or each["batch_size"] > most["safe_batch_size"]
+                over += "; fits" in peak["basis"]
+    assert over
+
+
 def test_pages_of_the_table_follow_one_another_without_a_gap(seeded_sqlite: Database) -> None:
     asked = {"task": "image-segmentation", "sort": "-quality_score", "limit": "10", "gpu": "a10"}
     seen: list[str] = []

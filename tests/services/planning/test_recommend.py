@@ -221,6 +221,7 @@ def test_what_is_not_as_the_words_suggest_is_said(seeded_sqlite: Database) -> No
 
 def test_predicting_counts_the_tokens_of_answers_that_are_written(seeded_sqlite: Database) -> None:
     asked = {"task": "seq2seq", "model": "flan-t5-base", "gpu": "a100", "n_train": 2_000, "folds": 1}
+    asked["seq_len"] = 256
     few, many = (recommend(seeded_sqlite, {**asked, "n_test": n}) for n in (100, 1_100))
     more = [answer["expected"]["inference_minutes"]["value"] for answer in (few, many)]
     a_text = 60 * (more[1] - more[0]) / 1_000
@@ -238,6 +239,10 @@ def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started
     assert (two["n_gpus"], two["batch_size"], two["effective_batch_size"]) == (2, 64, 128)
     assert any("torchrun" in warning for warning in two["warnings"])
     assert "n_gpus" not in one
+    assert any("128" in line and "(125 updates an epoch)" in line for line in two["rationale"])
+    text = plan_markdown(two)
+    assert "on 2 x NVIDIA T4" in text
+    assert "batch_size=64 x 2 cards = 128" in text
     same = recommend(seeded_sqlite, {**asked, "gpu": "t4", "n_gpus": 2})
     assert same["expected"] == two["expected"]
     with pytest.raises(InvalidInput, match="gpu must name as many"):
@@ -320,3 +325,31 @@ def test_items_and_users_are_no_training_samples(seeded_sqlite: Database) -> Non
     assert facts["n_test"][1] == "usual"
     assert facts["metric"] == ("MAP@12", "text")
     assert any(each.startswith("n_train=40000 is a guess") for each in answer["warnings"])
+
+
+def test_the_recipe_names_the_models_that_are_trained_and_a_processor_its_cores(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "image", "n_train": 4_750, "n_classes": 12, "minutes": 120, "gpu": "2xt4"}
+    answer = recommend(seeded_sqlite, asked)
+    planned = {each["planned"] for each in answer["recipe"]["families"]}
+    assert answer["model"]["name"] in planned
+    trees = {"task": "tabular", "gpu": "cpu", "cpu_count": 2, "model": "lightgbm", "n_train": 2_000_000}
+    boosted = recommend(seeded_sqlite, {**trees, "minutes": 600})
+    assert boosted["gpu"]["name"] == "CPU, 2 cores, 32 GiB"
+    assert boosted["epochs"] < boosted["expected"]["best_epoch"]["high"]
+    assert f"the cap of {boosted['epochs']} may cut it short" in plan_markdown(boosted)
+    assert not any("-0.0 points" in reason or "e+0" in reason for reason in boosted["rationale"])
+
+
+def test_decoders_that_won_are_said_to_be_rated_by_size_and_one_epoch_serves_a_larger_one(
+    seeded_sqlite: Database,
+) -> None:
+    text = "Predict which of two chatbot answers a human prefers, 57 000 conversations, log loss"
+    asked = {"description": text, "n_train": 57_000, "n_classes": 3, "minutes": 600, "gpu": "l4"}
+    encoder = recommend(seeded_sqlite, {**asked, "task": "text"})
+    assert any("rated by size" in reason and "method=qlora" in reason for reason in encoder["rationale"])
+    assert encoder["recipe"]["validation"]["split"] == "stratified"
+    decoder = recommend(seeded_sqlite, {**asked, "task": "text", "method": "qlora"})
+    assert decoder["model"]["params_m"] > 1_000
+    assert decoder["epochs"] <= 2

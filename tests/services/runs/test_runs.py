@@ -168,7 +168,7 @@ class TestTelling:
         ]
         answer = take_events(shared, body["run_id"], {"events": other})
         answer.pop("verdict")
-        assert answer == {"accepted": 1, "duplicates": 3, "differing": [1, 9]}
+        assert answer == {"accepted": 1, "duplicates": 3, "differing": [1, 9], "ignored": []}
         shown = run_page(shared, body["run_id"])["outcome"]["epochs"]
         assert [e["seconds"] for e in shown][:2] == [first[0]["seconds"], first[1]["seconds"]]
 

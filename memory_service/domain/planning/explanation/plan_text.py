@@ -44,12 +44,10 @@ _LESSONS_FIRST = 3
 def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
-    steps = answer["grad_accumulation"]
-    accumulated = f" x {steps} accumulation = {answer['effective_batch_size']}" if steps > 1 else ""
     layout = ", channels_last" if answer["channels_last"] else ""
     stages = ", ".join(f"{s['stage'].split(':')[0]} {s['deadline_minute']:.1f}" for s in answer["timetable"])
     checks = answer["checks"]
-    batch = [f"- batch_size={answer['batch_size']}{accumulated}, {answer['precision']}{layout}"]
+    batch = [f"- batch_size={batch_words(answer)}, {answer['precision']}{layout}"]
     loading = ["- DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items())]
     warm = answer["warmup_epochs"]
     pace = f"warmup_epochs={warm}" + ("" if warm else " (warmup over a tenth of the steps)")
@@ -57,7 +55,9 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     if trees is not None:
         batch, loading, pace = [], [], "an epoch is a round"
         if "best_epoch" in expected:
-            pace += f", best at about {_range(expected['best_epoch'])}"
+            pace += f", best at about {_rounds(expected['best_epoch'])}"
+            if answer["epochs"] < expected["best_epoch"]["high"]:
+                pace += f"; the cap of {answer['epochs']} may cut it short"
         figures = f"{_range(trees)} GiB of the host, round {_range(expected['epoch_seconds'])} s, "
     else:
         figures = (
@@ -71,7 +71,7 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     figures += f"total{of_run} {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
     first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
     out = [
-        f"**{answer['plan_id']}**: {answer['task']} on {_card(answer['gpu'])}, {answer['minutes']:g} min",
+        f"**{answer['plan_id']}**: {answer['task']} on {card_words(answer)}, {answer['minutes']:g} min",
         f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
         *batch,
         *([f"- {tuning}"] if (tuning := tuning_words(answer)) else []),
@@ -84,15 +84,21 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         ),
         *loading,
         f"- expect ({_grades(expected)}): {figures}",
-        f"- over by minute (p90{start}): {stages}; reserve {answer['reserve_minutes']:.1f} min",
+        f"- over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept after training",
         f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
     out += portfolio_line(answer)
     for entry in answer["on_trouble"]:
         if entry["when"] in _SHOWN_TROUBLE:
             changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
-            out.append(f"- if {entry['when'].replace('_', ' ')}: {changes}")
+            out.append(f"- if {trouble_words(entry)}: {changes}")
     return out
+
+
+def trouble_words(entry: Mapping[str, Any]) -> str:
+    """When an entry of `on_trouble` holds."""
+    further = f" ({entry['only_if']})" if entry.get("only_if") else ""
+    return str(entry["when"]).replace("_", " ") + further
 
 
 def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
@@ -144,7 +150,7 @@ _SHOWN_TROUBLE = (
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     out = [
-        f"**No plan fits** {answer['task']} on {_card(answer['gpu'])} in {answer['minutes']:g} min",
+        f"**No plan fits** {answer['task']} on {card_words(answer)} in {answer['minutes']:g} min",
         answer["why"],
     ]
     closest = answer["closest"]
@@ -157,8 +163,22 @@ def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def _card(gpu: Mapping[str, Any]) -> str:
-    return f"{gpu['device']} ({gpu['name']})" if "device" in gpu else str(gpu["name"])
+def card_words(answer: Mapping[str, Any]) -> str:
+    """The card of an answer, with how many of it train together."""
+    gpu, n = answer["gpu"], answer.get("n_gpus") or 1
+    name = f"{gpu['device']} ({gpu['name']})" if "device" in gpu else str(gpu["name"])
+    return f"{n} x {name}" if n > 1 else name
+
+
+def batch_words(answer: Mapping[str, Any]) -> str:
+    """`12 x 4 accumulation x 2 cards = 96`: a card's batch, and what makes an update of it."""
+    steps, n = answer["grad_accumulation"], answer.get("n_gpus") or 1
+    parts = [
+        str(answer["batch_size"]),
+        *([f"{steps} accumulation"] if steps > 1 else []),
+        *([f"{n} cards"] if n > 1 else []),
+    ]
+    return " x ".join(parts) + (f" = {answer['effective_batch_size']}" if len(parts) > 1 else "")
 
 
 def _grades(expected: Mapping[str, Any]) -> str:
@@ -166,6 +186,10 @@ def _grades(expected: Mapping[str, Any]) -> str:
     memory = (expected.get("host_memory_gib") or expected["peak_memory_gib"])["grade"]
     time = expected["total_minutes"]["grade"]
     return f"80 % intervals, {time if memory == time else f'memory {memory}, time {time}'}"
+
+
+def _rounds(estimate: Mapping[str, Any]) -> str:
+    return f"{estimate['value']:.0f} ({estimate['low']:.0f}-{estimate['high']:.0f})"
 
 
 def _range(estimate: Mapping[str, Any]) -> str:

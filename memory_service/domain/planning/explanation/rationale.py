@@ -96,6 +96,8 @@ def _boosting_reasons(
     minutes = float(grid.minutes[pick.row, lower, pick.fold])
     gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
     why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
+    if gain < 0.05:
+        why = "would gain nothing"
     if minutes == inf:
         why = f"would need too many rounds (at most {MOST_ROUNDS} are planned)"
     elif minutes > question.minutes:
@@ -122,6 +124,12 @@ def _memory_reasons(candidates: CandidateSet, option: Option, settings: Mapping[
         shares = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
         points = said.family_points(names)
         yield f"Expected share of winners that use its family: {shares} ({points:+.1f} points)."
+    won = max(problem.recipe.families if problem.recipe else (), key=lambda vote: vote.share, default=None)
+    if question.model is None and won is not None and won.name == "llm-decoder" and option.method is None:
+        yield (
+            f"Decoders won similar competitions most often ({won.share:.0%}); they are rated by size, not "
+            "by measurements; method=qlora asks for one."
+        )
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
     if size is not None and question.image_size is None and question.seq_len is None:
         yield f"Input size {option.input_size}; {_ended(size.why)}"
@@ -155,7 +163,10 @@ def _batch_reason(candidates: CandidateSet, pick: GridIndex, settings: Mapping[s
     bound = BOUNDS[int(candidates.grid.batches.bound[pick.row])]
     refused = ran_out(candidates, candidates.table.options[pick.row])
     share = 0.8 if folds == 1 else 1 - 1 / folds
-    updates = int(candidates.problem.n_train * share // max(batch, 1))
+    steps, cards, effective = (
+        settings.get(name) or 1 for name in ("grad_accumulation", "n_gpus", "effective_batch_size")
+    )
+    updates = int(candidates.problem.n_train * share // max(effective, 1))
     least = candidates.problem.policy.updates_per_epoch
     why = {
         "memory": "is the largest whose p90 memory fits the card (R02)",
@@ -165,10 +176,11 @@ def _batch_reason(candidates: CandidateSet, pick: GridIndex, settings: Mapping[s
     }[bound]
     if bound == "memory" and refused:
         why = f"is the largest under what ran out of memory ({refused})"
-    text = f"Batch {batch} {why} ({updates} updates an epoch)"
-    if settings["grad_accumulation"] > 1:
-        effective = settings["effective_batch_size"]
-        text += f"; {settings['grad_accumulation']} accumulation steps make it {effective} (R07)"
+    of_each = " a card" if cards > 1 else ""
+    text = f"Batch {batch}{of_each} {why} ({updates} updates an epoch)"
+    if effective > batch:
+        of = [f"{steps} accumulation steps (R07)"] * (steps > 1) + [f"{cards} cards"] * (cards > 1)
+        text += f"; {' and '.join(of)} make it {effective}"
     if settings["gradient_checkpointing"]:
         text += "; gradient checkpointing makes room for it at about a third more time"
     return text + "."

@@ -1,0 +1,181 @@
+"""What a training loop of plain PyTorch forgets: to zero gradients, to shuffle, to let go of a loss."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from memory_service.review.analysis.data_loaders import Loader, loaders_of, own_targets
+from memory_service.review.facts import Facts
+from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.source.nodes import bases_of, calls_in, is_call, last_name, receiver
+from memory_service.review.training.training import Loop
+
+_ZEROES = re.compile(
+    r"zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS", re.IGNORECASE
+)
+_OPTIMIZER = re.compile(r"^(opt|optim|optimi[sz]er)s?\d*$|_(opt|optim|optimi[sz]er)\d*$", re.IGNORECASE)
+_ORDERED = re.compile(r"randperm|permutation|shuffle|sample\(frac|time_?series|stateful", re.IGNORECASE)
+_MAP_STYLE = frozenset(
+    ("TensorDataset", "ImageFolder", "DatasetFolder", "CIFAR10", "CIFAR100", "MNIST", "FashionMNIST")
+)
+_LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
+
+
+def loop_rules(facts: Facts) -> Iterator[Finding]:
+    """gradients-not-zeroed, train-not-shuffled and loss-keeps-graph."""
+    loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
+    loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
+    for loop in loops:
+        yield from _not_zeroed(facts, loop)
+        yield from _keeps_graph(facts, loop)
+    for loader in loaders_of(facts) if loops else ():
+        yield from _not_shuffled(facts, loader, loops)
+
+
+def _not_zeroed(facts: Facts, loop: Loop) -> Iterator[Finding]:
+    """Only where the file says nowhere that gradients are zeroed, and the step stands beside the backward."""
+    script = facts.script
+    if _ZEROES.search(script.text):
+        return
+    owner = script.class_of(loop.backward)
+    if owner is not None and bases_of(owner) - {"object"}:
+        return  # what it inherits may zero them
+    beside = [c for c in script.called("step") if script.function(c) is script.function(loop.backward)]
+    steps = [step for step in beside if _is_optimizer(facts, step)]
+    if not steps or not all(script.loops(step) and loop.batch in script.loops(step) for step in steps):
+        return
+    assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
+    anew = (
+        c for node in loop.batch.body for c in calls_in(node) if "torch.optim" in script.qualified(c.func)
+    )
+    if any(anew) or _passed_on(facts, loop):
+        return
+    yield finding(
+        "gradients-not-zeroed",
+        loop.backward,
+        "Gradients of all earlier batches are added up: nothing in the file zeroes them.",
+        "optimizer.zero_grad(set_to_none=True)  # before loss.backward()",
+    )
+
+
+def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
+    """`optimizer.step()`, `scaler.step(optimizer)`; not with a closure, which zeroes for itself."""
+    base = step.args[0] if len(step.args) == 1 else receiver(step)
+    named = base is not None and bool(_OPTIMIZER.search(last_name(base)))
+    if step.keywords or base is None or (step.args and not named):
+        return False
+    makers = facts.training.objects.makers(base)
+    return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
+
+
+def _passed_on(facts: Facts, loop: Loop) -> bool:
+    """Whether the optimizer goes to a helper from elsewhere, which may do anything with it."""
+    assert loop.batch is not None  # noqa: S101
+    return any(
+        _OPTIMIZER.search(last_name(argument))
+        for call in facts.script.within_calls(loop.batch.body)
+        if not is_call(call, "step", "unscale_")
+        for argument in (*call.args, *(k.value for k in call.keywords))
+    )
+
+
+def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
+    """A loss kept as it is, beyond its batch, behind or before the backward pass that is made of it."""
+    loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
+    if is_call(loss, "scale") and isinstance(loss, ast.Call) and loss.args:
+        loss = loss.args[0]
+    batch = loop.batch
+    if not isinstance(loss, ast.Name) or not isinstance(batch, ast.For):
+        return
+    name, inside = loss.id, [n for statement in batch.body for n in ast.walk(statement)]
+    if loop.backward not in inside:
+        return
+    made = [n for n in inside if isinstance(n, ast.Assign) and any(_is(t, name) for t in n.targets)]
+    if any(is_call(c, *_LETS_GO) for one in made for c in calls_in(one.value)):
+        return
+    fresh = {t.id for n in inside if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    for node in inside:
+        holder: ast.AST | None = None
+        if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
+            holder = receiver(node) if _is(node.args[0], name) else None
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is(node.value, name):
+            holder = node.target
+        if holder is None or last_name(holder) in fresh | {name} or _without_grad(facts, node):
+            continue
+        yield finding(
+            "loss-keeps-graph",
+            node,
+            f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch.",
+            f"{name}.item()  # or {name}.detach()",
+        )
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _without_grad(facts: Facts, node: ast.AST) -> bool:
+    contexts = (
+        i.context_expr for up in facts.script.above(node) if isinstance(up, ast.With) for i in up.items
+    )
+    return isinstance(node, ast.AugAssign) and any(is_call(c, "no_grad", "inference_mode") for c in contexts)
+
+
+def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
+    call, values = loader.call, facts.values
+    if (
+        loader.role != "train"
+        or loader.open_ended
+        or _ORDERED.search(facts.script.text.replace("shuffle=", ""))
+    ):
+        return
+    given = {"sampler": 3, "batch_sampler": 4, "worker_init_fn": None, "generator": None}
+    if any(values.argument(call, name, at) is not None for name, at in given.items()):
+        return
+    shuffle = values.argument(call, "shuffle", 2)
+    if shuffle is not None and values.all(shuffle) != [False]:
+        return
+    if not _is_map_style(facts, call) or not _feeds(facts, loader, loops) or has_reason(facts, call, shuffle):
+        return
+    yield finding(
+        "train-not-shuffled",
+        call,
+        "The training loader gives the rows in one fixed order in every epoch: "
+        + ("shuffle is False." if shuffle is not None else "shuffle is not set, which means False."),
+        "shuffle=True, drop_last=True",
+    )
+
+
+def _is_map_style(facts: Facts, call: ast.Call) -> bool:
+    dataset = facts.values.argument(call, "dataset", 0)
+    makers = facts.training.objects.makers(dataset) if dataset is not None else []
+    names = {last_name(maker.func) for maker in makers}
+    return bool(names) and all(
+        name in _MAP_STYLE
+        or (
+            name in facts.script.classes
+            and "IterableDataset" not in bases_of(facts.script.classes[name])
+            and any(getattr(n, "name", "") == "__getitem__" for n in facts.script.classes[name].body)
+        )
+        for name in names
+    )
+
+
+def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
+    """Whether a loop with a backward pass goes over it, by its name or as a function's argument."""
+    statement = facts.script.statement(loader.place)
+    if not isinstance(statement, ast.Assign):
+        return False
+    names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
+    walked = (n for x in loops if isinstance(x.batch, ast.For) for n in ast.walk(x.batch.iter))
+    if names & {n.id for n in walked if isinstance(n, ast.Name)}:
+        return True
+    learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
+    return any(
+        isinstance(argument, ast.Name) and argument.id in names
+        for other in facts.script.called(*sorted(learning))
+        for argument in (*other.args, *(k.value for k in other.keywords))
+    )
