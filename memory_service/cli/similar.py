@@ -43,7 +43,8 @@ def render_similar(answer: Mapping[str, Any]) -> RenderableType:
     inferred = answer["inferred"]
     if inferred and inferred["task"]:
         cues = ", ".join(inferred["evidence"][:4])
-        parts.append(Text(f"task: {inferred['task']} ({100 * inferred['confidence']:.0f} %; {cues})"))
+        because = "; ".join(filter(None, (f"{100 * inferred['confidence']:.0f} %", cues)))
+        parts.append(Text(f"task: {inferred['task']} ({because})"))
     if answer["degraded"]:
         parts.append(Text(f"searched by words and structure alone: {answer['reason']}", style="yellow"))
     elif answer["reason"]:

@@ -72,6 +72,13 @@ class Evidence:
         logit = BIAS + sum(w * x for w, x in zip(astuple(WEIGHTS), astuple(self), strict=True))
         return 1.0 / (1.0 + math.exp(-logit))
 
+    @property
+    def identifies(self) -> bool:
+        """Whether metric or year are its own, or figures where nothing else speaks for another: words alone
+        are those of a field ("sales of 3000 products in 50 stores"), and round figures meet by chance."""
+        by_figures = self.figures > 0.0 and self.metric >= 0.0 and self.ahead > 0.0 and self.nearer > 0.0
+        return self.metric > 0.0 or self.year > 0.0 or by_figures
+
 
 WEIGHTS = Evidence(
     mass=3.22, ahead=1.46, meaning=6.0, nearer=3.57, metric=0.95, figures=2.05, unknown=-0.96, conflict=-1.77,
@@ -156,9 +163,10 @@ def recognised(
     best, found = LEAST_PROBABILITY, None
     for place in candidates(words, meaning):
         task = float(task_probability[place]) if task_probability is not None else 1.0
-        probability = evidence_of(snapshot, place, read, facts, words, meaning, task).probability
-        if probability >= best:
-            best, found = probability, place
+        evidence = evidence_of(snapshot, place, read, facts, words, meaning, task)
+        named = evidence.identifies or bool(read.names & snapshot.known_words(place))
+        if evidence.probability >= best and named:
+            best, found = evidence.probability, place
     return found
 
 

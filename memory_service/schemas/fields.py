@@ -21,6 +21,7 @@ from memory_service.domain.common.vocabulary import (
     Objective,
     Subtask,
     Weights,
+    parse_language,
     parse_precision,
     parse_size,
     parse_task,
@@ -190,7 +191,9 @@ Technique = Annotated[str, _between(1, 80), vocabulary(parse_technique)]
 Optimizer = Annotated[str, _between(1, 80), vocabulary(optimizer_name)]
 GoalWord = Annotated[Objective, _LOWER]
 SubtaskWord = Annotated[Subtask, _LOWER]
-Language = Annotated[str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), _LOWER]
+Language = Annotated[
+    str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), vocabulary(parse_language), _LOWER
+]
 MemoryMode = Annotated[Mode, _LOWER]
 WeightsWord = Annotated[Weights, _LOWER]
 Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]

@@ -34,7 +34,8 @@ class RecommendRequest(Request):
         None, description="The card of production, when it is not the one visible."
     )
     minutes: f.Minutes | None = Field(
-        None, description="Wall-clock budget for everything; 30 when not given."
+        None,
+        description="Wall-clock budget for everything; when not given what the description says, else 30.",
     )
     n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
     image_size: f.ImageSize | None = Field(None, description="Pixels a side, pinned.")
@@ -116,7 +117,8 @@ class RecommendRequest(Request):
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
         if self.task and not self.description:
             given["task"] = parse_task(self.task)
-        return Question(gpus=cards, plan_for=production, done=done, **given)
+        said = self.minutes is not None
+        return Question(gpus=cards, plan_for=production, done=done, minutes_given=said, **given)
 
 
 class DoneRun(Request):
@@ -159,7 +161,7 @@ def plan_request(given: Mapping[str, Any]) -> Question:
 
 def _missing(given: Mapping[str, Any]) -> list[FieldError]:
     errors = []
-    if given.get("gpu") is None and given.get("plan_for") is None:
+    if all(given.get(name) is None for name in ("gpu", "plan_for", "description")):
         errors.append(FieldError("gpu", "choose a GPU (a100, t4, rtx3090 ...) or cpu"))
     if all(given.get(name) is None for name in ("task", "competition", "description")):
         errors.append(FieldError("task", "needed unless competition or description is given"))

@@ -33,7 +33,8 @@ class SimilarRequest(Request):
     def _one_of_both(self) -> SimilarRequest:
         if (self.text is None) == (self.competition is None):
             both = ", not both" if self.text is not None else ""
-            raise wrong_fields([FieldError("text", f"give either text or competition{both}")])
+            message = f"give either text or competition{both}"
+            raise wrong_fields([FieldError(name, message) for name in ("text", "competition")])
         return self
 
 

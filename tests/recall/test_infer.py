@@ -229,6 +229,13 @@ def test_groups_of_any_noun_are_found_where_the_test_has_others_and_months_that_
     assert stated(claims.replace("October", "May"), "split") is None
 
 
+def test_a_recommender_learns_from_what_users_did_not_from_items_or_users() -> None:
+    rated = infer_facts("A recommender: the top 20 of 62,000 films for 9,000 users; 25 million ratings.")
+    assert (rated.task, rated.n_train, rated.n_test) == ("recommendation", 25_000_000, None)
+    bare = infer_facts("Recommend 12 garments to each customer; 105,000 articles; MAP@12")
+    assert (bare.task, bare.n_train, bare.n_test) == ("recommendation", None, None)
+
+
 def test_image_size_and_split() -> None:
     assert stated("All images are 512 x 512 pixels.", "image_size") == 512
     assert stated("Patches of 96x96 px, of which the central 32x32 px matter", "image_size") is None

@@ -209,6 +209,32 @@ def test_texts_of_other_competitions_are_not_taken_for_stored_ones(
     assert found.true >= least_true
 
 
+def test_words_of_a_field_with_round_figures_are_of_no_competition(
+    known: Database, loaded: LoadedEncoder
+) -> None:
+    text = "Sales of 3000 products in 50 stores, daily for five years; forecast the next 28 days."
+    answer = ask(known, loaded, text=text)
+    assert answer.described is None
+    assert answer.inferred is not None
+    assert answer.inferred.task == "time-series-regression"
+
+
+@pytest.mark.parametrize("text", ["asdf qwer zxcv", "hello"])
+def test_a_text_that_says_nothing_is_like_nothing(known: Database, loaded: LoadedEncoder, text: str) -> None:
+    answer = ask(known, loaded, text=text)
+    assert answer.items == ()
+    assert answer.as_dict()["inferred_task"] is None
+    assert "nothing alike" in str(answer.reason)
+    assert ask(known, loaded, text=text, task="image").items
+
+
+def test_both_fields_are_named_where_neither_or_each_is_given() -> None:
+    for question in ({}, {"text": "a", "competition": "b"}):
+        with pytest.raises(InvalidInput) as refused:
+            checked(SimilarQuery, question)
+        assert {error.field for error in refused.value.errors} == {"text", "competition"}
+
+
 @pytest.mark.parametrize(
     "question",
     [

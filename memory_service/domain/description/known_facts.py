@@ -69,8 +69,8 @@ def contradictions(
     slug: str | None,
     described: bool = False,
 ) -> tuple[str, ...]:
-    """Sentences on what the caller or the text says otherwise than the record of the competition. `described`:
-    nobody named it, the text seems to be of it."""
+    """Sentences on what the caller or the text says otherwise than the record of the competition.
+    `described`: nobody named it, the text seems to be of it."""
     out = []
     whose = f"{slug}, which the description seems to be of," if described else f"{slug}"
     for name in ("task", "metric", "n_train", "n_classes"):

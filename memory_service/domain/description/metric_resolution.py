@@ -225,7 +225,9 @@ def resolve_metric(
     direction = row.get("metric_direction") or (metric.direction if metric else None)
     if measure is not None:
         return ResolvedMetric(measure.name, family, direction, source, True)
-    return ResolvedMetric(name, family, direction, source, False, _why_not(text, shown, metric is not None, task))
+    return ResolvedMetric(
+        name, family, direction, source, False, _why_not(text, shown, metric is not None, task)
+    )
 
 
 def _phrase_of(metric: Metric, text: str) -> str:
@@ -233,7 +235,9 @@ def _phrase_of(metric: Metric, text: str) -> str:
     return max((phrase for _, phrase, each in found if each == metric), key=len)
 
 
-_QUALIFIERS = frozenset("macro micro weighted modified partial columnwise global median custom".split())
+_QUALIFIERS = frozenset(
+    ["macro", "micro", "weighted", "modified", "partial", "columnwise", "global", "median", "custom"]
+)
 _K = re.compile(r"(?:\bMAP|[Pp]recision|[Rr]ecall|NDCG|ndcg)\s?(?:@|at)?\s?(\d{1,4})\b", re.IGNORECASE)
 
 

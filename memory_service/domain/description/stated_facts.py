@@ -186,19 +186,18 @@ def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
 
 
 _CUTOFF = re.compile(
-    r"\b(?:recommend|suggest|propos|retriev)\w*(?: (?:the|a|an|up|to|at|most|list|of|them|best|first|exactly))* "
-    r"$|\btop[ -]$",
+    r"\b(?:recommend|suggest|propos|retriev)\w*"
+    r"(?: (?:the|a|an|up|to|at|most|list|of|them|best|first|exactly))* $|\btop[ -]$",
     re.IGNORECASE,
 )
 """How many are answered for each, not how many there are: "recommend 12 items", "the top 20"."""
 
-_INTERACTIONS = frozenset(
-    (
-        "interaction purchase transaction session rating click view event play listen visit booking order "
-        "row record sample example instance observation line impression basket playlist loan log history "
-        "stream check-in like vote review watch read download search query pair action stay trip ride"
-    ).split()
+_DONE = (
+    "interaction purchase transaction session rating click view event play listen visit booking order "
+    "row record sample example instance observation line impression basket playlist loan log history "
+    "stream check-in like vote review watch read download search query pair action stay trip ride"
 )
+_INTERACTIONS = frozenset(_DONE.split())
 
 
 def sizes_of_recommendation(text: str) -> Stated:

@@ -88,6 +88,17 @@ class InferredFacts:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def tells_task(self) -> bool:
+        """Whether the text says enough to go by its task."""
+        least = LEAST_CONFIDENCE if self.evidence else LEAST_CONFIDENCE_UNSAID
+        return self.task is not None and self.confidence >= least
+
+
+LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
+"""Below it a description does not tell the task; without a telling phrase meaning alone must be surer
+("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leanings:
@@ -142,9 +153,7 @@ _RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS.split(",")}
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
-_AT_K = re.compile(
-    r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@|[Rr]ecall\s?(?:@|at))\s?\d+"
-)
+_AT_K = re.compile(r"\b(?:(?:MAP|mAP|map|[Mm]ean [Aa]verage [Pp]recision)\s?@|[Rr]ecall\s?(?:@|at))\s?\d+")
 
 _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""

@@ -42,6 +42,7 @@ class Question:
                run's
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
     done       what of its runs is over
+    minutes_given    whether somebody said the minutes; no part of the question itself
     """
 
     gpus: tuple[str, ...]
@@ -80,6 +81,7 @@ class Question:
     run: int | None = None
     after: str | None = None
     done: tuple[Done, ...] = ()
+    minutes_given: bool = True
 
     @property
     def pinned(self) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Question:
         out: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
-            if value is not None and value != ():
+            if value is not None and value != () and item.name != "minutes_given":
                 out[item.name] = [_plain(each) for each in value] if isinstance(value, tuple) else value
         return out
 

@@ -6,7 +6,7 @@ structure go on and the answer says `degraded`. Asking writes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import Mode
@@ -14,7 +14,7 @@ from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
 from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
 from memory_service.services.competitions.lessons import with_lessons
-from memory_service.services.competitions.neighbours import Hit, recall
+from memory_service.services.competitions.neighbours import Found, Hit, recall
 from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 
@@ -63,9 +63,28 @@ def similar(
             limit=question.limit or DEFAULT_LIMIT,
             mode=mode,
         )
-        hits = with_lessons(transaction, found.hits)
+        nothing = question.task is None and _nothing_alike(found)
+        hits = () if nothing else with_lessons(transaction, found.hits)
     degraded = loaded.encoder is None
     reason = loaded.reason if degraded else None
     if mode == "blind":
         reason = "mode=blind: no competition memory is used"
-    return SimilarAnswer(hits, found.facts, found.described, degraded, mode, reason)
+    facts = found.facts
+    if nothing and facts is not None:
+        facts = replace(facts, task=None, confidence=0.0, runner_up=None, modality=None)
+        reason = NOTHING_ALIKE if mode != "blind" else reason
+    return SimilarAnswer(hits, facts, found.described, degraded, mode, reason)
+
+
+LEAST_SCORE = 0.15
+"""Texts that tell no task ("hello") share at most 0.06 with anything."""
+
+NOTHING_ALIKE = (
+    "nothing alike is stored, and the text does not tell a task: say what goes in and what comes out"
+)
+
+
+def _nothing_alike(found: Found) -> bool:
+    """Whether the text tells no task and nothing stored is much like it."""
+    best = max((hit.score for hit in found.hits), default=0.0)
+    return found.facts is not None and not found.facts.tells_task and best < LEAST_SCORE

@@ -26,6 +26,11 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.checked_request import (
+    check_counts,
+    said_otherwise,
+    with_resources,
+)
 from memory_service.services.planning.memory import remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
@@ -37,16 +42,13 @@ MOST_TEST = 1_000_000
 """n_test / n_train when nobody says: the median of the seeded competitions whose both sizes are known is
 0.45-0.5, and hardly any has over a million test samples."""
 
-LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
-"""Below it a description does not tell the task; without a telling phrase meaning alone must be surer
-("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
-
 
 def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHING_READ) -> PlanningProblem:
     """The question with every fact filled in: what was asked > the text > the competition's record > a usual
     value."""
     inferred: list[str] = []
     warnings: list[str] = []
+    question, resources = with_resources(knowledge, question, inferred, warnings)
     asked = question.canonical()
     n_gpus = _n_gpus(question)
     visible, production = (
@@ -61,6 +63,11 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         check_link(card, n_gpus, question.interconnect)
     task = _task(question, read, record, inferred)
     n_train, size_assumed = _n_train(question, text, record, task, inferred, warnings)
+    check_counts(question, task, n_train)
+    if question.task and text.said and said_otherwise(task, text.said):
+        warnings.append(
+            f"task={task} was asked, but the description reads like {text.said.task}: {task} counts."
+        )
     model = knowledge.model(question.model) if question.model else None
     given = {name: getattr(question, name) for name in (*PINS, "lora_rank", "interconnect", "weights")}
     if model is None:
@@ -139,7 +146,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         policy=knowledge.policy,
         size_assumed=size_assumed,
         metric=metric,
-        facts=_facts(question, said, known_there, used, metric),
+        facts=(*_facts(question, said, known_there, used, metric), *resources),
         quality=knowledge.quality
         if question.mode == "blind" or question.as_of is not None
         else knowledge.quality_without(slug),
@@ -225,8 +232,7 @@ def _task(
     if record.get("task"):
         inferred.append(f"Task {record['task']}: from the record of {question.competition}.")
         return str(record["task"])
-    least = LEAST_CONFIDENCE if read is not None and read.evidence else LEAST_CONFIDENCE_UNSAID
-    if read is not None and read.task is not None and read.confidence >= least:
+    if read is not None and read.task is not None and read.tells_task:
         because = f" ({', '.join(read.evidence[:3])})" if read.evidence else ""
         other = f"; it could be {read.runner_up}" if read.runner_up and read.confidence < 0.6 else ""
         inferred.append(f"Task {read.task}: inferred from the description{because}{other}.")
@@ -268,9 +274,9 @@ def _n_train(
     inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
     if task == "recommendation" and question.size is None:
         warnings.append(
-            f"n_train={typical} is a guess: how many interactions (purchases, clicks, ratings, sessions) there "
-            "are is not said, and minutes and memory of the plan grow with them. Give n_train; items and users "
-            "are no training samples."
+            f"n_train={typical} is a guess: nobody says how many interactions (purchases, clicks, ratings, "
+            "sessions) there are, and minutes and memory grow with them. Give n_train; items and users are "
+            "no training samples."
         )
     return typical, True
 

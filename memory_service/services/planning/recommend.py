@@ -86,7 +86,7 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
 
 
 def _key(question: Question) -> str:
-    return json.dumps(question.canonical())
+    return json.dumps([question.canonical(), question.minutes_given])
 
 
 def _loaded(body: bytes) -> dict[str, Any]:

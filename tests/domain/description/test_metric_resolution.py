@@ -104,6 +104,19 @@ def test_what_is_asked_goes_before_the_text_and_the_text_before_the_record():
     assert metric_of(task="image", description=quiet, described=APTOS) == ("quadratic weighted kappa", of_it)
 
 
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("900 patients in a table, predict survival, C-index", "concordance index"),
+        ("Suggest next items of 500,000 sessions; recall@10", "recall@10"),
+        ("Classify pictures of 50 birds, 9,000 images; macro ROC AUC", "macro ROC AUC"),
+        ("Classify photos into 5 kinds; weighted log loss", "weighted log loss"),
+    ],
+)
+def test_a_metric_of_a_text_keeps_what_the_host_says_and_none_of_the_words_about_it(said: str, name: str):
+    assert metric_of(description=said) == (name, "the description")
+
+
 def test_a_neighbour_and_a_competition_that_may_not_be_read_say_no_metric():
     near = (Hit(APTOS, "Eyes", "image-classification", 0.99, {}, "the same in all but name"),)
     assert metric_of(task="image", description="Grade photographs of eyes.", hits=near) is None

@@ -57,10 +57,10 @@ def test_a_contradiction_of_size_and_count_is_said(seeded_sqlite: Database) -> N
 
 def test_asking_writes_nothing_and_answers_alike(seeded_sqlite: Database) -> None:
     before = seeded_sqlite.knowledge_revision()
-    first = recommend(seeded_sqlite, {"task": "image", "size": "medium", "gpu": "a100"})
-    assert (
-        recommend(seeded_sqlite, {"task": "IMAGE", "size": "medium", "gpu": "A100", "minutes": "30"}) == first
-    )
+    asked = {"task": "image", "size": "medium", "gpu": "a100"}
+    first = recommend(seeded_sqlite, {**asked, "minutes": 30})
+    assert recommend(seeded_sqlite, {**asked, "task": "IMAGE", "gpu": "A100", "minutes": "30"}) == first
+    assert recommend(seeded_sqlite, asked)["plan_id"] == first["plan_id"]
     assert seeded_sqlite.knowledge_revision() == before
 
 
@@ -247,6 +247,84 @@ def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started
     assert same["expected"] == two["expected"]
     with pytest.raises(InvalidInput, match="gpu must name as many"):
         recommend(seeded_sqlite, {**asked, "gpu": "2xt4,4xt4"})
+
+
+DOGS_TOLD = "Classify photos of dogs into 12 breeds, 9,000 training images, log loss."
+
+
+@pytest.mark.parametrize(
+    ("given", "gpu", "minutes", "warned"),
+    [
+        ({}, ("t4", "text"), (120, "text"), None),
+        ({"gpu": "a100"}, ("a100", "asked"), (120, "text"), "gpu=a100 is not what"),
+        ({"gpu": "T4", "minutes": 10}, ("t4", "asked"), (10, "asked"), "minutes=10 is not what"),
+        (
+            {"gpu": "a100", "description": DOGS_TOLD},
+            ("a100", "asked"),
+            (30, "usual"),
+            "30 minutes assumed; give minutes",
+        ),
+    ],
+)
+def test_card_and_minutes_are_as_asked_else_of_the_description_else_assumed_and_said(
+    seeded_sqlite: Database,
+    given: dict[str, Any],
+    gpu: tuple[str, str],
+    minutes: tuple[int, str],
+    warned: str | None,
+) -> None:
+    text = f"{DOGS_TOLD} We have 2 hours on a T4."
+    answer = recommend(seeded_sqlite, {"description": text, **given})
+    facts = {fact["name"]: (fact["value"], fact["from"]) for fact in answer["facts"]}
+    assert (facts["gpu"], facts["minutes"]) == (gpu, minutes)
+    assert answer["minutes"] == minutes[0]
+    against = [each for each in answer["warnings"] if "is not what" in each or "minutes assumed" in each]
+    assert [warned] == [each[: len(warned)] for each in against] if warned else not against
+
+
+def test_neither_field_nor_text_names_a_card(seeded_sqlite: Database) -> None:
+    with pytest.raises(InvalidInput, match="choose a GPU") as refused:
+        recommend(seeded_sqlite, {"description": DOGS_TOLD})
+    assert refused.value.errors[0].field == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "why"),
+    [
+        ({"n_train": 1_000, "n_groups": 5_000}, "n_groups", "more than the 1000 training samples"),
+        ({"n_train": 500, "n_classes": 20_000}, "n_classes", "more than the 500 training samples"),
+        ({"n_classes": 1}, "n_classes", "at least 2"),
+        ({"language": "xx"}, "language", "unknown language"),
+    ],
+)
+def test_what_no_data_can_have_is_refused(
+    seeded_sqlite: Database, given: dict[str, Any], field: str, why: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        recommend(seeded_sqlite, {"task": "text", "gpu": "t4", **given})
+    assert [(error.field, why in error.message) for error in refused.value.errors] == [(field, True)]
+    one_kind = {"task": "segmentation", "gpu": "t4", "n_classes": 1}
+    assert recommend(seeded_sqlite, one_kind)["feasible"]
+
+
+def test_a_task_that_the_description_speaks_against_is_said_and_a_word_for_it_is_not(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "segmentation", "gpu": "t4", "description": "classify bank customers churn"}
+    warnings = recommend(seeded_sqlite, asked)["warnings"]
+    assert any("reads like tabular-classification" in each for each in warnings)
+    eyes = {"task": "image", "competition": "cassava-leaf-disease-classification", "gpu": "t4"}
+    assert not any("is not what the record" in each for each in recommend(seeded_sqlite, eyes)["warnings"])
+
+
+def test_items_and_users_are_no_training_samples(seeded_sqlite: Database) -> None:
+    text = "Recommend 12 garments out of 105,000 articles to each of 90,000 customers. MAP@12."
+    answer = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "mode": "blind"})
+    facts = {fact["name"]: (fact["value"], fact["from"]) for fact in answer["facts"]}
+    assert facts["n_train"] == (40_000, "usual")
+    assert facts["n_test"][1] == "usual"
+    assert facts["metric"] == ("MAP@12", "text")
+    assert any(each.startswith("n_train=40000 is a guess") for each in answer["warnings"])
 
 
 def test_the_recipe_names_the_models_that_are_trained_and_a_processor_its_cores(
