@@ -198,7 +198,7 @@ def test_losses_that_are_no_numbers_arrive_as_what_they_are(service: Service):
     import torch
 
     with watch(**FACTS, server=service.url) as run:
-        scores = {"valid_loss": torch.tensor(float("inf")), "metric": 0.5}
+        scores: dict[str, Any] = {"valid_loss": torch.tensor(float("inf")), "metric": 0.5}
         answer = run.epoch(0, seconds=1.0, train_loss=float("nan"), **scores)
         assert (answer.action, answer.rule) == ("investigate", "not-a-number"), "at once"
         run.epoch(1, seconds=1.0, train_loss=torch.tensor(0.25, requires_grad=True))

@@ -160,12 +160,12 @@ def test_an_empty_database_says_what_would_fill_the_page(visit: Visitor, empty: 
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is_near(seeded: Site, path: str, status: int, nearest: str):
-    page = httpx2.get(seeded.url + path)
+    page = httpx2.get(seeded.url + path, timeout=60)  # a model nobody listed is looked for in libraries
     assert page.status_code == status
     assert page.headers["content-type"].startswith("text/html")
     assert nearest in page.text
     head, _, query = path.partition("?")
-    data = httpx2.get(f"{seeded.url}{head}.json?{query}")
+    data = httpx2.get(f"{seeded.url}{head}.json?{query}", timeout=60)
     assert data.status_code == status
     assert data.headers["content-type"] == "application/problem+json"
 

@@ -64,7 +64,13 @@ def test_more_memory_never_lowers_the_batch_of_the_main_run(
 ) -> None:
     batches = []
     for vram in sorted((first, second)):
-        asked = {"task": "image", "gpu": gpu, "n_train": n_train, "model": model, "image_size": 224}
+        asked: dict[str, Any] = {
+            "task": "image",
+            "gpu": gpu,
+            "n_train": n_train,
+            "model": model,
+            "image_size": 224,
+        }
         found = asked_for(**asked, vram_gib=vram, minutes=10_000)
         batches.append(0 if found is None else found.main.candidate.batch_size)
     assert batches[0] <= batches[1]
