@@ -109,7 +109,7 @@ class Facts:
         """Pixels a side, asked for or by the script's own names and resizes."""
         if self.context.image_size:
             return self.context.image_size
-        sizes = set(self._sizes_of_cuts()) or self._sizes_of_timm()
+        sizes = set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
         named = (
@@ -135,6 +135,16 @@ class Facts:
                 size = self._pixels(place, -1 if whole else 0)
                 if size is not None:
                     yield size
+
+    def _sizes_of_resizes(self) -> set[int]:
+        """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
+        found = set()
+        for call in self.script.called("resize"):
+            for place in call.args[:2]:
+                pair = self.values.one(place)
+                if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == pair[1]:
+                    found |= {size for size in [self._pixels(place)] if size is not None}
+        return found
 
     def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:
         """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
