@@ -37,8 +37,8 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     return "\n- ".join(["\n".join(lines), *shown]) + "\n"
 
 
-_LESSONS_FIRST = 3
-"""Sentences of winners that go before warnings."""
+_LESSONS_FIRST = 1
+"""Sentence of winners that goes before warnings."""
 
 
 def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
