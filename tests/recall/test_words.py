@@ -50,7 +50,7 @@ def test_bm25_prefers_the_text_with_the_rare_word() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_breaks_the_search(known: Database, loaded: LoadedEncoder, text: str) -> None:
     answer = similar(known, SimilarRequest.model_construct(text=text), loaded)
-    assert len(answer.items) == 5
+    assert len(answer.items) in (0, 5)  # nothing alike is stored, or the five nearest
 
 
 @pytest.mark.parametrize("text", ["", "   \n\t "])

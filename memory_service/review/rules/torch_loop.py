@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of, own_targets
 from memory_service.review.facts import Facts
@@ -28,23 +29,24 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
     """gradients-not-zeroed, train-not-shuffled and loss-keeps-graph."""
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
+    steps: dict[int, list[ast.Call]] = defaultdict(list)
+    for call in facts.script.called("step") if not _ZEROES.search(facts.script.text) else ():
+        if loops and _is_optimizer(facts, call):
+            steps[id(facts.script.function(call))].append(call)
     for loop in loops:
-        yield from _not_zeroed(facts, loop)
+        yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
     for loader in loaders_of(facts) if loops else ():
         yield from _not_shuffled(facts, loader, loops)
 
 
-def _not_zeroed(facts: Facts, loop: Loop) -> Iterator[Finding]:
-    """Only where the file says nowhere that gradients are zeroed, and the step stands beside the backward."""
+def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:
+    """Only where the file says nowhere that gradients are zeroed, and optimizer steps stand beside the
+    backward."""
     script = facts.script
-    if _ZEROES.search(script.text):
-        return
     owner = script.class_of(loop.backward)
     if owner is not None and bases_of(owner) - {"object"}:
         return  # what it inherits may zero them
-    beside = [c for c in script.called("step") if script.function(c) is script.function(loop.backward)]
-    steps = [step for step in beside if _is_optimizer(facts, step)]
     if not steps or not all(script.loops(step) and loop.batch in script.loops(step) for step in steps):
         return
     assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked

@@ -120,7 +120,7 @@ def test_any_plan_keeps_its_promises_and_any_refusal_says_what_fits(
         "epochs": epochs,
         "batch_size": batch_size,
         "image_size": image_size,
-        "n_classes": n_classes,
+        "n_classes": n_classes and min(n_classes, n_train),  # more than samples is refused
     }
     answer = make_plan(case(**asked), seed_knowledge()).as_dict()
     if answer["feasible"]:
