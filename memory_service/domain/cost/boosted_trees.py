@@ -179,8 +179,8 @@ def fit_cost(
     )
 
 
-CARD_SPREAD = 2.0
-"""Either way, of eight in ten public rows: machines, dates and options differ."""
+TREE_SPREAD = 2.0
+"""Of seconds a tree by its law, either way, of eight in ten public rows: machines and options differ."""
 
 
 def fit_on_card(
@@ -192,7 +192,7 @@ def fit_on_card(
     if tree is None:
         return None
     binning = n_train * n_features * BINNING_SECONDS_PER_VALUE
-    return _wide(binning + rounds * outputs * tree, CARD_SPREAD, f"law of {kind} trees on a card")
+    return _wide(binning + rounds * outputs * tree, TREE_SPREAD, f"law of {kind} trees on a card")
 
 
 def no_device_memory(name: str, kind: str) -> str:

@@ -179,9 +179,10 @@ class LearnedCorrections:
     def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrection | None]:
         """`memory_of` of many peaks at once, by reading."""
         observed = frozenset(key for posterior in self._memory.values() for key in posterior.observed)
-        if subjects.known is None or subjects.known[0] != observed:
-            subjects.known = observed, MemorySubjects.of(subjects, observed)
-        rows = subjects.known[1]
+        known = subjects.known
+        if known is None or known[0] != observed:  # another thread may replace it meanwhile
+            known = subjects.known = observed, MemorySubjects.of(subjects, observed)
+        rows = known[1]
         return {reading: posterior.corrections(rows) for reading, posterior in self._memory.items()}
 
     @property

@@ -39,6 +39,7 @@ _TUNING = (
 
 USUAL_TOKENS = 2048
 WRITTEN_TOKENS = 300
+"""Of a row of generation that does not say how long its texts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
 
     def at(length: int, shards: int) -> Profile:
         tuning = Tuning(
-            "lora" if job.generates and job.method == "full" else job.method or "full",
+            "lora" if job.generates and job.method == "full" else job.method or "full",  # weights are frozen
             job.rank or USUAL_RANK,
             job.targets,
             checkpointing=row.checkpointing,

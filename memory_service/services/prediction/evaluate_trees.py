@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.boosted_trees import CARD_SPREAD
+from memory_service.domain.cost.boosted_trees import TREE_SPREAD
 from memory_service.domain.cost.tree_rounds import TREE_LAWS, seconds_per_tree
 from memory_service.domain.hardware.gpu_names import resolve_gpu
 from memory_service.domain.prediction.device import TargetDevice
@@ -39,7 +39,7 @@ def predict_trees(raw: Mapping[str, str | None], gpus: Mapping[str, TargetDevice
         )
     where = "a card" if card else f"{row.get('threads_or_gpus') or 1} threads"
     one = Estimate(
-        seconds, seconds / CARD_SPREAD, seconds * CARD_SPREAD, basis=f"law of {library} trees on {where}"
+        seconds, seconds / TREE_SPREAD, seconds * TREE_SPREAD, basis=f"law of {library} trees on {where}"
     )
     trees = _number(row, "trees", 0.0)
     return {"seconds_per_tree": one, **({"seconds": one.scaled(trees)} if trees else {})}
