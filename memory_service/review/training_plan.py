@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.review.analysis.data_loaders import loaders_of
@@ -77,6 +77,7 @@ class TrainingPlan:
     set.
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
+    options   what else /predict can be asked of the model
     """
 
     framework: str | None
@@ -96,6 +97,7 @@ class TrainingPlan:
     place: ast.AST | None
     lighter: str | None
     trains: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""
@@ -110,23 +112,18 @@ _SHOWN = (
 )  # fmt: skip
 
 
-OWN_LOOP = "torch_loop"
-"""The module beside a script of this service (`recommend --script DIR`) that holds its training loop."""
-
-
 def training_plan_of(facts: Facts) -> TrainingPlan:
     """Everything that is known."""
     training = facts.training
-    trains = training.trains or facts.script.uses(OWN_LOOP)
     models = _models(facts)
     batches = training_batches(facts)
     batch, batch_place = None, None
     if len({size for _, size in batches}) == 1:
         batch_place, batch = batches[0]
-    elif not batches and trains:
+    elif not batches and training.trains:
         batch, batch_place = _named(facts, r"(train_)?(batch_?size|bs)")
     workers = [w for x in loaders_of(facts) for w in x.workers or () if isinstance(w, int)]
-    return TrainingPlan(
+    read = TrainingPlan(
         framework=_framework(facts), model=models[0] if len(models) == 1 else None, models=tuple(models),
         batch_size=batch, batch_place=batch_place, grad_accumulation=accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
@@ -135,8 +132,44 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         folds=_folds(facts), epochs=_epochs(facts), rounds=_rounds(facts),
         num_workers=max(workers, default=None),
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
-        lighter=_lighter(facts), trains=trains,
+        lighter=_lighter(facts), trains=training.trains,
     )  # fmt: skip
+    return replace(read, **_own_settings(facts.script.tree, facts.script.text))
+
+
+def _own_settings(script: ast.Module, text: str) -> dict[str, Any]:
+    """What a script of this service states at its head; its loop may be in another file. Empty for others."""
+    assigned = [node for node in script.body if isinstance(node, ast.Assign)]
+    stated = {
+        target.id: node.value
+        for node in assigned
+        if isinstance(target := node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
+    }
+    if not {"PLAN_ID", "MODEL", "FOLDS", "EPOCHS"} <= stated.keys():
+        return {}
+    named = {name: stated[key].value for name, key in _OWN.items() if key in stated}
+    network = "BATCH_SIZE" in stated
+    named["epochs" if network else "rounds"] = stated["EPOCHS"].value
+    options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
+    options |= {name: stated[key].value for name, key in _OPTIONS.items() if key in stated}
+    if "LORA_RANK" in stated:
+        options["method"] = "qlora" if "bitsandbytesconfig" in text else "lora"
+    return named | {
+        "options": options,
+        "lighter": None if stated.get("N_GPUS", _ONE).value == 1 else "several cards share the work",
+        "models": (stated["MODEL"].value,),
+        "batch_place": stated.get("BATCH_SIZE"),
+        "place": stated["EPOCHS"],
+        "trains": True,
+    }
+
+
+_OWN = {
+    "model": "MODEL", "batch_size": "BATCH_SIZE", "grad_accumulation": "GRAD_ACCUMULATION",
+    "image_size": "IMAGE_SIZE", "seq_len": "SEQ_LEN", "precision": "PRECISION", "folds": "FOLDS",
+}  # fmt: skip
+_OPTIONS = {"gradient_checkpointing": "GRADIENT_CHECKPOINTING", "lora_rank": "LORA_RANK"}
+_ONE = ast.Constant(1)
 
 
 def _framework(facts: Facts) -> str | None:
@@ -259,7 +292,10 @@ def _rounds(facts: Facts) -> int | None:
 
 
 def _lighter(facts: Facts) -> str | None:
-    found = (why for pattern, why in _LIGHTER if pattern.search(facts.script.text))
+    text = facts.script.text
+    if _SEVERAL.search(text) and _named(facts, _CARDS)[0] != 1:
+        return "several cards share the work"
+    found = (why for pattern, why in _LIGHTER if pattern.search(text))
     return next(found, RECOMPUTED if _recomputes(facts) else None)
 
 
@@ -269,8 +305,10 @@ _LIGHTER = (
         re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"),
         "adapters or quantised weights are trained",
     ),
-    (re.compile(r"dataparallel|init_process_group|deepspeed|fsdp"), "several cards share the work"),
 )
+_SEVERAL = re.compile(r"dataparallel|init_process_group|deepspeed|fsdp")
+_CARDS = r"(n|num)_?(gpus|cards)|world_size"
+"""A script may state that it has one card for all that it could do with several."""
 
 
 def _recomputes(facts: Facts) -> bool:

@@ -35,3 +35,13 @@ def test_the_table_says_why(seeded_sqlite: Database) -> None:
     assert "tgs-salt" in done.stdout
     assert "What they taught" in done.stdout
     assert "task: image-segmentation" in done.stdout
+
+
+def test_the_first_command_on_a_new_database_searches_by_meaning(tmp_path) -> None:
+    url = f"sqlite:///{tmp_path}/new.sqlite3"
+    done = CliRunner().invoke(
+        app, ["similar", "pneumonia in x-ray images of the chest", "--json", "--database", url]
+    )
+    assert done.exit_code == 0, done.output
+    best = json.loads(done.stdout)["items"][0]
+    assert best["score"] > 0.4

@@ -37,9 +37,9 @@ def open_at_head(url: str | None) -> Iterator[Database]:
 
 
 def open_ready(url: str | None) -> Database:
-    """The same, made, upgraded and seeded where it is embedded."""
-    from memory_service.services.operations.database import ensure_ready
+    """The same, made, upgraded and seeded where it is embedded; texts without a vector get theirs."""
+    from memory_service.services.operations.database import open_database as ready
+    from memory_service.settings import load_settings
 
-    database = open_database(url)
-    ensure_ready(database)
-    return database
+    settings = load_settings(database_url=url)
+    return ready(settings.database_url, settings.embedding_model)

@@ -49,7 +49,12 @@ _LIMIT_BEHIND = re.compile(
     r"^\s*(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
     re.IGNORECASE,
 )
-_WEAK_BEFORE = re.compile(r"\b(?:in|for)(?: about)?\s*$", re.IGNORECASE)
+_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s*$|^\W*$|[,;:(]\s*$", re.IGNORECASE)
+_WEAK_BEHIND = re.compile(r"^\s*(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
+"""Beside a card a span of time is the limit: "two hours on a T4", "one A100, 30 minutes"."""
+_OF_DATA = re.compile(
+    r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s*$", re.IGNORECASE
+)
 
 
 def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
@@ -95,7 +100,8 @@ def _limits_in(sentence: str, *, on_gpu: bool) -> set[tuple[float, bool]]:
     found = set()
     for span in _SPAN.finditer(sentence):
         before, behind = sentence[: span.start()], sentence[span.end() :]
-        weak = on_gpu and _WEAK_BEFORE.search(before)
+        weak = on_gpu and (_WEAK_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
+        weak = weak and not _OF_DATA.search(before)
         if not (weak or _LIMIT_BEFORE.search(before) or _LIMIT_BEHIND.search(behind)):
             continue
         given = span["n"].lower()

@@ -222,7 +222,7 @@ class _Sizing:
     def _predicted(self, precision: str | None = None) -> tuple[dict[str, Any] | None, str]:
         if self.knowledge is None:
             return None, "without a database no card is known"
-        question: dict[str, Any] = {"model": self.plan.model, "gpu": self.query["gpu"]}
+        question: dict[str, Any] = {"model": self.plan.model, "gpu": self.query["gpu"], **self.plan.options}
         if self.plan.batch_size is not None:
             question["batch_size"] = min(self.plan.batch_size, 10**6)
         for name in ("image_size", "seq_len"):

@@ -25,6 +25,9 @@ GPUS = {
         ("NVIDIA RTX 3090, 45 min budget", {"gpu": "rtx3090", "minutes": 45}),
         ("an A100-80GB for two hours", {"gpu": "a100-80gb", "minutes": 120}),
         ("training on a Tesla P100 for 30 min", {"gpu": "p100", "minutes": 30}),
+        ("Cells in pictures, two hours on a T4", {"gpu": "t4", "minutes": 120}),
+        ("One A100-80GB, 30 minutes", {"gpu": "a100-80gb", "minutes": 30}),
+        ("Predict the next 24 hours on a T4.", {"gpu": "t4"}),
         # Two that differ, and words that only look like it.
         ("Use an A100 or a V100.", {}),
         ("At most 2 hours. At most 3 hours.", {}),

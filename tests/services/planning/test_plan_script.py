@@ -17,7 +17,6 @@ import pytest
 
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
-from memory_service.review.sizing_facts import review_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import NoScript, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
@@ -38,13 +37,19 @@ ASKED: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(scope="module")
-def plans(servers: Servers) -> Any:
-    """A plan for each question of `ASKED`."""
+def knowing(servers: Servers) -> Any:
+    """A database with the seeds."""
     url = servers.new("sqlite", "seeded")
     database = Database(url)
-    yield [recommend(database, {"size": "medium", "gpu": "a100"} | asked) for asked in ASKED]
+    yield database
     database.close()
     servers.drop(url)
+
+
+@pytest.fixture(scope="module")
+def plans(knowing: Database) -> Any:
+    """A plan for each question of `ASKED`."""
+    return [recommend(knowing, {"size": "medium", "gpu": "a100"} | asked) for asked in ASKED]
 
 
 def image_plan(plans: list[dict[str, Any]]) -> dict[str, Any]:
@@ -65,12 +70,27 @@ def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_re
     laid_out(tmp_path)
 
 
-def test_the_review_reads_the_batch_of_an_image_script_in_either_form(plans):
-    plan = image_plan(plans)
-    for text in (plan_script(plan), plan_files(plan)["train.py"]):
-        facts = review_text(text).facts
-        assert facts is not None
-        assert (facts.plan.trains, facts.plan.batch_size) == (True, plan["batch_size"])
+def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(plans, knowing):
+    for plan in plans:
+        for text in (plan_script(plan), plan_files(plan)["train.py"]):
+            asked = {
+                "gpu": plan["gpu"]["slug"],
+                "minutes": plan["minutes"],
+                "n_train": 10_000,
+                "cpu_count": 8,
+            }
+            answer = review_script(knowing, {**asked, "script": text})
+            assert (answer["findings"], answer["not_checked"]) == ([], []), plan["model"]["name"]
+            if plan["batch_size"] and "BATCH_SIZE" in text and not plan["task"].startswith("tabular"):
+                raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", text, flags=re.MULTILINE)
+                found = review_script(knowing, {**asked, "script": raised})["findings"]
+                assert "batch-does-not-fit" in {one["rule"] for one in found}, plan["model"]["name"]
+
+
+def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
+    text = plan_script(image_plan(plans)).replace("N_GPUS = 1", "N_GPUS = 2")
+    answer = review_script(knowing, {"script": text, "gpu": "2xt4", "minutes": 30, "n_train": 1000})
+    assert any("several cards" in why for why in answer["not_checked"])
 
 
 def test_no_decoder_is_tuned_without_weights_or_for_a_task_without_a_head(plans):
