@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 
+
 class VectorIndex:
     """Unit vectors of passages (P, d), grouped by competition 0..C-1."""
 
