@@ -183,9 +183,6 @@ TREE_SPREAD = 2.0
 """Of seconds a tree by its law, either way, of eight in ten public rows: machines and options differ. Of
 XGBoost on cards 12 of 15 rows since 2024; before it was up to six times as slow."""
 
-CARD_START_S = 4.0
-"""Context, copies, first kernels of a fit on a card; judged."""
-
 
 def fit_on_card(
     kind: str, n_train: int, n_features: int, n_classes: int, rounds: int, card_gb_s: float, leaves: int = 31
@@ -197,7 +194,7 @@ def fit_on_card(
         return None
     binning = n_train * n_features * BINNING_SECONDS_PER_VALUE
     spread = max(TREE_SPREAD, CPU_MODELS[kind].spread)
-    return _wide(CARD_START_S + binning + rounds * outputs * tree, spread, f"law of {kind} trees on a card")
+    return _wide(binning + rounds * outputs * tree, spread, f"law of {kind} trees on a card")
 
 
 CARD_BYTES = {"xgboost": (2.0, 3.0, 8.0), "catboost": (1.0, 1.5, 1.0)}

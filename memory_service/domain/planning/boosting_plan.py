@@ -83,6 +83,9 @@ class Fit:
 
 FOREST_TREES = 500
 
+CARD_START = Seconds(2.0, 4.0, 8.0)
+"""Context, copies, first kernels of a fit on a card; judged."""
+
 
 def kind_of(option: Option) -> str:
     """The cost law of an option of the processor."""
@@ -204,7 +207,7 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
         out[:, *index] |= (schedule.cut and index[2] > 0) or too_many
         lost[index] = RATE_POINTS[schedule.learning_rate] + cut_points(best, schedule.cap)
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = _run(problem, *both, k)
+    run = _run(problem, both[0], both[1], both[2], k)
     needed = np.asarray(
         minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )
@@ -297,8 +300,9 @@ def _fit(
     data = problem, option, int(rows), max(1, round(rounds[1]))
     cost = cost_of(*data)
     seconds = card_seconds(*data) if on_card else cost.fit_seconds
+    fit = over_rounds(seconds, rounds)
     return Fit(
-        over_rounds(seconds, rounds),
+        fit + CARD_START if on_card else fit,
         Seconds.of(seconds).times(1.0 / rounds[1]),
         over_rounds(cost.predict_seconds_per_row, rounds),
     )
