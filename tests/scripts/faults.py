@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_CLIENT", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
+__all__ = ["NO_CLIENT", "SMALL_CARD", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
 
 NO_CLIENT = "import sys; sys.modules['memory_service'] = None"
 
@@ -47,3 +47,26 @@ def call(self, *inputs, **named):
     return real(self, *inputs, **named)
 torch.nn.Module.__call__ = call
 """
+
+
+SMALL_CARD = """
+import json
+import catboost, xgboost
+real_train, real_config, real_fit = xgboost.train, xgboost.Booster.save_config, catboost.CatBoost.fit
+def train(settings, rows, *more, **named):
+    if settings["device"] == "cuda" and rows.num_row() > 2:
+        raise xgboost.core.XGBoostError("Memory allocation error on worker 0 (pretended)")
+    return real_train({**settings, "device": "cpu"}, rows, *more, **named)
+def save_config(self):
+    return json.dumps({"learner": {"generic_param": {"device": "cuda:0"}}})
+def fit(self, *inputs, **named):
+    if self.get_param("task_type") == "GPU" and self.get_param("iterations") > 1:
+        raise catboost.CatBoostError("out of memory: pretended")
+    if self.get_param("task_type") == "GPU":
+        if named.get("callbacks"):
+            raise catboost.CatBoostError("User defined callbacks are not supported for GPU")
+        self.set_params(task_type="CPU")
+    return real_fit(self, *inputs, **named)
+xgboost.train, xgboost.Booster.save_config, catboost.CatBoost.fit = train, save_config, fit
+"""
+"""A card that is there and has memory for next to nothing, as XGBoost and CatBoost tell it."""

@@ -34,14 +34,22 @@ MOST_UNBOUNDED = 10**9
 
 
 def frozen_prediction(
-    database: Database, knowledge: Knowledge, case: RunCase, rounds: tuple[float, float, float] | None = None
+    database: Database,
+    knowledge: Knowledge,
+    case: RunCase,
+    rounds: tuple[float, float, float] | None = None,
+    *,
+    on_card: bool = False,
 ) -> dict[str, Any]:
     """The prediction as it is kept: figures (each a Number or null), `inputs`, `why_not` where something kept
-    it from being made, and `case`: what an observation of this run is of (null: it can teach nothing)."""
+    it from being made, and `case`: what an observation of this run is of (null: it can teach nothing).
+
+    rounds    of boosted trees a fold, (low, median, high); on_card: where they grow by the plan
+    """
     figures: dict[str, Any] = {}
     why_not = case.why_not
     if case.is_trees:
-        figures, why_not = _trees(database, case, rounds)
+        figures, why_not = _trees(database, case, rounds, on_card=on_card)
     elif case.profile is not None and not case.reported.get("batch_size"):
         why_not = "no batch size was said"
     elif case.profile is not None:
@@ -114,7 +122,7 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 
 
 def _trees(
-    database: Database, case: RunCase, rounds: tuple[float, float, float] | None
+    database: Database, case: RunCase, rounds: tuple[float, float, float] | None, *, on_card: bool
 ) -> tuple[dict[str, Any], str | None]:
     """One fit of the model, and as many as there are folds and seeds; None of it where the rows are not said.
 
@@ -135,6 +143,8 @@ def _trees(
     }
     answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
+    if on_card and "card_fit_seconds" in answer:
+        fit = answer["card_fit_seconds"]
     setup = setup_seconds(0.0, rows, gpu=False, pretrained=0.0, files=False)
     folds = reported.get("folds")
     total = None

@@ -65,7 +65,10 @@ def begin_run(
         plan = cached_plan(database, reported["plan_id"])
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
-    prediction = frozen_prediction(database, knowledge, case, expected_rounds(case, plan))
+    prediction = frozen_prediction(
+        database, knowledge, case, expected_rounds(case, plan),
+        on_card=plan is not None and plan.get("tree_device") == "cuda",
+    )  # fmt: skip
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)
     try:
