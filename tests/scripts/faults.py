@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_CLIENT", "SMALL_CARD", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
+__all__ = ["NO_CLIENT", "card_for", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
 
 NO_CLIENT = "import sys; sys.modules['memory_service'] = None"
 
@@ -49,24 +49,22 @@ torch.nn.Module.__call__ = call
 """
 
 
-SMALL_CARD = """
-import json
+def card_for(rounds: int) -> str:
+    """A card that XGBoost and CatBoost find, with memory for no more than so many rounds; trees grow on the
+    processor all the same. CatBoost refuses callbacks, as it does on a card."""
+    return f"""
 import catboost, xgboost
-real_train, real_config, real_fit = xgboost.train, xgboost.Booster.save_config, catboost.CatBoost.fit
-def train(settings, rows, *more, **named):
-    if settings["device"] == "cuda" and rows.num_row() > 2:
+real_train, real_fit = xgboost.train, catboost.CatBoost.fit
+def train(settings, rows, few, **named):
+    if settings["device"] == "cuda" and few > {rounds}:
         raise xgboost.core.XGBoostError("Memory allocation error on worker 0 (pretended)")
-    return real_train({**settings, "device": "cpu"}, rows, *more, **named)
-def save_config(self):
-    return json.dumps({"learner": {"generic_param": {"device": "cuda:0"}}})
+    return real_train({{**settings, "device": "cpu"}}, rows, few, **named)
 def fit(self, *inputs, **named):
-    if self.get_param("task_type") == "GPU" and self.get_param("iterations") > 1:
-        raise catboost.CatBoostError("out of memory: pretended")
     if self.get_param("task_type") == "GPU":
-        if named.get("callbacks"):
-            raise catboost.CatBoostError("User defined callbacks are not supported for GPU")
+        if named.get("callbacks") or self.get_param("iterations") > {rounds}:
+            raise catboost.CatBoostError("out of memory, or callbacks (pretended)")
         self.set_params(task_type="CPU")
     return real_fit(self, *inputs, **named)
-xgboost.train, xgboost.Booster.save_config, catboost.CatBoost.fit = train, save_config, fit
+xgboost.train, catboost.CatBoost.fit = train, fit
+xgboost.Booster.save_config = lambda self: "cuda:0"
 """
-"""A card that is there and has memory for next to nothing, as XGBoost and CatBoost tell it."""
