@@ -30,18 +30,14 @@ _BOUNDS = {name: bounds for bounds, names in _WHOLE.items() for name in names.sp
 _FLAG_OR_WORD = (-1, 32_768)
 
 _OF_ALL = "vocab_size pad_token_id bos_token_id eos_token_id num_labels use_cache tie_word_embeddings"
-_ENCODER = (
-    "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
-    "type_vocab_size hidden_act position_embedding_type"
-)
-_DECODER = (
-    "hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads "
-    "max_position_embeddings hidden_act"
-)
+_BLOCKS = "hidden_size intermediate_size num_hidden_layers num_attention_heads"
+_TEXT = f"{_BLOCKS} max_position_embeddings"
+_ENCODER = f"{_TEXT} type_vocab_size hidden_act position_embedding_type"
+_DECODER = f"{_TEXT} num_key_value_heads hidden_act"
 OF_FORMULA = "intermediate_size num_key_value_heads head_dim"
 """What `domain.cost.decoders.decoder` reads of architectures whose own configuration names it otherwise."""
 
-_AUDIO = "hidden_size intermediate_size num_hidden_layers num_attention_heads hidden_act"
+_AUDIO = f"{_BLOCKS} hidden_act"
 _BOTH = (
     "d_model encoder_layers decoder_layers encoder_attention_heads decoder_attention_heads encoder_ffn_dim "
     "decoder_ffn_dim max_position_embeddings activation_function scale_embedding decoder_start_token_id"
@@ -50,12 +46,10 @@ _ARCHITECTURES = {
     "bert big_bird camembert ernie longformer rembert roberta xlm-roberta": _ENCODER,
     "albert electra mobilebert roformer squeezebert": f"{_ENCODER} embedding_size",
     "convbert": f"{_ENCODER} embedding_size conv_kernel_size",
-    "mpnet": "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
-    "hidden_act relative_attention_num_buckets",
+    "mpnet": f"{_TEXT} hidden_act relative_attention_num_buckets",
     "deberta deberta-v2": f"{_ENCODER} max_relative_positions pos_att_type relative_attention "
     "position_biased_input position_buckets norm_rel_ebd share_att_key conv_act conv_kernel_size",
-    "modernbert": "hidden_size intermediate_size num_hidden_layers num_attention_heads "
-    "max_position_embeddings hidden_activation layer_types local_attention",
+    "modernbert": f"{_TEXT} hidden_activation layer_types local_attention",
     "distilbert": "dim hidden_dim n_heads n_layers max_position_embeddings",
     "fnet": "hidden_size intermediate_size num_hidden_layers max_position_embeddings type_vocab_size "
     "hidden_act",
@@ -65,13 +59,12 @@ _ARCHITECTURES = {
     "gpt2 gptj": "n_embd n_head n_inner n_layer n_positions activation_function",
     "gpt_neo": "hidden_size intermediate_size num_layers num_heads max_position_embeddings attention_types "
     "activation_function",
-    "gpt_neox": "hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings "
-    f"hidden_act {OF_FORMULA}",
+    "gpt_neox": f"{_TEXT} hidden_act {OF_FORMULA}",
     "phi stablelm": _DECODER,
     "gemma llama": f"{_DECODER} head_dim",
     "mpt": "d_model n_heads n_layers",
-    "gemma2 gemma3_text": "hidden_size intermediate_size num_hidden_layers num_attention_heads "
-    "num_key_value_heads max_position_embeddings head_dim hidden_activation layer_types sliding_window",
+    "gemma2 gemma3_text": f"{_TEXT} num_key_value_heads head_dim hidden_activation layer_types "
+    "sliding_window",
     "mistral": f"{_DECODER} head_dim sliding_window",
     "phi3": f"{_DECODER} sliding_window",
     "mixtral": f"{_DECODER} head_dim sliding_window num_local_experts num_experts_per_tok",

@@ -7,10 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_service.domain.common.estimate import Grade
-from memory_service.schemas.fields import Line, Word
-
-Count = Annotated[int, Field(ge=0, le=10**12)]
-Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
+from memory_service.schemas.fields import Amount, Count, Line, Word
 
 
 class _Part(BaseModel):

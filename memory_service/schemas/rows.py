@@ -280,6 +280,12 @@ def profile_id(profile: Profile) -> str:
     return f"{profile.model}@{profile.input_size}/{profile.precision}{unusual}"
 
 
+_OF_PROFILE = (
+    "model", "library", "input_kind", "input_size", "precision", "checkpointing", "fused_attention",
+    "channels_last",
+)  # fmt: skip
+
+
 def profile_values(profile: Profile, source: str, grade: str) -> dict[str, Any]:
     """A profile as a row of its table: whole, and the figures it is listed by (MiB, GFLOP of one forward
     pass)."""
@@ -288,15 +294,8 @@ def profile_values(profile: Profile, source: str, grade: str) -> dict[str, Any]:
         "profiles",
         {
             "id": profile_id(profile),
-            "model": profile.model,
-            "library": profile.library,
+            **{name: getattr(profile, name) for name in _OF_PROFILE},
             "family": profile.family or "unknown",
-            "input_kind": profile.input_kind,
-            "input_size": profile.input_size,
-            "precision": profile.precision,
-            "checkpointing": profile.checkpointing,
-            "fused_attention": profile.fused_attention,
-            "channels_last": profile.channels_last,
             "params_m": profile.params / 1e6,
             "fixed_mib": min((point.fixed_bytes for point in profile.peak), default=0.0) / mib,
             "per_sample_mib": max((point.per_sample_bytes for point in profile.peak), default=0.0) / mib,
