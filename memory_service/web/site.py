@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi import APIRouter, Depends, Request
@@ -94,28 +94,26 @@ class Pages(APIRouter):
     def files(self, path: str, table: str) -> None:
         """GET `path.csv`, `.jsonl`, `.parquet`: all matching rows. Register before `{name:path}` pages."""
 
-        def rows(request: Request) -> Response:
-            filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
-            form, sort = request.url.path.rpartition(".")[2], filters.pop("sort", None)
-            pieces = stream_rows(database_of(request), table, filters, sort, form)
-            return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
+        def pieces(database: Database, filters: dict[str, str], form: str) -> Iterator[bytes]:
+            return stream_rows(database, table, filters, filters.pop("sort", None), form)
 
-        self._in_every_form(path, rows)
+        self._in_every_form(path, pieces)
 
     def computed_files(
         self, path: str, rows_of: Callable[[Database, Mapping[str, str]], TableExport]
     ) -> None:
         """The same of computed rows."""
 
+        self._in_every_form(path, lambda database, filters, form: in_format(rows_of(database, filters), form))
+
+    def _in_every_form(
+        self, path: str, pieces: Callable[[Database, dict[str, str], str], Iterator[bytes]]
+    ) -> None:
         def rows(request: Request) -> Response:
             filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
             form = request.url.path.rpartition(".")[2]
-            pieces = in_format(rows_of(database_of(request), filters), form)
-            return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
+            return file_of(pieces(database_of(request), filters, form), form)
 
-        self._in_every_form(path, rows)
-
-    def _in_every_form(self, path: str, rows: Callable[[Request], Response]) -> None:
         for form in FORMATS:
             self.add_api_route(f"{path}.{form}", rows, methods=["GET"], response_class=Response)
 
@@ -138,6 +136,10 @@ def answer(
     html = rendered(template, data=data, title=title, **shown)
     response = Response(html, status, {**HEADERS, **(headers or {})}, media_type="text/html")
     return compressed(request, response)
+
+
+def file_of(pieces: Iterator[bytes], form: str) -> Response:
+    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
 
 def see(path: str) -> Response:
@@ -187,6 +189,9 @@ async def form_of(request: Request) -> dict[str, str]:
         out[name] = value.replace("\r\n", "\n")
     form_is_signed(request, out.pop("csrf", ""))
     return out
+
+
+Form = Annotated[dict[str, str], Depends(form_of)]
 
 
 def _url(path: str, query: Mapping[str, str]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import Depends, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
@@ -16,9 +16,7 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import MOST_IN_ADDRESS, ask_page, ask_script, understood
 from memory_service.services.pages.run_list import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
-from memory_service.web.site import HEADERS, Here, Pages, answer, form_of, query_of, see
-
-Form = Annotated[dict[str, str], Depends(form_of)]
+from memory_service.web.site import HEADERS, Form, Here, Pages, answer, query_of, see
 
 router = Pages()
 

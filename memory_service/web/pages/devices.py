@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
-from fastapi import Depends, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import who_of
@@ -16,13 +16,11 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page, devices_page
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
-from memory_service.web.site import Pages, answer, form_of, query_of, see
+from memory_service.web.site import Form, Pages, answer, query_of, see
 
 router = Pages()
 router.files("/browse/devices", "gpus")
 router.files("/browse/calibrations", "calibrations")
-
-Form = Annotated[dict[str, str], Depends(form_of)]
 
 
 @router.page("/browse/devices")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
-from fastapi import Depends, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import signed
@@ -25,12 +25,10 @@ from memory_service.services.pages.edit import (
     seen,
 )
 from memory_service.services.pages.strategies import effect_on_plans
-from memory_service.web.site import Pages, answer, form_of, see
+from memory_service.web.site import Form, Pages, answer, see
 from memory_service.web.text import plain
 
 router = Pages()
-
-Form = Annotated[dict[str, str], Depends(form_of)]
 
 
 @router.page("/browse/edit/{table}/{key:path}")
@@ -95,14 +93,8 @@ def _form(
     request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **more: object
 ) -> Response:
     data = edit_page(database_of(request), table, key, form)
-    view: dict[str, Any] = {
-        "form": form,
-        "looked": None,
-        "effect": None,
-        "refused": None,
-        "meanwhile": None,
-        "errors": {},
-    }
+    view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused", "meanwhile"))
+    view |= {"form": form, "errors": {}}
     back = page_of(table) + quote(key, safe="/@+:")
     return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | more))
 

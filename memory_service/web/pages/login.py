@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
@@ -15,13 +14,11 @@ from memory_service.api.service import service_of
 from memory_service.domain.common.api_keys import allows, parse
 from memory_service.services.access.sessions import sign_in, sign_out
 from memory_service.web.refusals import is_page
-from memory_service.web.site import answer, form_of, see
+from memory_service.web.site import Form, answer, see
 
 router = APIRouter(include_in_schema=False)
 
 LOGIN = "/browse/login"
-
-Form = Annotated[dict[str, str], Depends(form_of)]
 
 _NOT_VALID = "This key is not valid: it is unknown, wrong, expired or revoked."
 _LONGEST_PATH = 2_000

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from memory_service.api.service import database_of
 from memory_service.services.knowledge.snapshot import knowledge_of
@@ -15,7 +14,7 @@ from memory_service.services.operations.export import stream_rows
 from memory_service.services.pages.compare import compare_page
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.pages.runs import epochs_table, one_run_page
-from memory_service.services.tables.file_formats import MEDIA_TYPES, in_format
+from memory_service.services.tables.file_formats import in_format
 from memory_service.web.charts.runs import (
     compared_over_time,
     memory_over_time,
@@ -24,7 +23,7 @@ from memory_service.web.charts.runs import (
     verdicts_over_time,
     waiting_over_time,
 )
-from memory_service.web.site import Pages, answer, query_of
+from memory_service.web.site import Pages, answer, file_of, query_of
 
 STILL = "still"
 """In the query: the page is not to look again by itself."""
@@ -85,15 +84,11 @@ def events(request: Request, run_id: str) -> Response:
     """Events of a run, or those of one `kind`, in the order of seq."""
     form = request.url.path.rpartition(".")[2]
     query = {**query_of(request), "run_id": run_id}
-    return _file(stream_rows(database_of(request), "run-events", query, None, form), form)
+    return file_of(stream_rows(database_of(request), "run-events", query, None, form), form)
 
 
 @router.get("/browse/runs/{run_id}/epochs.csv")
 @router.get("/browse/runs/{run_id}/epochs.jsonl")
 def epochs(request: Request, run_id: str) -> Response:
     form = request.url.path.rpartition(".")[2]
-    return _file(in_format(epochs_table(database_of(request), run_id), form), form)
-
-
-def _file(pieces: Iterator[bytes], form: str) -> Response:
-    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
+    return file_of(in_format(epochs_table(database_of(request), run_id), form), form)
