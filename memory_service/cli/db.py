@@ -50,13 +50,11 @@ def check(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
     lines: list[tuple[str, object]] = [
         ("database", report.url),
         ("revision", f"{report.revision} (this program: {report.head})"),
-    ]
-    lines += [
         ("knowledge revision", report.knowledge_revision),
         ("seeds as shipped", "yes" if report.seeded else "no"),
+        ("passages without vector", report.passages_without_vector),
+        *([("problem", problem) for problem in report.problems] or [("problems", "none")]),
     ]
-    lines += [("passages without vector", report.passages_without_vector)]
-    lines += [("problem", problem) for problem in report.problems] or [("problems", "none")]
     emit(_plain(asdict(report)) | {"sound": report.sound}, json, lambda _: table(None, ("what", "is"), lines))
     if not report.sound:
         raise typer.Exit(1)

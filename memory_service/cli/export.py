@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from memory_service.cli.common.databases import open_at_head
+from memory_service.cli.common.databases import DatabaseUrl, open_at_head
 
 
 def export(
@@ -23,12 +23,7 @@ def export(
         Path | None,
         typer.Option("--output", "-o", help="A new file (needed for parquet); else standard output."),
     ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database", metavar="URL", help="Another than MEMORY_DATABASE_URL.", show_default=False
-        ),
-    ] = None,
+    database: DatabaseUrl = None,
 ) -> None:
     """Write a whole table, or the rows that match. An unknown name is answered with the nearest ones; the
     events of a run are `run-events -w run_id=…`."""

@@ -21,6 +21,7 @@ from memory_service.domain.planning.explanation.plan_text import (
     batch_words,
     card_words,
     judged_words,
+    plan_markdown,
     run_words,
     trouble_words,
     tuning_words,
@@ -70,8 +71,8 @@ def recommend(
     answer = planned(given)
     if script is not None:
         _write_folder(script, answer, lambda number: planned({**given, "run": number}))
-    if form in _WRITTEN and not json:
-        sys.stdout.write(_WRITTEN[form](answer))
+    if form in (Form.script, Form.blend, Form.text) and not json:
+        sys.stdout.write(_written(form, answer))
         return
     emit(answer, json or form is Form.json, render_plan)
 
@@ -94,29 +95,13 @@ def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int
     stderr.print(f"{folder}: {', '.join(sorted(files))}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _script(answer: Mapping[str, Any]) -> str:
-    from memory_service.services.planning.plan_script import plan_script
+def _written(form: Form, answer: Mapping[str, Any]) -> str:
+    """The plan as a file: a script, or text to paste."""
+    if form is Form.text:
+        return plan_markdown(answer)
+    from memory_service.services.planning.plan_script import blend_script, plan_script
 
-    return plan_script(answer)
-
-
-def _blend(answer: Mapping[str, Any]) -> str:
-    from memory_service.services.planning.plan_script import blend_script
-
-    return blend_script(answer)
-
-
-def _text(answer: Mapping[str, Any]) -> str:
-    from memory_service.domain.planning.explanation.plan_text import plan_markdown
-
-    return plan_markdown(answer)
-
-
-_WRITTEN: dict[Form, Callable[[Mapping[str, Any]], str]] = {
-    Form.script: _script,
-    Form.blend: _blend,
-    Form.text: _text,
-}
+    return blend_script(answer) if form is Form.blend else plan_script(answer)
 
 
 def render_plan(answer: Mapping[str, Any]) -> RenderableType:
