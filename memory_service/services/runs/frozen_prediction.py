@@ -174,6 +174,9 @@ def _naive(profile: Profile, batch: int, infer: bool) -> dict[str, float]:
     }
 
 
+_OF_PROFILE = ("model", "family", "input_kind", "input_size", "precision", "checkpointing")
+
+
 def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dict[str, Any]:
     """All that the figures were made from: enough to know why they were what they were."""
     profile, gpu = case.profile, case.gpu
@@ -184,22 +187,11 @@ def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dic
         "calibration": gpu.provenance.as_dict() if gpu.provenance is not None else None,
         "profile": None
         if profile is None
-        else {
-            "model": profile.model,
-            "family": profile.family,
-            "input_kind": profile.input_kind,
-            "input_size": profile.input_size,
-            "precision": profile.precision,
-            "checkpointing": profile.checkpointing,
-            "torch_version": profile.torch_version or None,
-        },
-        "time": step and {"n": step["n"], "grade": step["grade"], "basis": step["basis"]},
-        "memory": peak and {"n": peak["n"], "grade": peak["grade"], "basis": peak["basis"]},
-        "precision": case.precision,
-        "layout": case.layout,
-        "optimizer": case.optimizer,
-        "mode": case.mode,
-        "cpu_count": case.cpu_count,
+        else {name: getattr(profile, name) for name in _OF_PROFILE}
+        | {"torch_version": profile.torch_version or None},
+        "time": step and {name: step[name] for name in ("n", "grade", "basis")},
+        "memory": peak and {name: peak[name] for name in ("n", "grade", "basis")},
+        **{name: getattr(case, name) for name in ("precision", "layout", "optimizer", "mode", "cpu_count")},
         "knowledge_revision": knowledge.revision,
         "version": __version__,
     }
