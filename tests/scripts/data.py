@@ -144,6 +144,20 @@ def texts_of_values(folder: Path, size: Size) -> Data:
     return _texts(folder, size, texts, [10.0 + 2.0 * int(one) for one in good], "values", "stars", 0.0)
 
 
+def words_of_classes(folder: Path, size: Size) -> Data:
+    """Whether each word of a sentence is a good one, a bad one or another."""
+    rng = np.random.default_rng(13)
+    kinds = dict.fromkeys(POSITIVE, "GOOD") | dict.fromkeys(NEGATIVE, "BAD")
+    rows = []
+    for number in range(size.train + size.test):
+        words = [str(word) for word in rng.choice(WORDS, int(rng.integers(3, 40)))]
+        rows.append((str(500 + number), " ".join(words), " ".join(kinds.get(word, "O") for word in words)))
+    _table(folder / "train.csv", ("id", "tokens", "labels"), rows[: size.train])
+    _table(folder / "test.csv", ("id", "tokens"), [row[:2] for row in rows[size.train :]])
+    truth = {row[0]: row[2] for row in rows[size.train :]}
+    return _with_sample(folder, "words", ("id", "labels"), truth, [r[2] for r in rows[: size.train]], "O")
+
+
 def pairs_of_values(folder: Path, size: Size) -> Data:
     """How many words of both texts are good ones."""
     rng = np.random.default_rng(11)

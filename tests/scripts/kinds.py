@@ -104,6 +104,7 @@ KINDS: dict[str, Kind] = {
 SERIES = "time-series-regression"
 OTHERS: dict[str, Kind] = {
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
+    "token-classification": _texts("token-classification", data.words_of_classes),
     f"{SERIES}-lightgbm": Kind(
         {"task": SERIES, "model": "lightgbm"}, data.series_of_values, "lightgbm", {}, 0.1, 5000, 150, LONG
     ),

@@ -159,7 +159,7 @@ def fit_cost(
     if law.law == "boosting" and built is None:  # on small tables, starting the threads is most of the time
         used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
         trees = rounds * outputs
-        cores = best_threads(kind, law.factor * one_core / trees, used, cores)
+        cores = best_threads(kind, law.factor * one_core / trees, used, cores, PARALLEL_SHARE)
         started = trees * start_seconds(kind, used, cores)
     speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / cores)
     spread *= 1.0 + 0.1 * log2(cores)

@@ -17,7 +17,7 @@ of 8 columns where they were; XGBoost's `g` meets 25 ms a tree of 750 000 x 50 o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2, sqrt
+from math import ceil, floor, log2, sqrt
 
 LEAST_ROWS_A_LEAF = 20.0
 REFERENCE_GB_S = 900.0
@@ -69,12 +69,21 @@ def seconds_per_tree(
     return float(work * (1.0 - law.share + law.share / threads) + used * threads * law.start)
 
 
-def best_threads(library: str, tree_seconds: float, leaves: float, cores: int) -> int:
-    """How many of the cores make trees of `tree_seconds` on one core fastest."""
+def best_threads(
+    library: str, tree_seconds: float, leaves: float, cores: int, share: float | None = None
+) -> int:
+    """How many of the cores make trees of `tree_seconds` on one core fastest; share: p, the law's own if
+    None."""
     law = TREE_LAWS.get(library)
     if law is None or not law.start:
         return cores
-    return max(1, min(cores, round(sqrt(tree_seconds * law.share / (max(leaves, 2.0) * law.start)))))
+    spread = law.share if share is None else share
+    best = sqrt(tree_seconds * spread / (max(leaves, 2.0) * law.start))
+
+    def seconds(threads: int) -> float:
+        return tree_seconds * (1.0 - spread + spread / threads) + start_seconds(library, leaves, threads)
+
+    return min({max(1, min(cores, threads)) for threads in (1, floor(best), ceil(best))}, key=seconds)
 
 
 def start_seconds(library: str, leaves: float, threads: int) -> float:

@@ -23,6 +23,7 @@ ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-regression": "values" for kind in ("image", "text", "tabular")},
     "time-series-regression": "values",
     "text-pair-similarity": "values",
+    "token-classification": "labels",
     "image-segmentation": "masks",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""

@@ -231,7 +231,7 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
         "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
         "mirrors": pictures,
-        "windows": "sliding-window" in wanted and words["tokens"] and encoder,
+        "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
         "lags": words["series"] or (bool({"lag-features", "rolling-features"} & wanted) and tree_values),
     }
 

@@ -32,6 +32,7 @@ _PLAIN: dict[str, Any] = dict.fromkeys(
         "library",
         "blend",
         "pairs",
+        "entities",
         "series",
     ),
     False,
@@ -63,6 +64,10 @@ _TEXTS = _NETWORK | {
     "needs": "torch >= 2.4, transformers",
 }
 _PAIRS = _TEXTS | {"pairs": True, "layout": "columns of text, the target or targets), test.csv"}
+_ENTITIES = _TEXTS | {
+    "entities": True,
+    "layout": "words between spaces, as many labels), test.csv",
+}
 _DECODERS = _TEXTS | {"needs": "torch >= 2.4, transformers >= 5"}
 _WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
 _TABLES = _NETWORK | {
@@ -131,6 +136,11 @@ KINDS: dict[tuple[str, str], Kind] = {
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
     KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_CHECKPOINTS}
+
+_STEPS = ("network_labels", "network_step", "metric", "labels")
+KINDS["token-classification", "transformers"] = Kind(
+    ("read_words", "tokens", "entities", *_STEPS), _ENTITIES | {"labels": True}
+)
 
 SERIES = "time-series-regression"
 KINDS |= {(SERIES, library): _tree_kind(library, False, series=True) for library in _TREE_CHECKPOINTS}
