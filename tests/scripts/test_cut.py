@@ -11,6 +11,10 @@ from tests.scripts.workshop import Workshop
 GRACE_SECONDS = 60.0
 """Of a busy machine. What the script skipped is told by its log, whatever the clock says."""
 
+STALLS = 3
+"""A machine that stands still for a tenth of a second leaves no time to save a fold: the script
+ends with what is there, and is cut once more."""
+
 EPOCHS, ROUNDS, CATBOOST_ROUNDS = 8, 1500, 400
 """Half of their time is several times what a script takes to start; CatBoost's rounds are the slow ones."""
 
@@ -30,13 +34,16 @@ def test_with_half_of_the_minutes_that_it_needs_a_script_stops_and_predicts(
     trial = workshop.trial(name, size=KINDS[name].few, epochs=epochs, early_stopping_patience=epochs)
     needed = trial.train()
     assert needed.status == 0, needed.log
-    trial.anew()
     seconds = needed.seconds / 2
     trial.own["MINUTES"] = str(seconds / 60)
-    cut = trial.train()
-    assert cut.status == 0, cut.log
-    assert cut.seconds < seconds + GRACE_SECONDS, cut.log
-    assert trial.cells()
+    for _ in range(STALLS + 1):
+        trial.anew()
+        cut = trial.train()
+        assert cut.status == 0, cut.log
+        assert cut.seconds < seconds + GRACE_SECONDS, cut.log
+        assert trial.cells()
+        if "the budget is over" not in cut.log:
+            break  # it stopped by itself
     done, all_of_them = (
         sum(told.kind == "epoch" for told in read_log(ended.log, final=True).events)
         for ended in (cut, needed)

@@ -130,7 +130,7 @@ CASES = {
     "image-classification": Case(digit_images, NETWORK),
     "image-regression": Case(digit_values, NETWORK),
     "image-segmentation": Case(digit_masks, {**NETWORK, "epochs": 4}),
-    "text-classification": Case(sentences, {"epochs": 20, "batch_size": 8, "learning_rate": 2.5e-3}),
+    "text-classification": Case(sentences, {"epochs": 20, "batch_size": 32, "learning_rate": 5e-3}),
     "tabular-classification-network": Case(cancer, TABLES),
     "tabular-regression-network": Case(diabetes, TABLES),
     **{f"tabular-classification-{name}": Case(cancer, TREES) for name in ("lightgbm", "xgboost", "catboost")},

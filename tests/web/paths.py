@@ -13,6 +13,7 @@ class Page:
 
     path   its URL; of a page about a thing that has another name in every database: where it is linked from
     via    how that link's address begins; "" means `path` is the page. An empty database has no such link.
+    again  another question of a page above: it is loaded, but not looked at in both schemes and as on a phone
     needs_seeds   an empty database refuses it: it is about what is shipped; refused: with this status
     """
 
@@ -20,6 +21,7 @@ class Page:
     via: str = ""
     needs_seeds: bool = False
     refused: int = 404
+    again: bool = False
 
     def __str__(self) -> str:
         return f"{self.path} {self.via}".strip()
@@ -27,13 +29,13 @@ class Page:
 
 PAGES = (
     Page("/browse/runs"),
-    Page("/browse/runs?status=completed&sort=-wasted_minutes"),
+    Page("/browse/runs?status=completed&sort=-wasted_minutes", again=True),
     Page("/browse/runs", via="/browse/runs/"),
     Page("/browse/runs?by=gpu"),
     Page("/browse/find?q=efficientnet+a100"),
     Page("/browse/techniques"),
     Page("/browse/strategies"),
-    Page("/browse/strategies?rule=R03&sort=-id"),
+    Page("/browse/strategies?rule=R03&sort=-id", again=True),
     Page("/browse/strategies/R03-a100-image-224", needs_seeds=True),
     Page("/browse/edit/strategies/R03-a100-image-224", needs_seeds=True),
     Page("/browse/devices"),
@@ -43,12 +45,12 @@ PAGES = (
     Page("/"),
     Page("/?task=image&size=medium&gpu=a100&minutes=30", needs_seeds=True, refused=422),
     Page("/browse/models"),
-    Page("/browse/models?task=image-classification&sort=-quality_score"),
+    Page("/browse/models?task=image-classification&sort=-quality_score", again=True),
     Page("/browse/models/resnet50.a1_in1k", needs_seeds=True),
     Page("/browse/patterns"),
     Page("/browse/patterns/image-classification-small-model", needs_seeds=True),
     Page("/browse/solutions"),
-    Page("/browse/solutions?technique=tta&task=image-classification&sort=-rank"),
+    Page("/browse/solutions?technique=tta&task=image-classification&sort=-rank", again=True),
     Page("/browse/solutions/LANL-Earthquake-Prediction%231", needs_seeds=True),
     Page("/browse/edit/solutions/LANL-Earthquake-Prediction%231", needs_seeds=True),
     Page("/browse/competitions/LANL-Earthquake-Prediction", needs_seeds=True),
@@ -61,9 +63,9 @@ PAGES = (
     Page("/browse/sizing/a100/efficientnet_b4.ra2_in1k?image_size=224&batch_size=512", needs_seeds=True),
     Page("/browse/sizing/cpu/lightgbm", needs_seeds=True),
     Page("/browse/accuracy"),
-    Page("/browse/accuracy?quantity=peak_memory_gib&by=device"),
+    Page("/browse/accuracy?quantity=peak_memory_gib&by=device", again=True),
     Page("/browse/conflicts"),
     Page("/browse/conflicts/C29", needs_seeds=True),
-    Page("/browse/conflicts/C28", needs_seeds=True),
+    Page("/browse/conflicts/C28", needs_seeds=True, again=True),
 )
 """Each page helper adds those of their pages; one of every kind is enough."""

@@ -267,8 +267,10 @@ def _read(text: str, said: Stated) -> _Reading:
             key = "input", value, said[name][1].lower()
             weights[key], counts[key] = weight, 1.0
     if said.get("n_train", (0, ""))[0] >= _LEAST_NAMED:
-        for _, phrase, (axis, value, _) in _CUES.find(words_of(said["n_train"][1])):
-            counts[axis, value, phrase] += _SAMPLE_FACTOR
+        for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["n_train"][1])):
+            key = axis, value, phrase
+            weights[key] = weight  # the words may end within one of the sentence: "100 PRODUCTS0"
+            counts[key] += _SAMPLE_FACTOR
     cues = {key: (weights[key], counts[key]) for key in counts}
     return _Reading(cues, metrics, _loudest(mentions))
 

@@ -56,7 +56,7 @@ def image_plan(plans: list[dict[str, Any]]) -> dict[str, Any]:
     return copy.deepcopy(next(plan for plan in plans if plan["task"] == "image-classification"))
 
 
-def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_review(plans, tmp_path: Path):
+def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(plans, tmp_path: Path):
     for number, plan in enumerate(plans):
         text = plan_script(plan)
         (tmp_path / f"script_{number}.py").write_text(text, encoding="utf-8")
@@ -65,26 +65,20 @@ def test_every_script_is_laid_out_like_ours_has_no_unused_name_and_passes_the_re
         assert first is not None
         sleeping = text.find('setdefault("OMP_WAIT_POLICY"')
         assert 0 < sleeping < first.start() or first[2] == "catboost", "OpenMP reads it as it is loaded"
-        answer = review_script(None, {"script": text, "cpu_count": 8})
-        assert answer["findings"] == [], plan["model"]["name"]
     laid_out(tmp_path)
 
 
 def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(plans, knowing):
     for plan in plans:
-        for text in (plan_script(plan), plan_files(plan)["train.py"]):
-            asked = {
-                "gpu": plan["gpu"]["slug"],
-                "minutes": plan["minutes"],
-                "n_train": 10_000,
-                "cpu_count": 8,
-            }
+        whole, named = plan_script(plan), plan["model"]["name"]
+        asked = {"gpu": plan["gpu"]["slug"], "minutes": plan["minutes"], "n_train": 10_000, "cpu_count": 8}
+        for text in (whole, plan_files(plan)["train.py"]):
             answer = review_script(knowing, {**asked, "script": text})
-            assert (answer["findings"], answer["not_checked"]) == ([], []), plan["model"]["name"]
-            if plan["batch_size"] and "BATCH_SIZE" in text and not plan["task"].startswith("tabular"):
-                raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", text, flags=re.MULTILINE)
-                found = review_script(knowing, {**asked, "script": raised})["findings"]
-                assert "batch-does-not-fit" in {one["rule"] for one in found}, plan["model"]["name"]
+            assert (answer["findings"], answer["not_checked"]) == ([], []), named
+        if re.search("^BATCH_SIZE", whole, re.MULTILINE) and not plan["task"].startswith("tabular"):
+            raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", whole, flags=re.MULTILINE)
+            found = review_script(knowing, {**asked, "script": raised})["findings"]
+            assert "batch-does-not-fit" in {one["rule"] for one in found}, named
 
 
 def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
