@@ -51,7 +51,8 @@ class MemoryCorrection:
     def sd_gib(self, allocated_gib: Floats) -> Floats:
         """What remains unsure at a predicted allocation."""
         fixed, both, share = self.covariance
-        return np.sqrt(np.maximum(fixed + 2.0 * both * allocated_gib + share * allocated_gib**2, 0.0))
+        variance: Floats = fixed + 2.0 * both * allocated_gib + share * allocated_gib**2
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
