@@ -99,7 +99,7 @@ def calibration(
     sections = {}
     for timed in timed_sections(asked, references()):
         seconds = exp(
-            RateEffects({}, {}).log_seconds(
+            RateEffects({}).log_seconds(
                 timed, lambda precision, layout: truth.rates(gpu, precision, layout), cpu=kind == "cpu"
             )
         )

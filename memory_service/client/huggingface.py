@@ -72,12 +72,12 @@ class WatchCallback(_Callback):  # type: ignore[misc]
             self.run._step_timer.add_wait(time.perf_counter() - self._wait_began)
 
     @never_raise
-    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._step()
-
-    @never_raise
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._step()
+        if self.run is not None:
+            self.run.batch()
+        self._wait_began = time.perf_counter()
+
+    on_substep_end = on_step_end
 
     @never_raise
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
@@ -111,11 +111,6 @@ class WatchCallback(_Callback):  # type: ignore[misc]
         if self.run is not None and self._owns_run:
             done = {"best_metric": getattr(state, "best_metric", None)}
             self.run.finish(**{name: value for name, value in done.items() if value is not None})
-
-    def _step(self) -> None:
-        if self.run is not None:
-            self.run.batch()
-        self._wait_began = time.perf_counter()
 
     def _record_epoch(self, control: Any, scores: dict[str, Any]) -> None:
         ended, self._ended = self._ended, None

@@ -80,7 +80,6 @@ class _TimmPyramid(nn.Module):
         self.channels_last_features = [getattr(self.body, "output_fmt", "NCHW") == "NHWC"] * len(levels)
         channels = [info.channels()[index] for index in levels]
         self.fpn = FeaturePyramidNetwork(channels, 256, extra_blocks=extra)
-        self.out_channels = 256
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         features = self.body(x)

@@ -31,7 +31,8 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.phase = "forward"
         self.roofline = RooflineTally(batch)
         self.moments: list[tuple[int, int, int]] = []
-        self._convs: dict[str, float] = {}
+        self.convs: dict[str, float] = {}
+        """Class of convolution -> most bytes per sample of one call, read and written."""
         self.largest_per_sample = 0
         self._live: dict[int, tuple[weakref.ref[Any], int, int]] = {}
         self._gradients: dict[int, int] = {}
@@ -64,10 +65,6 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
             for name, w in sorted(self._work[phase].items())
         }
-
-    def largest_convs(self) -> dict[str, float]:
-        """Class of convolution -> most bytes per sample of one call, read and written."""
-        return dict(sorted(self._convs.items()))
 
     def __torch_dispatch__(
         self,
@@ -132,7 +129,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             work[3] += fixed
         if name.endswith("_conv") and self.phase == "forward":
             both = (inputs[0].nbytes + results[0].nbytes) / self.batch
-            self._convs[name] = max(both, self._convs.get(name, 0.0))
+            self.convs[name] = max(both, self.convs.get(name, 0.0))
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

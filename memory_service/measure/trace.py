@@ -68,7 +68,7 @@ def trace_profile(
         inference_peak=envelope([(fixed, slope) for fixed, slope, _ in inference.moments]),
         torch_version=torch.__version__,
         extra={
-            "largest_conv_bytes": ledger.largest_convs(),
+            "largest_conv_bytes": dict(sorted(ledger.convs.items())),
             "parameter_tensors": sum(1 for p in module.parameters() if p.requires_grad),
             "roofline": ledger.roofline.rows() + inference.roofline.rows("inference"),
             "peak_gradients_kept": [

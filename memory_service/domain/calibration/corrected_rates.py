@@ -52,7 +52,7 @@ KEPT_OF_ARCHITECTURE = 0.6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibratedRates:
-    """Corrections of a data sheet's rates; `domain.prediction.device_rates` applies them.
+    """Corrections of a data sheet's rates; `domain.prediction.device_step_time` applies them.
 
     origin       whose calibrations these are; n: how many of them
     basis        the same in words, for every answer that stands on it
@@ -186,7 +186,7 @@ def _average(fits: Sequence[RateEffects], share: float) -> RateEffects:
     effects = {
         name: share * fmean(fit.effects[name] for fit in fits if name in fit.effects) for name in names
     }
-    return RateEffects(effects, {})
+    return RateEffects(effects)
 
 
 def _steps_held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profile]) -> dict[str, float]:
@@ -300,9 +300,5 @@ def _trees(calibration: Calibration) -> TreeSpeed | None:
         if probe is not None and measured.value > 0:
             facts = probe.facts
             seconds[facts["rows"], facts["columns"], facts["rounds"]] = measured.value
-    return tree_speed(seconds, _host_cores(calibration), TREE_LEAVES)
-
-
-def _host_cores(calibration: Calibration) -> int:
-    """Cores of the processor beside the device; of a card as many as its loader was tried with."""
-    return calibration.fingerprint.cores or max((1, *_loader(calibration)))
+    cores = calibration.fingerprint.cores or max((1, *_loader(calibration)))
+    return tree_speed(seconds, cores, TREE_LEAVES)

@@ -68,9 +68,8 @@ class Timed:
 class RateEffects:
     """Found effects, by name; `applied` corrects rates with them."""
 
-    def __init__(self, effects: Mapping[str, float], residuals: Mapping[str, float]) -> None:
+    def __init__(self, effects: Mapping[str, float]) -> None:
         self.effects = effects
-        self.residuals = residuals
 
     def log_seconds(self, timed: Timed, rates_at: RatesAt, *, cpu: bool) -> float:
         """Logarithm of what a section is predicted to take."""
@@ -237,7 +236,7 @@ def fit_effects(timed: Sequence[Timed], rates_at: RatesAt, *, cpu: bool) -> Rate
     Without a section every effect is zero; the same sections in any order give the same effects.
     """
     if not timed:
-        return RateEffects({}, {})
+        return RateEffects({})
     system = _System(sorted(timed, key=lambda t: t.name), rates_at, cpu)
     theta = np.zeros(len(system.names))
     prior = system.prior**-2.0
@@ -262,8 +261,7 @@ def fit_effects(timed: Sequence[Timed], rates_at: RatesAt, *, cpu: bool) -> Rate
         theta, logs, slopes, damping = tried, new_logs, new_slopes, max(damping / 10.0, 1e-9)
         if moved < 1e-5:
             break
-    residuals = {t.name: float(system.measured[i] - logs[i]) for i, t in enumerate(system.timed)}
-    return RateEffects(dict(zip(system.names, theta.tolist(), strict=True)), residuals)
+    return RateEffects(dict(zip(system.names, theta.tolist(), strict=True)))
 
 
 def _loss(system: _System, logs: Floats, theta: Floats, prior: Floats) -> float:

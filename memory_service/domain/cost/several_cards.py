@@ -85,13 +85,8 @@ def check_link(gpu: Gpu, n: int, link: str | None) -> None:
         raise wrong_value("interconnect", f"must be pcie: {gpu.name} has no NVLink", link)
 
 
-def exchange_seconds(profile: Profile, cards: Cards) -> float:
-    """Seconds of summing the gradients over the cards, nothing hidden."""
-    return float(exchange_seconds_of(profile.params, cards))
-
-
 def exchange_seconds_of(params: Any, cards: Cards) -> Any:
-    """The same of so many trained parameters, a number or an array."""
+    """Seconds of summing the gradients of so many parameters, a number or an array, nothing hidden."""
     return 2.0 * (cards.n - 1) / cards.n * params * 4.0 / (cards.gb_s * 1e9)
 
 
@@ -107,7 +102,7 @@ def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
         return step
     return replace(
         step,
-        exchange_seconds=exchange_seconds(profile, cards),
+        exchange_seconds=exchange_seconds_of(profile.params, cards),
         slowed=slowed_by(cards),
         basis=f"{step.basis}; {cards.n} cards over {cards.link}, {cards.gb_s:.0f} GB/s",
     )

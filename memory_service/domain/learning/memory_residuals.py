@@ -50,7 +50,9 @@ class MemoryCorrection:
 
     def sd_gib(self, allocated_gib: Floats) -> Floats:
         """What remains unsure at a predicted allocation."""
-        return _sd_gib(*self.covariance, allocated_gib)
+        fixed, both, share = self.covariance
+        variance: Floats = fixed + 2.0 * both * allocated_gib + share * allocated_gib**2
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +189,6 @@ def _share_loadings(keys: Mapping[str, Hashable], allocated_gib: float) -> dict[
         ("share", keys[level]): sd * allocated_gib
         for level, sd in MEMORY_SHARE_SD.items() if level in keys
     }  # fmt: skip
-
-
-def _sd_gib(
-    fixed: Floats | float, both: Floats | float, share: Floats | float, allocated_gib: Floats
-) -> Floats:
-    return np.sqrt(np.maximum(fixed + 2.0 * both * allocated_gib + share * allocated_gib**2, 0.0))
 
 
 def _peak(o: Observation, reading: Reading) -> float | None:

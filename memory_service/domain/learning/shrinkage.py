@@ -162,7 +162,3 @@ class Posterior:
         explained = weights @ self._of_effect
         variance = np.einsum("ij,ij->i", weights, weights) - np.einsum("ij,ij->i", explained, explained)
         return np.maximum(variance, 0.0), explained
-
-    def effect(self, effect: Hashable) -> float:
-        """Posterior mean of one effect in standard deviations of its prior; 0 for one never observed."""
-        return self._effects.get(effect, 0.0)

@@ -10,8 +10,7 @@ from memory_service.domain.learning.baseline_prediction import BaselinePredictio
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
-from memory_service.domain.prediction.device_rates import rates_of
-from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.prediction.device_step_time import prepare, rates_of
 
 
 def baseline_prediction(

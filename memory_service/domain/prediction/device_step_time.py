@@ -11,17 +11,24 @@ import numpy as np
 from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
-from memory_service.domain.cost.rates import Rates
+from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.cost.stacked_step_time import StepModels, step_models
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel, card_log_sd, step_model
 from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
 from memory_service.domain.learning.corrections import LearnedCorrections, TimeCorrection
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.prediction.device_rates import rates_of
 
 USUAL_BATCH = 32.0
 """Where the shares of a step are read that weigh what remains unsure."""
+
+
+def rates_of(device: TargetDevice, config: StepConfig) -> Rates:
+    """Rates at the configuration's precision and layout: the data sheet's, corrected by calibrations."""
+    rates = sheet_rates(device, config.precision, config.layout, config.stack)
+    if device.calibrated is None:
+        return rates
+    return device.calibrated.applied(rates, config.precision, config.layout)
 
 
 def prepare(profile: Profile, device: TargetDevice, config: StepConfig) -> StepModel:

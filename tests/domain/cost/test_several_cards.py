@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory_service.domain.cost.several_cards import cards_of, exchange_seconds, profile_on, step_on
+from memory_service.domain.cost.several_cards import cards_of, exchange_seconds_of, profile_on, step_on
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.prediction.device_step_time import prepare
@@ -31,7 +31,7 @@ def test_the_exchange_is_hidden_while_the_backward_pass_is_longer() -> None:
     large, small = 512, 1
     assert alone.seconds(large) < together.seconds(large) < 1.1 * alone.seconds(large)
     slow = step_on(alone, model, replace(pair, gb_s=pair.gb_s / 1e6))
-    assert slow.seconds(small) > exchange_seconds(model, pair) * 1e6 * 0.5
+    assert slow.seconds(small) > exchange_seconds_of(model.params, pair) * 1e6 * 0.5
     assert step_on(alone, model, cards_of(card, 1)) is alone
 
 

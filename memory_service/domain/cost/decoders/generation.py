@@ -42,11 +42,6 @@ def cache_bytes(profile: Profile, tokens: float) -> float:
     return float(profile.extra.get("cache_bytes_per_token", usual)) * tokens
 
 
-def weights_bytes(profile: Profile) -> float:
-    """What a pass reads of weights, trained ones (`params` counts units of four bytes) and frozen ones."""
-    return profile.params * 4.0 + profile.buffers_bytes
-
-
 def forward_kernels(profile: Profile) -> float:
     """Kernels of a forward pass."""
     rows = profile.extra.get("roofline") or ()
@@ -63,5 +58,6 @@ def token_seconds(kernels: float, read_bytes: float, card_gb_s: float) -> Estima
 def answer_seconds(profile: Profile, batch: int, card_gb_s: float) -> float:
     """Seconds that writing takes of one text, `batch` of them at once, beyond reading its question."""
     tokens, together = answer_tokens(profile.input_size), max(batch, TOGETHER)
-    read = weights_bytes(profile) + together * cache_bytes(profile, profile.input_size)
+    weights = profile.params * 4.0 + profile.buffers_bytes  # trained ones, in units of four bytes, and frozen
+    read = weights + together * cache_bytes(profile, profile.input_size)
     return tokens * token_seconds(forward_kernels(profile), read, card_gb_s).value / together
