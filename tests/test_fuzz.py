@@ -1,7 +1,7 @@
 """The five parsers of texts that others wrote, with texts that nobody would write.
 
-`make test` asks FUZZ_EXAMPLES (2500) of scripts and descriptions, a third of the others; `make fuzz` goes on for
-an hour.
+`make test` asks FUZZ_EXAMPLES (2500) of scripts and descriptions, a third of the others; `make fuzz` goes
+on for an hour.
 """
 
 from __future__ import annotations
