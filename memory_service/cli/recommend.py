@@ -142,6 +142,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         ("model", f"{model['name']}{size} ({sized}{model['library']})"),
         (f"folds x {passes}", pace),
         *([("learning rate", f"{answer['learning_rate']:g}")] if trees else network),
+        *([("trees grow on", answer["tree_device"])] if "tree_device" in answer else []),
         *([("judged by", judged_words(answer["metric"]))] if answer["metric"] else []),
     ]
     costs = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import timm
@@ -21,7 +22,7 @@ from memory_service.errors import unknown_name
 from memory_service.measure.detection import dense_detection_loss
 from memory_service.measure.nets import NETS
 from memory_service.measure.segmentation import mask_loss
-from memory_service.measure.traceable_model import BuiltModel, classification_loss, image_inputs, on_meta
+from memory_service.measure.traceable_model import BuiltModel, classification_loss, on_meta, zeros
 from memory_service.measure.vision import default_image_size, size_arguments, timm_name
 
 MEL_BANDS = 128
@@ -46,32 +47,27 @@ def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> 
     if head not in COMPOSED or current is None:
         raise unknown_name("model", name, [f"{option}/efficientnet_b0" for option in COMPOSED])
     outputs = n_outputs or (CAPTION_VOCABULARY if head == "caption" else 10)
+    kind, default = "image_size", default_image_size(current)
     if head == "spec":
-        return _spectrogram(name, current, input_size or DEFAULT_AUDIO_FRAMES, outputs)
-    size = input_size or default_image_size(current)
-    make: dict[str, Callable[[], nn.Module]] = {
-        "frames": lambda: _Frames(current, size, outputs),
-        "caption": lambda: _Captioner(current, size, outputs),
-        "image+tabular": lambda: _ImageAndTable(current, size, outputs),
-    }
-    inputs: dict[str, Callable[[int, str], dict[str, Tensor]]] = {
-        "frames": lambda batch, device: {"x": torch.zeros(batch, FRAMES, 3, size, size, device=device)},
-        "caption": lambda batch, device: {
-            **image_inputs(size)(batch, device),
-            "tokens": torch.zeros((batch, CAPTION_TOKENS), dtype=torch.long, device=device),
-        },
-        "image+tabular": lambda batch, device: {
-            **image_inputs(size)(batch, device),
-            "table": torch.zeros(batch, TABLE_COLUMNS, device=device),
-        },
-    }
+        kind, default = "seq_len", DEFAULT_AUDIO_FRAMES
+    size = input_size or default
+    image = (3, size, size)
+    make: Callable[[], nn.Module]
+    if head == "spec":
+        make = partial(_spectrogram, current, size, outputs)
+        inputs = zeros(x=(1, MEL_BANDS, size))
+    elif head == "frames":
+        make, inputs = partial(_Frames, current, size, outputs), zeros(x=(FRAMES, *image))
+    elif head == "caption":
+        make = partial(_Captioner, current, size, outputs)
+        inputs = zeros(x=image, tokens=(CAPTION_TOKENS,), integers=["tokens"])
+    else:
+        make = partial(_ImageAndTable, current, size, outputs)
+        inputs = zeros(x=image, table=(TABLE_COLUMNS,))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = on_meta(make[head])
-    default = default_image_size(current)
-    return BuiltModel(
-        name, "timm", family_of(current), module, "image_size", size, default, outputs, inputs[head]
-    )
+        module = on_meta(make)
+    return BuiltModel(name, "timm", family_of(current), module, kind, size, default, outputs, inputs)
 
 
 def build_net(
@@ -89,16 +85,9 @@ def build_net(
     figures = dict(config.get("figures", {}))
     first = size if form in ("table", "items") else channels
 
-    def inputs(batch: int, device: str) -> dict[str, Tensor]:
-        if form == "series":
-            return {"x": torch.zeros(batch, channels, size, device=device)}
-        if form in ("image", "detector"):
-            return image_inputs(size, channels)(batch, device)
-        if form == "volume":
-            return {"x": torch.zeros(batch, channels, size, size, size, device=device)}
-        kind = torch.long if form == "items" else torch.float32
-        return {"x": torch.zeros((batch, size), dtype=kind, device=device)}
-
+    sides = {"series": 1, "image": 2, "detector": 2, "volume": 3}.get(form, 0)
+    shape = (channels, *[size] * sides) if sides else (size,)
+    inputs = zeros(x=shape, integers=["x"] if form == "items" else ())
     module = on_meta(lambda: constructor(first, outputs, **figures))
     pictures = dict.fromkeys(("image", "detector", "volume"), "image_size")
     kind = {"table": "n_features", **pictures}.get(form, "seq_len")
@@ -116,31 +105,15 @@ def build_video(name: str, input_size: int | None, n_outputs: int | None) -> Bui
     size = default if input_size is None or name.startswith("mvit") else input_size
     outputs = n_outputs or 400
     module = on_meta(lambda: getattr(video, name)(weights=None, num_classes=outputs))
-
-    def inputs(batch: int, device: str) -> dict[str, Tensor]:
-        return {"x": torch.zeros(batch, 3, 16, size, size, device=device)}
-
+    inputs = zeros(x=(3, 16, size, size))
     family = "swin" if name.startswith("swin") else "mvit" if name.startswith("mvit") else "conv3d"
     return BuiltModel(name, "torchvision", family, module, "image_size", size, default, outputs, inputs)
 
 
-def _spectrogram(name: str, current: str, frames: int, outputs: int) -> BuiltModel:
-    def construct() -> nn.Module:
-        size: dict[str, Any] = {"img_size": (MEL_BANDS, frames)} if size_arguments(current, 0) else {}
-        module: nn.Module = timm.create_model(
-            current, pretrained=False, in_chans=1, num_classes=outputs, **size
-        )
-        return module
-
-    def inputs(batch: int, device: str) -> dict[str, Tensor]:
-        return {"x": torch.zeros(batch, 1, MEL_BANDS, frames, device=device)}
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = on_meta(construct)
-    return BuiltModel(
-        name, "timm", family_of(current), module, "seq_len", frames, DEFAULT_AUDIO_FRAMES, outputs, inputs
-    )
+def _spectrogram(current: str, frames: int, outputs: int) -> nn.Module:
+    size: dict[str, Any] = {"img_size": (MEL_BANDS, frames)} if size_arguments(current, 0) else {}
+    module: nn.Module = timm.create_model(current, pretrained=False, in_chans=1, num_classes=outputs, **size)
+    return module
 
 
 def _encoder(current: str, size: int) -> Any:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from memory_service.errors import FieldError, InvalidInput
-from memory_service.measure.traceable_model import BuiltModel, classification_loss, on_meta, token_inputs
+from memory_service.measure.traceable_model import (
+    BuiltModel,
+    Loss,
+    MakeInputs,
+    classification_loss,
+    on_meta,
+    token_inputs,
+    zeros,
+)
 
 _UNMASKED = "unmasked_sdpa"
 
@@ -100,48 +107,23 @@ def _register_unmasked_attention() -> str:
     return _UNMASKED
 
 
-def _interface(
-    head: str, config: Mapping[str, Any], settings: Any, size: int
-) -> tuple[Callable[[int, str], dict[str, Tensor]], Callable[[Any, Mapping[str, Tensor]], Tensor]]:
+def _interface(head: str, config: Mapping[str, Any], settings: Any, size: int) -> tuple[MakeInputs, Loss]:
     if head == "audio-classification":
-        return _audio_inputs(config, settings, size), _logits_loss
-    tokens = token_inputs(size, _MASKS.get(str(config["model_type"]), "none"))
+        if config["model_type"] == "audio-spectrogram-transformer":
+            return zeros(input_values=(size, int(settings.num_mel_bins))), _logits_loss
+        return zeros(input_values=(size * SAMPLES_PER_FRAME,)), _logits_loss
     if head == "seq2seq-lm":
-        target_len = int(config.get("target_len", max(16, size // 4)))
-        return _seq2seq_inputs(size, target_len), _language_model_loss
-    if head == "causal-lm":
-        return tokens, _language_model_loss
-    if head == "question-answering":
-        return tokens, _span_loss
-    if head == "masked-lm":
-        return tokens, _language_model_loss
-    if head == "encoder":
-        return tokens, _pooled_loss
-    return tokens, _logits_loss
-
-
-def _seq2seq_inputs(size: int, target_len: int) -> Callable[[int, str], dict[str, Tensor]]:
-    tokens = token_inputs(size)
-
-    def make(batch: int, device: str) -> dict[str, Tensor]:
-        target = torch.zeros((batch, target_len), dtype=torch.long, device=device)
-        return {**tokens(batch, device), "decoder_input_ids": target}
-
-    return make
-
-
-def _audio_inputs(
-    config: Mapping[str, Any], settings: Any, size: int
-) -> Callable[[int, str], dict[str, Tensor]]:
-    if config["model_type"] == "audio-spectrogram-transformer":
-        shape: tuple[int, ...] = (size, int(settings.num_mel_bins))
-    else:
-        shape = (size * SAMPLES_PER_FRAME,)
-
-    def make(batch: int, device: str) -> dict[str, Tensor]:
-        return {"input_values": torch.zeros((batch, *shape), device=device)}
-
-    return make
+        target = int(config.get("target_len", max(16, size // 4)))
+        names = ("input_ids", "decoder_input_ids")
+        return zeros(input_ids=(size,), decoder_input_ids=(target,), integers=names), _language_model_loss
+    losses: dict[str, Loss] = {
+        "causal-lm": _language_model_loss,
+        "masked-lm": _language_model_loss,
+        "question-answering": _span_loss,
+        "encoder": _pooled_loss,
+    }
+    tokens = token_inputs(size, _MASKS.get(str(config["model_type"]), "none"))
+    return tokens, losses.get(head, _logits_loss)
 
 
 def _logits_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ _FREE = frozenset(
     }
 )  # fmt: skip
 
-_ATTENTION = ("_scaled_dot_product", "_efficient_attention", "_flash_attention")
+ATTENTION = ("_scaled_dot_product", "_efficient_attention", "_flash_attention")
 
 
 def moves_nothing(func: Any) -> bool:
@@ -32,7 +32,7 @@ def cost_of(func: Any, args: Sequence[Any], out: Any) -> OpCost:
     """The class and arithmetic of one call; anything not a product is "elementwise" with no flops counted."""
     name = func._schema.name.split("::")[1]
     if name == "convolution":
-        return _conv_class(args[1], args[8], args[6]), _conv_flops(args[0], args[1], out, args[6]), 1
+        return _conv_class(args[1], args[8], args[6]), conv_flops(args[0], args[1], out, args[6]), 1
     if name == "convolution_backward":
         return _conv_backward(args)
     if name in ("mm", "bmm"):
@@ -41,7 +41,7 @@ def cost_of(func: Any, args: Sequence[Any], out: Any) -> OpCost:
         return "matmul", 2 * prod(args[1].shape) * args[2].shape[-1], 1
     if name in ("mv", "addmv", "dot"):
         return "matmul", 2 * prod(args[0].shape), 1
-    if name.startswith(_ATTENTION):
+    if name.startswith(ATTENTION):
         return _attention(name, args)
     if name in ("lstm", "gru", "_thnn_fused_lstm_cell", "mkldnn_rnn_layer", "_cudnn_rnn"):
         return "matmul", 0, 1
@@ -60,14 +60,15 @@ def _conv_class(weight: Tensor, groups: int, transposed: bool) -> str:
     )
 
 
-def _conv_flops(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> int:
+def conv_flops(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> int:
+    """2 x multiply-adds of one pass."""
     positions = x if transposed else out
     return 2 * positions.shape[0] * prod(positions.shape[2:]) * prod(weight.shape)
 
 
 def _conv_backward(args: Sequence[Any]) -> OpCost:
     grad, x, weight, transposed, groups, output_mask = args[0], args[1], args[2], args[7], args[9], args[10]
-    each = _conv_flops(x, weight, grad, transposed)
+    each = conv_flops(x, weight, grad, transposed)
     return (
         _conv_class(weight, groups, transposed),
         each * (bool(output_mask[0]) + bool(output_mask[1])),

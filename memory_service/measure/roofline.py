@@ -17,11 +17,19 @@ from torch import Tensor
 
 from memory_service.domain.calibration.probes import tile_share
 from memory_service.domain.cost.profile import OP_CLASSES
+from memory_service.measure.operator_work import ATTENTION, conv_flops, cost_of
 
 PHASES = ("forward", "backward", "inference")
 
 _TILE_OUT, _TILE_IN = 64, 32
 """Tensor-core kernels work on tiles of about this many output and reduction columns; less is padded."""
+
+_READ_TWICE = frozenset(
+    {
+        "_batch_norm_with_update", "native_batch_norm_backward", "cudnn_batch_norm_backward",
+        "batch_norm_backward", "native_layer_norm_backward", "native_group_norm_backward",
+    }
+)  # fmt: skip
 
 
 class RooflineTally:
@@ -57,8 +65,9 @@ class RooflineTally:
         elif name in ("mm", "bmm", "addmm", "baddbmm"):
             left, right = (args[1], args[2]) if name.startswith(("add", "badd")) else (args[0], args[1])
             self._product(phase, left, right, results[0])
-        elif name.startswith(("_scaled_dot_product", "_efficient_attention", "_flash_attention")):
-            self._attention(phase, args, name, tensors, results)
+        elif name.startswith(ATTENTION):
+            kind, flops, kernels = cost_of(func, args, None)
+            self._add(phase, kind, flops, 1.0, 0, [(t, 1) for t in (*tensors, *results)], kernels)
         else:
             passes = _passes(name, args)
             moved = [(t, 1) for t in results] + [(t, passes if t.dim() > 1 else 1) for t in tensors]
@@ -69,8 +78,7 @@ class RooflineTally:
     ) -> None:
         """`computed`: "out", "input" (gradient of x) or "weight"."""
         area = prod(weight.shape[2:])
-        places = x if transposed else out
-        flops = 2 * places.shape[0] * prod(places.shape[2:]) * prod(weight.shape)
+        flops = conv_flops(x, weight, out, transposed)
         wide, narrow = weight.shape[0] // groups, weight.shape[1]
         width = 0
         useful = 1.0
@@ -104,16 +112,6 @@ class RooflineTally:
         flops = 2 * prod(left.shape) * columns
         self._add(phase, "matmul", flops, useful, 0, [(left, 1), (right, 1), (out, 1)], 1)
 
-    def _attention(
-        self, phase: str, args: Sequence[Any], name: str, tensors: Sequence[Tensor], results: Sequence[Tensor]
-    ) -> None:
-        backward = "backward" in name
-        query, key, value = args[1:4] if backward else args[0:3]
-        flops = int((2.5 if backward else 1.0) * 2 * prod(query.shape[:-1]) * key.shape[-2])
-        flops *= query.shape[-1] + value.shape[-1]
-        moved = [(t, 1) for t in (*tensors, *results)]
-        self._add(phase, "attention", flops, 1.0, 0, moved, 2 if backward else 1)
-
     def _add(
         self,
         phase: str,
@@ -131,31 +129,20 @@ class RooflineTally:
                 per_sample_bytes += size // self.batch
             else:
                 fixed_bytes += size
-        if flops % self.batch == 0:
-            per_sample_flops, fixed_flops = flops // self.batch, 0
-        else:
-            per_sample_flops, fixed_flops = 0, flops
+        of_samples = flops % self.batch == 0
+        per_sample_flops, fixed_flops = (flops // self.batch, 0) if of_samples else (0, flops)
         intensity = (
             per_sample_flops / per_sample_bytes if per_sample_bytes else fixed_flops / max(fixed_bytes, 1)
         )
         bucket = min(round(log2(max(intensity, 1.0))), 12) if kind != "elementwise" else 0
         key = (PHASES.index(phase), OP_CLASSES.index(kind), bucket, round(-2 * log2(useful)), width)
         row = self._rows[key]
-        for index, amount in enumerate(
-            (per_sample_flops, per_sample_bytes, fixed_flops, fixed_bytes, kernels)
-        ):
-            row[index] += amount
+        amounts = (per_sample_flops, per_sample_bytes, fixed_flops, fixed_bytes, kernels)
+        row[:] = [before + amount for before, amount in zip(row, amounts, strict=True)]
 
 
 def _passes(name: str, args: Sequence[Any]) -> int:
     """How often a normalisation reads its inputs: statistics first, then the values."""
-    if name in (
-        "native_batch_norm",
-        "_native_batch_norm_legit",
-        "cudnn_batch_norm",
-        "_batch_norm_with_update",
-    ):
-        return 2 if args[5] is True or name == "_batch_norm_with_update" else 1
-    if name in ("native_batch_norm_backward", "cudnn_batch_norm_backward", "batch_norm_backward"):
-        return 2
-    return 2 if name in ("native_layer_norm_backward", "native_group_norm_backward") else 1
+    if name in ("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"):
+        return 2 if args[5] is True else 1
+    return 2 if name in _READ_TWICE else 1

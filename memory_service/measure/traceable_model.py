@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from torch.nn import functional
 
 Inputs = Mapping[str, Tensor]
 Loss = Callable[[Any, Inputs], Tensor]
+MakeInputs = Callable[[int, str], dict[str, Tensor]]
 
 
 def classification_loss(outputs: Any, _inputs: Inputs) -> Tensor:
@@ -48,7 +49,7 @@ class BuiltModel:
     input_size: int
     default_input_size: int
     n_outputs: int
-    make_inputs: Callable[[int, str], dict[str, Tensor]]
+    make_inputs: MakeInputs
     make_loss: Loss = classification_loss
     positional: bool = True
 
@@ -79,18 +80,20 @@ def on_meta(construct: Callable[[], nn.Module]) -> nn.Module:
     return module.to("meta")
 
 
-def image_inputs(size: int, channels: int = 3) -> Callable[[int, str], dict[str, Tensor]]:
-    """Inputs of a vision model: (batch, channels, size, size) in fp32."""
+def zeros(*, integers: Sequence[str] = (), **shapes: tuple[int, ...]) -> MakeInputs:
+    """Inputs by name with the shape of one sample, in fp32; `integers`: names of those in int64."""
 
     def make(batch: int, device: str) -> dict[str, Tensor]:
-        return {"x": torch.zeros(batch, channels, size, size, device=device)}
+        kinds = {name: torch.long if name in integers else torch.float32 for name in shapes}
+        return {
+            name: torch.zeros((batch, *shape), dtype=kinds[name], device=device)
+            for name, shape in shapes.items()
+        }
 
     return make
 
 
-def token_inputs(
-    seq_len: int, mask: Literal["none", "tokens", "square"] = "none"
-) -> Callable[[int, str], dict[str, Tensor]]:
+def token_inputs(seq_len: int, mask: Literal["none", "tokens", "square"] = "none") -> MakeInputs:
     """Token ids (batch, seq_len) int64, and a mask that hides nothing where a model needs one.
 
     mask  "tokens" (batch, seq_len) of ones | "square" (1, 1, seq_len, seq_len) of zeros to be added to scores
@@ -120,7 +123,7 @@ def image_model(
     make_loss: Loss = classification_loss,
 ) -> BuiltModel:
     """A model of square images of `size` pixels a side."""
-    inputs = image_inputs(size, channels)
+    inputs = zeros(x=(channels, size, size))
     return BuiltModel(
         name, library, family, module, "image_size", size, default_size, n_outputs, inputs, make_loss
     )

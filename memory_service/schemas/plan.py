@@ -49,6 +49,7 @@ class _Expected(_Part):
     epoch_seconds: _Number | None = None
     total_minutes: _Number | None = None
     inference_minutes: _Number | None = None
+    best_epoch: _Number | None = None
     bound: Literal["gpu", "loader", "host"] = "gpu"
 
 
@@ -117,6 +118,7 @@ class BroughtPlan(_Part):
     channels_last: bool | None = None
     compile: bool | None = None
     gradient_checkpointing: bool | None = None
+    tree_device: Literal["cpu", "cuda"] | None = None
     data_loader: _Loader = Field(default_factory=_Loader)
     minutes: Amount | None = None
     expected: _Expected = Field(default_factory=_Expected)

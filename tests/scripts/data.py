@@ -8,6 +8,7 @@ or begin at no 0, and the sample submission has another order than test.csv: who
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import wave
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -141,6 +142,53 @@ def texts_of_values(folder: Path, size: Size) -> Data:
     good = rng.integers(0, 6, size.train + size.test)
     texts = [_sentence(rng, int(one), 5) for one in good]
     return _texts(folder, size, texts, [10.0 + 2.0 * int(one) for one in good], "values", "stars", 0.0)
+
+
+def words_of_classes(folder: Path, size: Size) -> Data:
+    """Whether each word of a sentence is a good one, a bad one or another."""
+    rng = np.random.default_rng(13)
+    kinds = dict.fromkeys(POSITIVE, "GOOD") | dict.fromkeys(NEGATIVE, "BAD")
+    rows = []
+    for number in range(size.train + size.test):
+        words = [str(word) for word in rng.choice(WORDS, int(rng.integers(3, 40)))]
+        rows.append((str(500 + number), " ".join(words), " ".join(kinds.get(word, "O") for word in words)))
+    _table(folder / "train.csv", ("id", "tokens", "labels"), rows[: size.train])
+    _table(folder / "test.csv", ("id", "tokens"), [row[:2] for row in rows[size.train :]])
+    truth = {row[0]: row[2] for row in rows[size.train :]}
+    return _with_sample(folder, "words", ("id", "labels"), truth, [r[2] for r in rows[: size.train]], "O")
+
+
+def pairs_of_values(folder: Path, size: Size) -> Data:
+    """How many words of both texts are good ones."""
+    rng = np.random.default_rng(11)
+    good = rng.integers(0, 4, (size.train + size.test, 2))
+    ids = [str(300 + k) for k in range(len(good))]
+    rows = [
+        (name, _sentence(rng, int(one), 3), _sentence(rng, int(other), 3), round(0.5 * int(one + other), 1))
+        for name, (one, other) in zip(ids, good, strict=True)
+    ]
+    _table(folder / "train.csv", ("id", "anchor", "target", "score"), rows[: size.train])
+    _table(folder / "test.csv", ("id", "anchor", "target"), [row[:3] for row in rows[size.train :]])
+    truth = {row[0]: row[3] for row in rows[size.train :]}
+    return _with_sample(folder, "values", ("id", "score"), truth, [r[3] for r in rows[: size.train]], 0.0)
+
+
+def series_of_values(folder: Path, size: Size) -> Data:
+    """Sales of four shops that grow, with a weekly rhythm; the days to forecast follow the known ones."""
+    rng = np.random.default_rng(12)
+    days = (size.train + size.test) // 4
+    rows = []
+    for number in range(4 * days):
+        day, shop = divmod(number, 4)
+        sold = (shop + 1) * (100 + day) * (1.5 if day % 7 > 4 else 1.0) * rng.normal(1, 0.02)
+        date = (dt.date(2025, 1, 1) + dt.timedelta(days=day)).isoformat()
+        rows.append((str(9000 + number), date, f"shop {shop}", round(float(sold), 1)))
+    known = rows[: 4 * (size.train // 4)]
+    asked = rows[len(known) :]
+    _table(folder / "train.csv", ("id", "date", "shop", "sold"), known)
+    _table(folder / "test.csv", ("id", "date", "shop"), [row[:3] for row in asked])
+    truth = {row[0]: row[3] for row in asked}
+    return _with_sample(folder, "values", ("id", "sold"), truth, [row[3] for row in known], 0.0)
 
 
 def table_of_classes(folder: Path, size: Size) -> Data:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_CLIENT", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
+__all__ = ["NO_CLIENT", "card_for", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
 
 NO_CLIENT = "import sys; sys.modules['memory_service'] = None"
 
@@ -46,4 +46,25 @@ def call(self, *inputs, **named):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB (pretended)")
     return real(self, *inputs, **named)
 torch.nn.Module.__call__ = call
+"""
+
+
+def card_for(rounds: int) -> str:
+    """A card that XGBoost and CatBoost find, with memory for no more than so many rounds; trees grow on the
+    processor all the same. CatBoost refuses callbacks, as it does on a card."""
+    return f"""
+import catboost, xgboost
+real_train, real_fit = xgboost.train, catboost.CatBoost.fit
+def train(settings, rows, few, **named):
+    if settings["device"] == "cuda" and few > {rounds}:
+        raise xgboost.core.XGBoostError("Memory allocation error on worker 0 (pretended)")
+    return real_train({{**settings, "device": "cpu"}}, rows, few, **named)
+def fit(self, *inputs, **named):
+    if self.get_param("task_type") == "GPU":
+        if named.get("callbacks") or self.get_param("iterations") > {rounds}:
+            raise catboost.CatBoostError("out of memory, or callbacks (pretended)")
+        self.set_params(task_type="CPU")
+    return real_fit(self, *inputs, **named)
+xgboost.train, catboost.CatBoost.fit = train, fit
+xgboost.Booster.save_config = lambda self: "cuda:0"
 """

@@ -17,7 +17,7 @@ from memory_service.services.planning.recommend import recommend
 from tests.scripts import data
 from tests.scripts.data import Size, Writer
 
-__all__ = ["KINDS", "TREES", "Kind", "asked", "cut_down", "tiny_models"]
+__all__ = ["KINDS", "OTHERS", "TREES", "Kind", "asked", "cut_down", "tiny_models"]
 
 TINY_BERT, TINY_LLAMA = "tiny-bert", "tiny-llama"
 """Stand for the folders that `tiny_models` made."""
@@ -25,6 +25,7 @@ TINY_BERT, TINY_LLAMA = "tiny-bert", "tiny-llama"
 
 ROWS, FEW = Size(train=48, test=12), Size(train=24, test=6)
 TEXTS = Size(train=96, test=20)
+LONG = Size(train=480, test=56)
 TABLE, SHORT_TABLE = Size(train=240, test=40), Size(train=120, test=10)
 
 
@@ -99,6 +100,16 @@ KINDS: dict[str, Kind] = {
     **{f"{CLASSES}-{name}": _trees(CLASSES, data.table_of_classes, name) for name in LIBRARIES},
     **{f"{VALUES}-{name}": _trees(VALUES, data.table_of_values, name) for name in LIBRARIES},
 }
+
+SERIES = "time-series-regression"
+OTHERS: dict[str, Kind] = {
+    "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
+    "token-classification": _texts("token-classification", data.words_of_classes),
+    f"{SERIES}-lightgbm": Kind(
+        {"task": SERIES, "model": "lightgbm"}, data.series_of_values, "lightgbm", {}, 0.1, 5000, 150, LONG
+    ),
+}
+"""Read their data in another way, and are then trained and written as one of KINDS is."""
 
 TREES = tuple(name for name in KINDS if name.endswith(LIBRARIES))
 

@@ -34,6 +34,9 @@ def _check_cells(data: Data, name: str, values: list[str]) -> None:
     if data.form == "masks":
         decode(values[0], data.truth[name].shape)
         return
+    if data.form == "words":
+        assert len(values[0].split()) == len(data.truth[name].split()), (name, values)
+        return
     numbers = [float(one) for one in values]
     assert all(math.isfinite(one) for one in numbers), (name, values)
     if data.form in ("probabilities", "multilabel"):
@@ -59,8 +62,8 @@ def decode(runs: str, shape: tuple[int, int]) -> Array:
 def gain(data: Data, cells: dict[str, list[str]]) -> float:
     """Score minus that of the best constant answer; over 0 something was learned.
 
-    Accuracy for labels, minus log loss for probabilities, the share of the deviation that is explained for
-    values, Dice for masks.
+    Accuracy for labels and words, minus log loss for probabilities, the share of the deviation that is
+    explained for values, Dice for masks.
     """
     return _score(data, cells) - _score(data, {name: _constant(data, name) for name in cells})
 
@@ -76,6 +79,9 @@ def _of_one(data: Data, truth: Any, values: list[str]) -> float:
         found = decode(values[0], truth.shape)
         both = int(found.sum()) + int(truth.sum())
         return 1.0 if both == 0 else float(2 * (found & truth).sum() / both)
+    if data.form == "words":
+        pairs = zip(values[0].split(), truth.split(), strict=True)
+        return float(np.mean([one == other for one, other in pairs]))
     numbers = np.clip([float(one) for one in values], *_range(data))
     if data.form == "values":
         return -float(((numbers[0] - truth) / np.std(data.seen)) ** 2)
@@ -96,6 +102,8 @@ def _constant(data: Data, name: str) -> list[str]:
         return [max(map(str, data.seen), key=[str(one) for one in data.seen].count)]
     if data.form == "masks":
         return [""]
+    if data.form == "words":
+        return [" ".join("O" for _ in data.truth[name].split())]
     if data.form == "probabilities":
         return [str(data.seen.count(one) / len(data.seen)) for one in data.columns[1:]]
     return [str(one) for one in np.atleast_1d(np.mean(np.array(data.seen), axis=0))]

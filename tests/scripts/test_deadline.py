@@ -175,3 +175,21 @@ def test_no_fold_that_fits_is_given_up(opened: Open) -> None:
     state.out_dir.mkdir()
     assert len(script.train_folds(script.read_data(), None)) == 3
     assert clock["now"] <= 51
+
+
+def test_catboost_on_a_card_grows_what_fits_by_the_clock(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no callback there: rounds are counted beforehand. Fits take 30 s to start and 2 s a round."""
+    script = opened("tabular-classification-catboost", lambda folder: None, tree_device="cuda", epochs=5000)
+    clock = [0.0]
+
+    def grow(rounds: int) -> None:
+        clock[0] += 30.0 + 2.0 * rounds
+
+    monkeypatch.setattr(script.time, "monotonic", lambda: clock[0])
+    for left in (10.0, 500.0, 5_000.0, 1e9):
+        monkeypatch.setattr(type(script.state), "seconds_left", lambda _, left=left: left)
+        rounds = script.rounds_in_time(grow)
+        assert rounds == 1 or 30.0 + 2.0 * rounds < left
+        assert rounds == 5000 or 2.0 * rounds > 0.5 * left - 40.0

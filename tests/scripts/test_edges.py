@@ -72,6 +72,23 @@ def test_out_of_memory_halves_the_batch_and_doubles_accumulation(workshop: Works
     assert "Traceback" not in ended.log
 
 
+@pytest.mark.parametrize("library", ["xgboost", "catboost"])
+@pytest.mark.parametrize(
+    ("fault", "why"), [("", "CUDA"), (faults.card_for(1), "pretended"), (faults.card_for(10**6), None)]
+)
+def test_trees_for_a_card_grow_on_the_processor_where_it_fails(
+    workshop: Workshop, library: str, fault: str, why: str | None
+) -> None:
+    trial = workshop.trial(f"tabular-classification-{library}", tree_device="cuda")
+    ended = trial.train(before=fault)
+    assert ended.status == 0, ended.log
+    told = [line for line in ended.log.splitlines() if line.startswith("NOTE: trees grow on the processor")]
+    assert len(told) == (why is not None), ended.log
+    assert why is None or why in told[0]
+    assert gain(trial.data, trial.cells()) > 0
+    assert len(trial.checkpoints()) == trial.plan["folds"]
+
+
 def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Workshop) -> None:
     trial = workshop.trial("image-classification")
     assert trial.train().status == 0

@@ -17,7 +17,7 @@ from memory_service.domain.logs.parser import Reading, read_log
 from memory_service.services.planning.plan_script import plan_files
 from tests.client.conftest import Service
 from tests.conftest import Servers
-from tests.scripts.kinds import KINDS, TREES
+from tests.scripts.kinds import KINDS, OTHERS, TREES
 from tests.scripts.runner import Ended
 from tests.scripts.submission import gain
 from tests.scripts.workshop import Trial, Workshop
@@ -60,7 +60,7 @@ def says_what_it_does(trial: Trial, ended: Ended) -> Reading:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [*KINDS, *OTHERS])
 def test_a_script_ends_in_a_submission_that_has_learned_something(workshop: Workshop, name: str) -> None:
     workers = workshop.plan(name)["data_loader"] | {"num_workers": 1}
     trial = workshop.trial(name, data_loader=workers)

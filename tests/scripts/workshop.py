@@ -16,13 +16,14 @@ import pytest
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import plan_script
 from tests.scripts.data import Data, Size
-from tests.scripts.kinds import KINDS, TINY_BERT, Kind, asked, cut_down, tiny_models
+from tests.scripts.kinds import KINDS, OTHERS, TINY_BERT, Kind, asked, cut_down, tiny_models
 from tests.scripts.runner import Ended, Forks, plainly
 from tests.scripts.submission import check_submission
 
 __all__ = ["Trial", "Workshop"]
 
 NOBODY = "http://127.0.0.1:9"
+ALL = KINDS | OTHERS
 
 
 @dataclass
@@ -107,7 +108,7 @@ class Workshop:
         **changes: Any,
     ) -> Trial:
         """Of the kind of that name. `spoil` gets a copy of the data's folder; `changes` go into the plan."""
-        kind = KINDS[name]
+        kind = ALL[name]
         plan = self.plan(name, **changes)
         if plan.get("method") in ("lora", "qlora"):
             pytest.importorskip("peft")
@@ -123,17 +124,17 @@ class Workshop:
 
     def short_trial(self, name: str) -> Trial:
         """All steps of a training, in as little time as they take."""
-        return self.trial(name, size=KINDS[name].few, epochs=KINDS[name].few_epochs)
+        return self.trial(name, size=ALL[name].few, epochs=ALL[name].few_epochs)
 
     def plan(self, name: str, **changes: Any) -> dict[str, Any]:
-        kind = KINDS[name]
+        kind = ALL[name]
         if name not in self._plans:
             self._plans[name] = asked(self.database, kind)
         return cut_down(self._plans[name], kind, self.models, **changes)
 
     def data(self, name: str, size: Size) -> Data:
         if (name, size) not in self._data:
-            self._data[name, size] = KINDS[name].write(self.folder / f"data-{len(self._data)}", size)
+            self._data[name, size] = ALL[name].write(self.folder / f"data-{len(self._data)}", size)
         return self._data[name, size]
 
     @property

@@ -91,6 +91,20 @@ def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: V
     assert page.locator(".apart thead th").count() == 1 + len(others)
 
 
+def test_what_somebody_fixes_stands_beside_what_is_planned_without(visit: Visitor, seeded: Site):
+    asked = "/?task=image&n_train=20000&gpu=a100&minutes=60"
+    free = answered(seeded, "/recommend" + asked[1:])
+    page = visit(seeded, asked + "&model=resnet18.a1_in1k&folds=3")
+    heads = page.locator(".apart thead th").all_inner_texts()
+    assert heads[:2] == ["Yours", "With nothing fixed"]
+    assert free["model"]["name"] in page.locator(".apart tbody tr").first.inner_text()
+    follow(page.get_by_role("link", name="With nothing fixed"))
+    assert "model=" not in page.url
+    assert "folds=" not in page.url
+    assert free["model"]["name"] in page.locator("p.said").inner_text()
+    assert "With nothing fixed" not in page.locator("main").inner_text()
+
+
 def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seeded: Site):
     page = visit(seeded, "/?task=imge&gpu=a100&n_train=-5", expect=422)
     wrong = page.get_by_label("Training samples")

@@ -1,4 +1,4 @@
-"""Profile of a model at a size nobody traced, between two profiled sizes or a little beyond.
+"""Profile of a model at a size nobody traced, between two profiled sizes or a little beyond, and in fp32.
 
 Activations of a network grow with its positions: pixels (the side squared), tokens or columns. Linear
 interpolation in positions is therefore exact for convolutions and token-wise layers, and slightly too much
@@ -8,8 +8,9 @@ for the quadratic part of attention; and a larger input never needs less memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import log
+from operator import attrgetter
 from typing import Any
 
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
@@ -18,6 +19,8 @@ Point = tuple[float, float]
 
 ROOFLINE_KEYS = 4
 """Leading columns of a roofline row that name it; the rest are amounts."""
+
+_AMOUNTS = attrgetter(*(f.name for f in fields(Work)))
 
 
 def interpolate_profile(lower: Profile, upper: Profile, input_size: int) -> Profile:
@@ -92,10 +95,12 @@ def _mixed(lower: Profile, upper: Profile, weight: float, input_size: int) -> Pr
             else ()
         )
 
+    def work(low: Work, high: Work) -> Work:
+        flops, moved, flops_fixed, moved_fixed, kernels = map(both, _AMOUNTS(low), _AMOUNTS(high))
+        return Work(flops, moved, flops_fixed, moved_fixed, round(kernels))
+
     def works(low: Mapping[str, Work], high: Mapping[str, Work]) -> dict[str, Work]:
-        return {
-            name: _mix_work(low.get(name, Work()), high.get(name, Work()), weight) for name in {**low, **high}
-        }
+        return {name: work(low.get(name, Work()), high.get(name, Work())) for name in {**low, **high}}
 
     kept = peaks(_kept(lower), _kept(upper))
     extra = {**upper.extra, "interpolated_from": [lower.input_size, upper.input_size]}
@@ -106,8 +111,8 @@ def _mixed(lower: Profile, upper: Profile, weight: float, input_size: int) -> Pr
     }
     if "roofline" in lower.extra and "roofline" in upper.extra:
         extra["roofline"] = [
-            *_scale_rows(lower.extra["roofline"], 1.0 - weight, 1.0 - weight),
-            *_scale_rows(upper.extra["roofline"], weight, weight),
+            *_rows_times(lower.extra["roofline"], *[1.0 - weight] * 5),
+            *_rows_times(upper.extra["roofline"], *[weight] * 5),
         ]
     return replace(
         upper,
@@ -125,21 +130,28 @@ def _mixed(lower: Profile, upper: Profile, weight: float, input_size: int) -> Pr
     )
 
 
-def _mix_work(low: Work, high: Work, weight: float) -> Work:
-    def both(a: float, b: float) -> float:
-        return a + weight * (b - a)
-
-    return Work(
-        both(low.flops_per_sample, high.flops_per_sample),
-        both(low.bytes_per_sample, high.bytes_per_sample),
-        both(low.flops_fixed, high.flops_fixed),
-        both(low.bytes_fixed, high.bytes_fixed),
-        round(both(low.kernels, high.kernels)),
-    )
-
-
 def _scaled(profile: Profile, memory: float, positions: float, input_size: int) -> Profile:
     """Per-sample memory times `memory`, per-sample work times `positions`; fixed parts stay."""
+    extra = {**profile.extra, "interpolated_from": [profile.input_size, profile.input_size]}
+    if "peak_gradients_kept" in extra:
+        extra["peak_gradients_kept"] = [[p.fixed_bytes, p.per_sample_bytes * memory] for p in _kept(profile)]
+    extra["largest_conv_bytes"] = {name: value * positions for name, value in _convs(profile).items()}
+    return _times(replace(profile, input_size=input_size, extra=extra), memory, positions, positions)
+
+
+def fp32_bound(amp: Profile) -> Profile:
+    """An fp32 profile that needs no less than the real one.
+
+    Mixed precision keeps activations in 2 bytes or 4, fp32 always in 4: at most twice the bytes per sample,
+    live and moved. Weights, gradients and their half-precision copies are already in the fixed part.
+    `extra["bounded_from"]` says where it comes from.
+    """
+    fp32 = replace(amp, precision="fp32", extra={**amp.extra, "bounded_from": "amp"})
+    return _times(fp32, 2.0, 1.0, 2.0, moved_fixed=2.0)
+
+
+def _times(profile: Profile, memory: float, flops: float, moved: float, moved_fixed: float = 1.0) -> Profile:
+    """Live bytes per sample times `memory`; flops, bytes moved and fixed bytes moved times the others."""
 
     def peaks(points: Sequence[PeakPoint]) -> tuple[PeakPoint, ...]:
         return tuple(replace(p, per_sample_bytes=p.per_sample_bytes * memory) for p in points)
@@ -148,21 +160,18 @@ def _scaled(profile: Profile, memory: float, positions: float, input_size: int) 
         return {
             name: replace(
                 work,
-                flops_per_sample=work.flops_per_sample * positions,
-                bytes_per_sample=work.bytes_per_sample * positions,
+                flops_per_sample=work.flops_per_sample * flops,
+                bytes_per_sample=work.bytes_per_sample * moved,
+                bytes_fixed=work.bytes_fixed * moved_fixed,
             )
             for name, work in phase.items()
         }
 
-    extra = {**profile.extra, "interpolated_from": [profile.input_size, profile.input_size]}
-    if "peak_gradients_kept" in extra:
-        extra["peak_gradients_kept"] = [[p.fixed_bytes, p.per_sample_bytes] for p in peaks(_kept(profile))]
-    extra["largest_conv_bytes"] = {name: value * positions for name, value in _convs(profile).items()}
+    extra = dict(profile.extra)
     if "roofline" in extra:
-        extra["roofline"] = _scale_rows(extra["roofline"], positions, 1.0)
+        extra["roofline"] = _rows_times(extra["roofline"], flops, moved, 1.0, moved_fixed, 1.0)
     return replace(
         profile,
-        input_size=input_size,
         peak=peaks(profile.peak),
         inference_peak=peaks(profile.inference_peak),
         forward=works(profile.forward),
@@ -181,17 +190,12 @@ def _convs(profile: Profile) -> Mapping[str, float]:
     return found
 
 
-def _scale_rows(rows: Sequence[Sequence[Any]], per_sample: float, fixed: float) -> list[list[Any]]:
-    """Roofline rows with flops and bytes per sample, then fixed ones and kernels, scaled."""
-    scaled: list[list[Any]] = []
-    for row in rows:
-        flops, moved, flops_fixed, moved_fixed, kernels = row[ROOFLINE_KEYS:]
-        amounts = [
-            flops * per_sample,
-            moved * per_sample,
-            flops_fixed * fixed,
-            moved_fixed * fixed,
-            kernels * fixed,
+def _rows_times(rows: Sequence[Sequence[Any]], *factors: float) -> list[list[Any]]:
+    """Roofline rows whose amounts (flops and bytes per sample, the fixed ones, kernels) are multiplied."""
+    return [
+        [
+            *row[:ROOFLINE_KEYS],
+            *(amount * factor for amount, factor in zip(row[ROOFLINE_KEYS:], factors, strict=True)),
         ]
-        scaled.append([*row[:ROOFLINE_KEYS], *amounts])
-    return scaled
+        for row in rows
+    ]

@@ -3,19 +3,21 @@
     processor = (rows x features x levels x a + rows x levels x r + leaves x features x b) x (1 - p + p /
     threads)
                 + leaves x threads x s
-    card      = leaves x l + rows x features x levels x g x (900 GB/s / bandwidth) ^ w
+    card      = leaves x l + rows x levels x (features x g + t) x (900 GB/s / bandwidth) ^ w
 
 levels = log2(leaves) / 2, as of two children only the smaller is counted. `s` is what starting and joining
 the threads costs each leaf: on small tables it is most of the time, and more threads than `best_threads`
 only slow them down. Fitted on public tables (szilard/GBM-perf, catboost/benchmarks: LightGBM 101, XGBoost
 34, CatBoost 37, H2O 46 rows of processors from 2 to 96 threads; 44, 28 and 9 of cards); errors stand in
-docs/accuracy.md.
+docs/accuracy.md. On cards all but LightGBM's rows have 8 columns. CatBoost's `g` is of 400 000 x 2 000
+(gpu_vs_cpu_training_speed: 194 s on a GTX 1080, taken as its default of 1 000 rounds), and `t` keeps the rows
+of 8 columns where they were; XGBoost's `g` meets 25 ms a tree of 750 000 x 50 on a GTX 1080 Ti (its docs).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2, sqrt
+from math import ceil, floor, log2, sqrt
 
 LEAST_ROWS_A_LEAF = 20.0
 REFERENCE_GB_S = 900.0
@@ -33,12 +35,13 @@ class TreeLaw:
     card_leaf: float = 0.0
     card_value: float = 0.0
     card_power: float = 0.0
+    card_row: float = 0.0
 
 
 TREE_LAWS = {
     "lightgbm": TreeLaw(3.0e-9, 4.1e-9, 9.3e-6, 1.7e-6, 0.90, 1.35e-4, 8.8e-10, 0.0),
     "xgboost": TreeLaw(5.8e-9, 1.1e-8, 9.8e-7, 1.1e-7, 0.92, 1.0e-5, 2.2e-10, 0.0),
-    "catboost": TreeLaw(0.0, 1.2e-7, 2.5e-5, 3.1e-6, 0.95, 2.7e-5, 3.4e-10, 1.0),
+    "catboost": TreeLaw(0.0, 1.2e-7, 2.5e-5, 3.1e-6, 0.95, 2.7e-5, 2.7e-11, 1.0, 2.5e-9),
     "h2o": TreeLaw(2.1e-8, 6.7e-8, 1.2e-4, 7.4e-6, 1.0),
     "h2o-xgboost": TreeLaw(5.8e-9, 1.1e-8, 9.8e-7, 1.1e-7, 0.92, 1.42e-4, 1.0e-9, 0.0),
 }
@@ -60,18 +63,27 @@ def seconds_per_tree(
     used = min(max(leaves, 2.0), max(rows / LEAST_ROWS_A_LEAF, 2.0))
     levels = log2(used) / 2.0
     if card_gb_s is not None:
-        moved = rows * features * levels * law.card_value
+        moved = rows * levels * (features * law.card_value + law.card_row)
         return float(used * law.card_leaf + moved * (REFERENCE_GB_S / card_gb_s) ** law.card_power)
     work = rows * levels * (features * law.value + 2.0 * law.row) + used * features * law.leaf_column
     return float(work * (1.0 - law.share + law.share / threads) + used * threads * law.start)
 
 
-def best_threads(library: str, tree_seconds: float, leaves: float, cores: int) -> int:
-    """How many of the cores make trees of `tree_seconds` on one core fastest."""
+def best_threads(
+    library: str, tree_seconds: float, leaves: float, cores: int, share: float | None = None
+) -> int:
+    """How many of the cores make trees of `tree_seconds` on one core fastest; share: p, the law's own if
+    None."""
     law = TREE_LAWS.get(library)
     if law is None or not law.start:
         return cores
-    return max(1, min(cores, round(sqrt(tree_seconds * law.share / (max(leaves, 2.0) * law.start)))))
+    spread = law.share if share is None else share
+    best = sqrt(tree_seconds * spread / (max(leaves, 2.0) * law.start))
+
+    def seconds(threads: int) -> float:
+        return tree_seconds * (1.0 - spread + spread / threads) + start_seconds(library, leaves, threads)
+
+    return min({max(1, min(cores, threads)) for threads in (1, floor(best), ceil(best))}, key=seconds)
 
 
 def start_seconds(library: str, leaves: float, threads: int) -> float:

@@ -116,7 +116,8 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
             "image retrieval, re identification, reidentification, landmark retrieval, query image, index "
             "image, same individual, individual identification, similar image, near duplicate image, "
             "instance recognition, same person, which catalogue, re id, person re identification, nearest "
-            "neighbour among known, gallery of, known individual, same place"
+            "neighbour among known, gallery of, known individual, same place, match product, match listing, "
+            "match item, match advert, find duplicate"
         ),
         3: (
             "which individual, recognise individual, same object, look up, find the same, catalogue of "
@@ -124,7 +125,7 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
             "individual whale, new whale, new individual, image matching, same hotel, same product, same "
             "landmark, product matching, matching image, face recognition, identity, closest first, rank 1, "
             "from our catalogue, other camera, look alike product, which hotel, which landmark, which "
-            "whale, ids ordered by"
+            "whale, ids ordered by, same item, same listing, duplicate listing, duplicate product"
         ),
         1: ("match, matching, individual, identification, hotel, landmark, fluke, duplicate, similar"),
     },

@@ -40,6 +40,7 @@ TASK_OF: dict[tuple[str, str], str] = {
     ("video", "boxes"): "object-detection",
     ("multi", "class"): "multimodal",
     ("multi", "value"): "multimodal",
+    ("multi", "match"): "image-retrieval",
 }
 
 GOAL_WORDS = (

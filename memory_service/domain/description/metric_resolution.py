@@ -21,9 +21,12 @@ Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs"
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
     **{f"{kind}-regression": "values" for kind in ("image", "text", "tabular")},
+    "time-series-regression": "values",
+    "text-pair-similarity": "values",
+    "token-classification": "labels",
     "image-segmentation": "masks",
 }
-"""What the script of a task answers; tasks without a script are not here."""
+"""What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,13 @@ class ResolvedMetric:
         }
 
 
+def answer_of(task: str, metric: str | None) -> Answer | None:
+    """What the script of a task answers; of pairs of texts classes where the metric judges these alone."""
+    if task == "text-pair-similarity" and metric is not None and not measure_of(metric, "values"):
+        return "labels" if measure_of(metric, "labels") else "values"
+    return ANSWERS.get(task)
+
+
 def resolve_metric(
     text: str, source: str, task: str, stored: Mapping[str, Any] | None = None
 ) -> ResolvedMetric:
@@ -214,7 +224,7 @@ def resolve_metric(
 
     stored   what else is known of it: name, metric_family and metric_direction
     """
-    metric, answer = metric_named(text), ANSWERS.get(task)
+    metric, answer = metric_named(text), answer_of(task, text)
     measure = measure_of(text, answer) if answer else None
     row = stored or {}
     name = _said_of(metric, text) if metric is not None and row.get("name") else text

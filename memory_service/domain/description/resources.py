@@ -101,8 +101,8 @@ def _limits_in(sentence: str, *, on_gpu: bool) -> set[tuple[float, bool]]:
     for span in _SPAN.finditer(sentence):
         before, behind = sentence[: span.start()], sentence[span.end() :]
         weak = on_gpu and (_WEAK_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
-        weak = weak and not _OF_DATA.search(before)
-        if not (weak or _LIMIT_BEFORE.search(before) or _LIMIT_BEHIND.search(behind)):
+        limit = (weak and not _OF_DATA.search(before)) or _LIMIT_BEFORE.search(before)
+        if not (limit or _LIMIT_BEHIND.search(behind)):
             continue
         given = span["n"].lower()
         number = float(_NUMBERS[given]) if given in _NUMBERS else float(given)

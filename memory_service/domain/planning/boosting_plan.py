@@ -3,8 +3,9 @@
 One boosting round reads every row once, so it is the epoch of a tree model. What is chosen is the learning
 rate; a plan's `epochs` are a cap in the thousands that early stopping ends, priced to the expected best round
 and its 90th percentile (`domain.quality.boosting_rounds`). Where not even the highest rate fits, the cap is
-what the time allows. Trees run on the processor beside the card: no device memory, the cost law of
-`domain.cost.boosted_trees`.
+what the time allows. Trees grow on the processor beside the card, or on it where that holds in a smaller
+budget (p90 and reserve included) and the data fit its memory: laws of `domain.cost.boosted_trees`. Of several
+cards one is used. Rows are predicted by the processor: no public figure tells more of a card.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import (
+    CARD_BYTES,
+    CATBOOST_SHARE,
     CpuFit,
     beyond_limits,
+    card_memory,
     cost_kind,
     fit_cost,
+    fit_on_card,
     is_boosting,
 )
 from memory_service.domain.planning.batch_choice import BOUNDS, Array, Batches, Integers
@@ -34,7 +39,7 @@ from memory_service.domain.planning.budget import (
     split_of,
     write_seconds,
 )
-from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import PRICE, GridIndex, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
@@ -77,6 +82,9 @@ class Fit:
 
 
 FOREST_TREES = 500
+
+CARD_START = Seconds(2.0, 4.0, 8.0)
+"""Context, copies, first kernels of a fit on a card; judged."""
 
 
 def kind_of(option: Option) -> str:
@@ -121,6 +129,31 @@ def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) ->
     return max(costs, key=lambda cost: cost.fit_seconds.value)
 
 
+def memory_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
+    """GiB of the smallest card as its driver shows them; None where these trees cannot grow on every card:
+    another maker's, a library whose wheel has no CUDA, too little memory."""
+    kind, vram = kind_of(option), problem.question.vram_gib
+    if kind not in CARD_BYTES or any(card.compute_capability is None for card in problem.cards):
+        return None
+    usable = min((card if vram is None else with_memory(card, vram)).usable_gib for card in problem.cards)
+    rows, valid = split_of(problem.n_train, 1)
+    needed = card_memory(kind, int(rows), int(valid), problem.n_features, outputs_of(problem))
+    most = usable * CATBOOST_SHARE if kind == "catboost" else usable
+    if needed.high > most:
+        return None
+    if kind == "catboost":
+        basis = f"CatBoost takes {CATBOOST_SHARE:.0%} of a card; the data need {needed.value:.1f} GiB"
+        return Estimate(most, most, most, basis=basis)
+    return needed
+
+
+def card_seconds(problem: PlanningProblem, option: Option, rows: int, rounds: int) -> Estimate:
+    """Seconds of one fit on the card of the problem where it is slowest."""
+    data = kind_of(option), rows, problem.n_features, outputs_of(problem), rounds
+    fits = (fit_on_card(*data, card.bandwidth_gb_s, LEAVES) for card in problem.cards)
+    return max((fit for fit in fits if fit is not None), key=lambda fit: fit.value)
+
+
 def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float, folds: int) -> Estimate:
     """The round at which a fold's validation is expected to be best."""
     rows, _ = split_of(problem.n_train, folds)
@@ -142,34 +175,45 @@ def schedules_of(problem: PlanningProblem) -> tuple[Schedule, ...]:
     return (*cuts, *(Schedule(rate, cap) for rate, cap in caps.items()))
 
 
-def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
+def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = True) -> PlanGrid:
     """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs; infinite
     minutes where the most rounds that are planned are not twice the expected best one, and for what is cut
-    short in more than the fewest folds."""
+    short in more than the fewest folds. cards: False where they are another's."""
     question, options = problem.question, table.options
     schedules, folds = schedules_of(problem), fold_choices(problem)
     shape = (len(options), len(schedules), len(folds))
-    fit, per_round, predict = (Seconds(*(np.zeros(shape) for _ in range(3))) for _ in range(3))
-    lost, out = np.zeros(shape), np.zeros(shape, dtype=bool)
+    both = [Seconds(*(np.zeros((2, *shape)) for _ in range(3))) for _ in range(3)]
+    on_card = [memory_on_card(problem, option) if cards else None for option in options]
+    lost, out = np.zeros(shape), np.zeros((2, *shape), dtype=bool)
+
+    def put(at: tuple[int, ...], fold: Fit) -> None:
+        for into, part in zip(both, (fold.fit, fold.round, fold.predict), strict=True):
+            into.low[at], into.value[at], into.high[at] = part.low, part.value, part.high
+
     for index in np.ndindex(shape):
         option, schedule, count = options[index[0]], schedules[index[1]], folds[index[2]]
         kind = kind_of(option)
+        out[1, *index] = on_card[index[0]] is None
         if not is_boosting(kind):
-            fold = _estimator_fit(problem, option, kind, count)
+            put((0, *index), _estimator_fit(problem, option, kind, count))
             asked = (problem.n_train, problem.n_features, outputs_of(problem))
-            out[index] = index[1] < len(schedules) - 1 or beyond_limits(kind, *asked)
-            for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
-                into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
+            out[0, *index] = index[1] < len(schedules) - 1 or beyond_limits(kind, *asked)
             continue
         best = best_round_of(problem, option, schedule.learning_rate, count)
-        fold = _fit(problem, option, schedule, count, best)
-        for into, part in ((fit, fold.fit), (per_round, fold.round), (predict, fold.predict)):
-            into.low[index], into.value[index], into.high[index] = part.low, part.value, part.high
+        put((0, *index), _fit(problem, option, schedule, count, best))
+        if on_card[index[0]] is not None:
+            put((1, *index), _fit(problem, option, schedule, count, best, on_card=True))
         too_many = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
-        out[index] = (schedule.cut and index[2] > 0) or too_many
+        out[:, *index] |= (schedule.cut and index[2] > 0) or too_many
         lost[index] = RATE_POINTS[schedule.learning_rate] + cut_points(best, schedule.cap)
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = _run(problem, fit, per_round, predict, k)
+    run = _run(problem, both[0], both[1], both[2], k)
+    needed = np.asarray(
+        minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
+    )
+    minutes_on = np.where(out, np.inf, needed)
+    side = minutes_on[1] < minutes_on[0]
+    fit, per_round, predict = (Seconds(*(np.where(side, p[1], p[0]) for p in _parts(each))) for each in both)
     n = len(options)
     step, forward = (Seconds(*(part[:, -1, 0] for part in _parts(of))) for of in (per_round, predict))
     batches = Batches(
@@ -177,17 +221,13 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         accumulation=np.ones(n, dtype=np.int64),
         checkpointing=np.zeros(n, dtype=bool),
         bound=np.full(n, BOUNDS.index("pinned"), dtype=np.int64),
-        peak_gib=np.zeros(n),
-        peak_high_gib=np.zeros(n),
+        peak_gib=np.array([0.0 if peak is None else peak.value for peak in on_card]),
+        peak_high_gib=np.array([0.0 if peak is None else peak.high for peak in on_card]),
         step=step,
         forward=forward,
     )
-    needed = np.asarray(
-        minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
-    )
     whole = quality_of(problem, table, np.full((1, len(schedules), 1), float(MOST_ROUNDS)), k)
-    quality = _whole_before_cut(np.clip(whole - lost, 0.0, 100.0), needed, schedules)
-    needed = np.where(out, np.inf, needed)
+    quality = _whole_before_cut(np.clip(whole - lost, 0.0, 100.0), needed[0], schedules)
 
     def run_of(pick: GridIndex) -> RunSeconds:
         at = (pick.row, pick.epoch, pick.fold)
@@ -215,10 +255,11 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         np.zeros(n, dtype=bool),
         run_of,
         runs_of,
-        needed,
+        minutes_on.min(axis=0),
         quality,
         learning_rates=tuple(schedule.learning_rate for schedule in schedules),
         best_epoch_of=best_epoch_of,
+        minutes_on=minutes_on,
     )
 
 
@@ -236,22 +277,32 @@ def _whole_before_cut(quality: Array, minutes: Array, schedules: Sequence[Schedu
 
 
 def run_of_trees(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int) -> RunSeconds:
-    """The stages of one plan, on the cores of the problem."""
+    """The stages of one plan, trees grown on the cores of the problem."""
     fold = _fit(
         problem, option, schedule, folds, best_round_of(problem, option, schedule.learning_rate, folds)
     )
     return _run(problem, fold.fit, fold.round, fold.predict, folds)
 
 
-def _fit(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int, best: Estimate) -> Fit:
+def _fit(
+    problem: PlanningProblem,
+    option: Option,
+    schedule: Schedule,
+    folds: int,
+    best: Estimate,
+    *,
+    on_card: bool = False,
+) -> Fit:
     """Cost of a fold to its expected best round and the patience after it; errors of the seconds a round and
     of the number of rounds are independent."""
     rows, _ = split_of(problem.n_train, folds)
     rounds = rounds_trained(best, patience_rounds(schedule.learning_rate), schedule.cap)
-    cost = cost_of(problem, option, int(rows), max(1, round(rounds[1])))
-    seconds = cost.fit_seconds
+    data = problem, option, int(rows), max(1, round(rounds[1]))
+    cost = cost_of(*data)
+    seconds = card_seconds(*data) if on_card else cost.fit_seconds
+    fit = over_rounds(seconds, rounds)
     return Fit(
-        over_rounds(seconds, rounds),
+        fit + CARD_START if on_card else fit,
         Seconds.of(seconds).times(1.0 / rounds[1]),
         over_rounds(cost.predict_seconds_per_row, rounds),
     )

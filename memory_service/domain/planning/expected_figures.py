@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
-from memory_service.domain.planning.boosting_plan import cost_of, kind_of
+from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, kind_of, memory_on_card
 from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.plan import Expected, Stage
@@ -44,10 +44,13 @@ def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Ex
     batch = float(batches.batch_size[row])
     memory, time = _bases(candidates, pick)
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
+    if candidates.table.options[row].is_trees and not grid.on_card(pick):
+        value = high = 0.0
     peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high)
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
     total = problem.question.vram_gib or tightest.memory_gib
     step = Seconds(*(getattr(grid.step, name)[row] for name in ("low", "value", "high")))
+    step = run.epoch if grid.on_card(pick) else step
     composed = replace(time, grade="estimated")
     return Expected(
         peak_memory_gib=peak,
@@ -59,7 +62,7 @@ def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Ex
         host_memory_gib=_host_memory(candidates, pick),
         best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(pick),
         quality_index=expected_quality(candidates, pick),
-        bound=_bound(candidates, row),
+        bound=_bound(candidates, pick),
     )
 
 
@@ -94,6 +97,10 @@ def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimat
         bool(candidates.grid.batches.checkpointing[pick.row]),
     )
     profile = (option.checkpointed if saving else option.profile).get(kind)
+    on_card = memory_on_card(problem, option) if candidates.grid.on_card(pick) else None
+    if on_card is not None:
+        rounds = candidates.grid.epochs[pick.epoch]
+        return on_card, card_seconds(problem, option, problem.n_train, rounds)
     if profile is None:
         cost = cost_of(problem, option, problem.n_train, candidates.grid.epochs[pick.epoch])
         basis = no_device_memory(option.model.name, kind_of(option))
@@ -120,10 +127,11 @@ def _bases(candidates: CandidateSet, pick: GridIndex) -> tuple[Estimate, Estimat
     return memory, time
 
 
-def _bound(candidates: CandidateSet, row: int) -> str:
-    if candidates.grid.loader_bound[row]:
+def _bound(candidates: CandidateSet, pick: GridIndex) -> str:
+    if candidates.grid.loader_bound[pick.row]:
         return "loader"
-    return "host" if candidates.table.options[row].is_trees or not candidates.problem.on_gpu else "gpu"
+    on_host = candidates.table.options[pick.row].is_trees and not candidates.grid.on_card(pick)
+    return "host" if on_host or not candidates.problem.on_gpu else "gpu"
 
 
 def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = "") -> Estimate:

@@ -74,6 +74,7 @@ class PlanGrid:
                     and folds
     learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
     best_epoch_of   when a fold's validation is expected to be best
+    minutes_on      of boosted trees, [2, option, epochs, folds]: on the processor, on the card
     doublings       log2(1 + minutes), 0 where nothing fits
     """
 
@@ -89,11 +90,19 @@ class PlanGrid:
     quality: Array
     learning_rates: tuple[float, ...] = ()
     best_epoch_of: Callable[[GridIndex], Estimate] | None = None
+    minutes_on: Array | None = None
     doublings: Array = field(init=False)
 
     def __post_init__(self) -> None:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
         object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
+
+    def on_card(self, pick: GridIndex) -> bool:
+        """Whether boosted trees grow on the card."""
+        if self.minutes_on is None:
+            return False
+        processor, card = self.minutes_on[:, pick.row, pick.epoch, pick.fold]
+        return bool(card < processor)
 
     def best_utility(self, objective: str, minutes: float) -> Array:
         """The highest utility of each option that `minutes` allow [option]; -inf where none fits."""

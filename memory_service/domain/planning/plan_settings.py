@@ -42,7 +42,7 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         "channels_last": channels_last(candidates, option),
         "compile": False,
         "gradient_checkpointing": bool(grid.batches.checkpointing[pick.row]),
-        **_special(candidates, option),
+        **_special(candidates, pick, option),
         "folds": folds,
         "epochs": epochs,
         "early_stopping_patience": 0
@@ -55,14 +55,16 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
     }
 
 
-def _special(candidates: CandidateSet, option: Option) -> dict[str, Any]:
-    """How a decoder is tuned, and how many cards train together; nothing of either otherwise."""
+def _special(candidates: CandidateSet, pick: GridIndex, option: Option) -> dict[str, Any]:
+    """How a decoder is tuned, how many cards train together, where boosted trees grow; otherwise nothing."""
     said: dict[str, Any] = {}
     if option.method:
         said |= {"method": option.method, "lora_rank": option.lora_rank}
     together = candidates.problem.together
     if together.n > 1 and not option.is_trees:
         said |= {"n_gpus": together.n, "interconnect": together.link}
+    if option.is_trees and not fitted_at_once(option):
+        said |= {"tree_device": "cuda" if candidates.grid.on_card(pick) else "cpu"}
     return said
 
 

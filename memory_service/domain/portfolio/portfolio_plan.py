@@ -110,10 +110,11 @@ def _settings(run: Run) -> dict[str, Any]:
     candidates, pick = run.candidate.candidates, run.candidate.pick
     option = candidates.table.options[pick.row]
     settings = settings_of(candidates, pick)
+    names = ("batch_size", "folds", "epochs", "tree_device")
     return {
         "model": option.model.name,
         option.model.input_kind: option.input_size,
-        **{name: settings[name] for name in ("batch_size", "folds", "epochs")},
+        **{name: settings[name] for name in names if name in settings},
         "seeds": run.seeds,
     }
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
@@ -68,10 +70,9 @@ def repeat(sample: Callable[[], float], ends: float, earlier: Sequence[float] = 
 
 def summary(values: Sequence[float], unit: str) -> Measurement:
     """Median, p20 and p80 of one or more values, flagged where they spread over 5 %."""
-    ordered = sorted(values)
-    low, middle, high = (_percentile(ordered, share) for share in (0.2, 0.5, 0.8))
+    low, middle, high = np.percentile(values, (20, 50, 80)).tolist()
     flagged = middle > 0 and (high - low) / middle > SPREAD
-    return Measurement(middle, unit, low, high, len(ordered), flagged)
+    return Measurement(middle, unit, low, high, len(values), flagged)
 
 
 def in_unit(probe: Probe, seconds: Measurement) -> Measurement:
@@ -90,11 +91,3 @@ def _sample_until(sample: Callable[[], float], ends: float, earlier: Sequence[fl
     while len(samples) < LEAST or (time.perf_counter() < ends and len(samples) < MOST):
         samples.append(sample())
     return summary(samples, "s")
-
-
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Linear between the two nearest."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

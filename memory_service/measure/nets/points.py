@@ -11,6 +11,14 @@ from torch.nn import functional
 from memory_service.measure.nets.blocks import encoder, pointwise
 
 
+def _head(inputs: int, outputs: int, dropout: float | None = None) -> nn.Sequential:
+    """Linear layers of 512 and 256 with batch norm, and the last one."""
+    return nn.Sequential(
+        nn.Linear(inputs, 512), nn.BatchNorm1d(512), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else []),
+        nn.Linear(512, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, outputs),
+    )  # fmt: skip
+
+
 class PointNet(nn.Module):
     """Shared perceptrons 64-64-64-128-1024 with two alignment nets, maximum over points (Qi et al., 2017)."""
 
@@ -18,10 +26,7 @@ class PointNet(nn.Module):
         super().__init__()
         self.align_input, self.align_feature = _Alignment(channels), _Alignment(64)
         self.early, self.late = pointwise(channels, 64, 64), pointwise(64, 64, 128, 1024)
-        self.last = nn.Sequential(
-            nn.Linear(1024, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Dropout(0.3),
-            nn.Linear(512, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, outputs),
-        )  # fmt: skip
+        self.last = _head(1024, outputs, dropout=0.3)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.early(self.align_input(x))
@@ -32,10 +37,7 @@ class _Alignment(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.shared = pointwise(channels, 64, 128, 1024)
-        self.matrix = nn.Sequential(
-            nn.Linear(1024, 512), nn.BatchNorm1d(512), nn.ReLU(),
-            nn.Linear(512, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, channels * channels),
-        )  # fmt: skip
+        self.matrix = _head(1024, channels * channels)
         self.channels = channels
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,10 +57,7 @@ class Dgcnn(nn.Module):
             for a, b in itertools.pairwise(sizes)
         )
         self.merge = pointwise(sum(sizes[1:]), 1024)
-        self.last = nn.Sequential(
-            nn.Linear(2048, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Dropout(0.5),
-            nn.Linear(512, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, outputs),
-        )  # fmt: skip
+        self.last = _head(2048, outputs, dropout=0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         levels = []

@@ -120,9 +120,7 @@ def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
 
 def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
     """Whether a backward pass is made there."""
-    return any(
-        last_name(c.func) in ("backward", "manual_backward") for c in facts.script.within_calls(places)
-    )
+    return any(is_call(c, *_BACKWARD) for c in facts.script.within_calls(places))
 
 
 def _both_phases(facts: Facts) -> set[ast.AST]:

@@ -165,12 +165,9 @@ def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assi
 def _leaves_backward(facts: Facts, function: Function) -> bool:
     """A step that returns the loss, whose backward pass the framework makes."""
     bases = bases_of(facts.script.class_of(function))
-    of_trainer = any(base.endswith("Trainer") for base in bases)
-    return (
-        function.name == "compute_loss"
-        if of_trainer
-        else (function.name in ("training_step", "forward") and bool(bases))
-    )
+    if any(base.endswith("Trainer") for base in bases):
+        return function.name == "compute_loss"
+    return function.name in ("training_step", "forward") and bool(bases)
 
 
 def _computes(value: ast.AST) -> bool:

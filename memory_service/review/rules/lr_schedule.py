@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
-from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver, words_in
+from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver, words, words_in
 
 _BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
 _LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)
@@ -49,13 +49,7 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
         return True
     loops = [loop.batch for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
-    supervised = {w for loop in loops for w in words_in(loop.iter)} - {
-        "self",
-        "enumerate",
-        "tqdm",
-        "range",
-        "zip",
-    }
+    supervised = {w for loop in loops for w in words_in(loop.iter)} - words("self enumerate tqdm range zip")
     given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))

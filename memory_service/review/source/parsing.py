@@ -91,12 +91,8 @@ def text_of(script: bytes | str) -> str:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     nul = text.find("\x00")
     if nul >= 0:
-        raise Unreadable(
-            text.count("\n", 0, nul) + 1,
-            1,
-            "It holds null bytes: a binary file, or UTF-16.",
-            "Save it as UTF-8.",
-        )
+        line, why = text.count("\n", 0, nul) + 1, "It holds null bytes: a binary file, or UTF-16."
+        raise Unreadable(line, 1, why, "Save it as UTF-8.")
     return text
 
 
@@ -107,8 +103,8 @@ def parsed(text: str) -> ast.Module:
     """
     plain = _scanned(text)
     try:
-        with _without_noise():
-            return ast.parse(plain, filename=_NAME)
+        _silence_warnings()
+        return ast.parse(plain, filename=_NAME)
     except SyntaxError as error:
         raise _unreadable(error, plain) from None
     except (RecursionError, MemoryError):
@@ -120,16 +116,11 @@ def parsed(text: str) -> ast.Module:
 _NAME = "reviewed-script"
 
 
-class _without_noise:  # noqa: N801 - used as a word
+def _silence_warnings() -> None:
     """Doubtful escapes of a script are not warnings of this program. A filter of that name, once."""
-
-    def __enter__(self) -> None:
-        first = warnings.filters[0] if warnings.filters else None
-        if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
-            warnings.filterwarnings("ignore", module=_NAME)
-
-    def __exit__(self, *_: object) -> None:
-        return
+    first = warnings.filters[0] if warnings.filters else None
+    if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
+        warnings.filterwarnings("ignore", module=_NAME)
 
 
 def _utf8_size(text: str) -> int:
@@ -148,14 +139,13 @@ def _decoded(raw: bytes) -> str:
                 break
             if head.strip() and not head.lstrip().startswith(b"#"):
                 break
+    unknown = Unreadable(1, 1, f"Its encoding {codec[:40]!r} is not known here.", "Save it as UTF-8.")
     if not _CODECS.fullmatch(codec):
-        raise Unreadable(1, 1, f"Its encoding {codec[:40]!r} is not known here.", "Save it as UTF-8.")
+        raise unknown
     try:
         return raw.decode(codec)
     except LookupError:
-        raise Unreadable(
-            1, 1, f"Its encoding {codec[:40]!r} is not known here.", "Save it as UTF-8."
-        ) from None
+        raise unknown from None
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         why = f"Byte {error.start} is not {codec}: a binary file, or another encoding."

@@ -98,15 +98,12 @@ def _short(
             continue
         if isinstance(value, ast.Call) and _is_partial(value):
             partials[_key(target)] = value
-    for statement in nodes:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target, value = statement.targets[0], statement.value
-            if isinstance(target, ast.Name) and isinstance(value, Named):
-                base: ast.AST = value
-                for _ in range(LONGEST_NAME):
-                    base = base.value if isinstance(base, ast.Attribute) else base
-                if isinstance(base, ast.Name) and base.id in imported and bound[target.id] == 1:
-                    names[target.id] = value
+        elif isinstance(target, ast.Name) and isinstance(value, Named):
+            base: ast.AST = value
+            for _ in range(LONGEST_NAME):
+                base = base.value if isinstance(base, ast.Attribute) else base
+            if isinstance(base, ast.Name) and base.id in imported:
+                names[target.id] = value
     return names, partials
 
 

@@ -66,6 +66,7 @@ class TrainingSettings(Answer):
     lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
     n_gpus: int | None = left_out("Cards that train together; `batch_size` is of each.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
+    tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")
     early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")
@@ -323,6 +324,7 @@ class PortfolioRun(InputSize):
     batch_size: int = Field(description="Samples a step.")
     folds: int
     epochs: int = Field(description="Of a fold; rounds of boosted trees.")
+    tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
     seeds: int = Field(description="Repeats of all folds.")
     start_minute: float
     deadline_minute: float = Field(description="Over by then nine times in ten, its prediction written.")

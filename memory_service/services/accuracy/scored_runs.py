@@ -65,7 +65,9 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
         "overall": _scores(used),
         "by_device": _grouped(used, lambda run: run.device or run.gpu),
         "by_family": _grouped(used, lambda run: run.family),
-        "by_age": _grouped(used, lambda run: _age(now - run.created_at)),
+        "by_age": _grouped(
+            used, lambda run: next(n for days, n in AGES if now - run.created_at < dt.timedelta(days=days))
+        ),
         "memory_limit": _limit(ended, {each.run.id for each in used}),
         "quality": quality_order(database),
     }
@@ -86,10 +88,6 @@ def largest_first(items: Iterable[Item], name_of: Callable[[Item], str]) -> list
 def _grouped(scored: Sequence[_Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
     groups = largest_first(scored, lambda one: name_of(one.run))
     return [{"name": name, "runs": len(members), "scores": _scores(members)} for name, members in groups]
-
-
-def _age(passed: dt.timedelta) -> str:
-    return next(name for days, name in AGES if passed < dt.timedelta(days=days))
 
 
 def counted(ended: Sequence[tuple[EndedRun, Sequence[Pair]]]) -> dict[str, Any]:

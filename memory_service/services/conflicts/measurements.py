@@ -108,10 +108,15 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
     for batch, some in sorted(batches.items()):
         timed = [one for one in some if one.step_seconds is not None]
         if timed:
-            rates = [_step(profile, gpu, timed[0]).reciprocal(batch) for gpu in (bare, card)]
+            steps = [prepare(profile, gpu, timed[0].config).step_seconds(batch) for gpu in (bare, card)]
+            rates = [step.reciprocal(batch) for step in steps]
             used = [one for one in timed if one.excluded is None and id(one) not in far]
             statements = [_rate(batch, one) for one in used]
-            aside = [_rate(batch, o, _why(o)) for o in timed if o.excluded is not None or id(o) in far]
+            aside = [
+                _rate(batch, o, _EXCLUDED[o.excluded] if o.excluded else _FAR)
+                for o in timed
+                if o.excluded is not None or id(o) in far
+            ]
             yield Shown(
                 "samples_per_second", "samples/s", timed[0], _together(statements, used),
                 tuple(aside[-MOST_ASIDE:]), *rates,
@@ -122,27 +127,17 @@ def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) 
                 peaks = [
                     getattr(peak_memory(profile, batch, gpu, read[0].config), part) for gpu in (bare, card)
                 ]
-                statements = [_memory(one, float(getattr(one, field))) for one in read]
+                statements = [
+                    _statement(one, float(getattr(one, field)), MEMORY_NOISE, "GiB", None) for one in read
+                ]
                 yield Shown(quantity, "GiB", read[0], _together(statements, read), (), *peaks)
     yield from _largest(runs, profile, card, bare)
-
-
-def _why(o: Observation) -> str:
-    return _EXCLUDED[o.excluded] if o.excluded else _FAR
-
-
-def _step(profile: Profile, gpu: TargetDevice, o: Observation) -> Estimate:
-    return prepare(profile, gpu, o.config).step_seconds(o.batch_size)
 
 
 def _rate(batch: int, o: Observation, set_aside: str | None = None) -> Statement:
     value = batch / (o.step_seconds or 1.0)
     noise = P90 * sqrt(NOISE**2 + STEP_NOISE**2 / max(o.n, 1))
     return _statement(o, value, noise, "samples/s", set_aside)
-
-
-def _memory(o: Observation, value: float) -> Statement:
-    return _statement(o, value, MEMORY_NOISE, "GiB", None)
 
 
 def _statement(o: Observation, value: float, noise: float, unit: str, set_aside: str | None) -> Statement:

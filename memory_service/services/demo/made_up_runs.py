@@ -128,7 +128,8 @@ def _one(
         facts = rows.values_of(rows.find(unit.session, "competitions", slug))  # type: ignore[arg-type]
     n_train = min(facts["n_train"] or 10_000, 26_000)
     body = {
-        "run_id": _uuid(draw), "competition": slug, "task": facts["task"], "gpu": card, "model": model,
+        "run_id": str(uuid.UUID(int=draw.getrandbits(128), version=4)),
+        "competition": slug, "task": facts["task"], "gpu": card, "model": model,
         **size,
         "batch_size": max(2, int(batch * (2 if big else 1) * course.batch)), "precision": "fp16",
         "folds": draw.choice((1, 3, 5)), "n_train": n_train, "n_test": n_train // 3, "minutes": 30.0,
@@ -291,7 +292,3 @@ def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: 
 def _take_events(database: Database, run_id: str, body: dict[str, Any]) -> None:
     with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
         thread.submit(asyncio.run, telemetry.take_events(database, run_id, body)).result()
-
-
-def _uuid(draw: random.Random) -> str:
-    return str(uuid.UUID(int=draw.getrandbits(128), version=4))

@@ -111,11 +111,9 @@ def cards_of(
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
         of_model = [c for c in newest if c is not mine and bare[c.device].slug == card.slug]
-        of_kin = [
-            (bare[c.device], c)
-            for c in newest
-            if bare[c.device].slug != card.slug and _kin(bare[c.device], card)
-        ]
+        kin = (card.kind, card.architecture)
+        others = [(bare[c.device], c) for c in newest if bare[c.device].slug != card.slug]
+        of_kin = [(one, c) for one, c in others if (one.kind, one.architecture) == kin]
         rates = None
         if mine or of_model or of_kin:
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
@@ -127,10 +125,6 @@ def cards_of(
         tuple(silent),
         tuple(known),
     )
-
-
-def _kin(one: Gpu, other: Gpu) -> bool:
-    return one.kind == other.kind and one.architecture == other.architecture
 
 
 def _provenance(

@@ -13,8 +13,7 @@ from cachetools import LRUCache
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
-from memory_service.domain.cost.fp32_bound import fp32_bound
-from memory_service.domain.cost.interpolation import interpolate_profile
+from memory_service.domain.cost.interpolation import fp32_bound, interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.cost_table import (

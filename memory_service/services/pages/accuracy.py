@@ -93,9 +93,9 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
     asked   ACCURACY_FILTERS by name, `quantity`, `days` (runs that ended in the last so many), `last` (so
             many)
     """
-    found, wanted = _found(database, requested)
+    wanted, ended, points = _found(database, requested)
     knowledge = knowledge_of(database)
-    chosen = [each for each in found.points if each.pair.quantity == wanted["quantity"]]
+    chosen = [each for each in points if each.pair.quantity == wanted["quantity"]]
     scored = [each for each in chosen if each.pair.excluded is None]
     pairs: dict[str, list[Pair]] = {}
     for each in chosen:
@@ -103,8 +103,8 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
     return {
         "query": {name: value for name, value in wanted.items() if value is not None},
         "unit": ACCURACY_QUANTITIES[wanted["quantity"]],
-        "runs": {"most": wanted["last"]} | counted([(run, pairs.get(run.id, ())) for run in found.ended]),
-        "scores": [asdict(each) for each in score(each.pair for each in found.points)],
+        "runs": {"most": wanted["last"]} | counted([(run, pairs.get(run.id, ())) for run in ended]),
+        "scores": [asdict(each) for each in score(each.pair for each in points)],
         "meant_percent": MEANT_PERCENT,
         "baselines": _baselines(knowledge, wanted["quantity"], scored),
         "by_device": _groups(scored, lambda each: each.where),
@@ -116,31 +116,28 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
         ],
         "choices": {
             "quantity": list(ACCURACY_QUANTITIES),
-            "gpu": sorted({str(run.gpu) for run in found.ended}),
-            "device": sorted({str(run.device) for run in found.ended if run.device}),
-            "family": sorted({str(run.family) for run in found.ended if run.family}),
+            "gpu": sorted({str(run.gpu) for run in ended}),
+            "device": sorted({str(run.device) for run in ended if run.device}),
+            "family": sorted({str(run.family) for run in ended if run.family}),
         },
     }
 
 
 def accuracy_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every pair of the runs that match, all quantities unless one is named, flat: for a file."""
-    found, wanted = _found(database, requested)
+    wanted, _, points = _found(database, requested)
     rows = [
         _flat(each.as_dict())
-        for each in found.points
+        for each in points
         if "quantity" not in requested or each.pair.quantity == wanted["quantity"]
     ]
     return TableExport(_COLUMNS, lambda: iter([rows]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    ended: Sequence[EndedRun]
-    points: list[_Point]
-
-
-def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, dict[str, Any]]:
+def _found(
+    database: Database, requested: Mapping[str, str]
+) -> tuple[dict[str, Any], Sequence[EndedRun], list[_Point]]:
+    """What is asked, the runs that match, and their pairs."""
     wanted = checked(AccuracyPageQuery, AccuracyPageQuery.given(requested)).model_dump()
     filters = {name: wanted[name] for name in ACCURACY_FILTERS if wanted[name] is not None}
     if wanted["days"] is not None:
@@ -153,7 +150,7 @@ def _found(database: Database, requested: Mapping[str, str]) -> tuple[_Found, di
         for run in ended
         for pair in pairs_of(run._asdict(), run.prediction or {}, observations.get(run.id, ()))
     ]
-    return _Found(ended, points), wanted
+    return wanted, ended, points
 
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:

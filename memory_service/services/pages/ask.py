@@ -11,6 +11,7 @@ from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.request import PINS
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
 from memory_service.domain.portfolio.run_sets import run_sets
@@ -34,7 +35,8 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     facts    what the plan rests on: `[{"field", "value", "from", "assumed"}]`
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     sources  what the recipe names -> its page
-    others   the alternatives that are not the plan itself; main: the number of its run in the portfolio
+    others   the alternatives that are not the plan itself, before them what is planned without fixed settings
+    main     the number of the plan's run in the portfolio
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     script   whether there is a training script for the plan (`ask_script`)
     """
@@ -64,6 +66,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         errors = {error.field: _sentence(error) for error in refusal.errors}
         return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
     others = [each for each in found.answer.get("alternatives", ()) if not _same(each, found.answer)]
+    others = [*_without_pins(database, requested, found.answer), *others]
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
     return page | {
         "others": others,
@@ -82,6 +85,20 @@ def _same(one: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
     sizes = (key for key in ("image_size", "seq_len", "n_features") if key in one)
     same = one["model"] == plan["model"]["name"] and all(one[key] == plan["model"].get(key) for key in sizes)
     return bool(same and all(one[name] == plan[name] for name in names))
+
+
+def _without_pins(
+    database: Database, requested: Mapping[str, str], plan: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """What would be planned if the asker had fixed nothing, as an alternative; none where it is the same."""
+    left = {name: value for name, value in requested.items() if name not in PINS}
+    if len(left) == len(requested) or not plan["feasible"]:
+        return []
+    free = recommend(database, left)
+    if not free["feasible"] or _same({**free, **free["model"], "model": free["model"]["name"]}, plan):
+        return []
+    settings = {name: free[name] for name in ("batch_size", "folds", "epochs", "expected")}
+    return [{"objective": "unpinned", **free["model"], **settings, "model": free["model"]["name"]}]
 
 
 def understood(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:

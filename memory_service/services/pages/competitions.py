@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,14 +90,17 @@ def _found(
     return out[:MOST_FOUND]
 
 
-def _choices(rows: Any, narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
-    counts: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
-    for row in rows:
-        misses = [name for name, value in narrowing.items() if str(row.get(name)) != value]
-        for name in FACETS:
-            if row.get(name) is not None and (not misses or misses == [name]):
-                counts[name][str(row[name])] += 1
-    return {name: [[value, n] for value, n in found.most_common()] for name, found in counts.items()}
+def _choices(rows: Collection[Mapping[str, Any]], narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
+    choices = {}
+    for name in FACETS:
+        others = [(other, value) for other, value in narrowing.items() if other != name]
+        left = (
+            [row for row in rows if all(str(row.get(o)) == value for o, value in others)] if others else rows
+        )
+        counts = Counter(row.get(name) for row in left)
+        del counts[None]
+        choices[name] = [[str(value), n] for value, n in counts.most_common()]
+    return choices
 
 
 def competition_page(database: Database, slug: str) -> dict[str, Any]:

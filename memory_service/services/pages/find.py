@@ -67,7 +67,10 @@ def _named(kind: str, words: list[str], names: Iterable[tuple[str, str, str]], p
     """Entries of (key, name, what it is) that hold every word, at the beginning of one of theirs."""
     found = []
     for key, name, about in names:
-        own = _words(f"{key} {name}")
+        text = f"{key} {name}".lower()
+        if not all(word in text for word in words):  # most: cheaper than cutting all of them into words
+            continue
+        own = _words(text)
         if all(any(one.startswith(word) for one in own) for word in words):
             found.append((own[: len(words)] != words, len(name), _entry(name, path + quote(key), about)))
     found.sort(key=lambda entry: (*entry[:2], entry[2]["name"]))

@@ -82,11 +82,7 @@ def cell(
 ) -> dict[str, Any]:
     """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
     `page`: whether it has a page of its own; what can be profiled is traced there."""
-    requested = {
-        name: value
-        for name, value in without_idle(settings, row).items()
-        if name not in SIZE_FIELDS or name == row.input_kind
-    }
+    requested = _taken(row, without_idle(settings, row))
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:
         answer = predict_known(
@@ -114,6 +110,12 @@ def cell(
     }
 
 
+def _taken(row: CatalogueModel, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without sizes of another kind of input."""
+    others = set(SIZE_FIELDS) - {row.input_kind}
+    return {name: value for name, value in settings.items() if name not in others}
+
+
 def whole(batch: Mapping[str, Any]) -> dict[str, Any]:
     """A Number of samples, without a decimal point."""
     return {**batch, **{name: int(batch[name]) for name in ("value", "low", "high")}}
@@ -129,18 +131,11 @@ def _item(knowledge: Knowledge, row: CatalogueModel, wanted: SizingAsked) -> dic
     size = wanted.settings.get(row.input_kind, row.default_input_size)
     return {
         "model": row.name,
-        "family": row.family,
-        "library": row.library,
+        **{name: getattr(row, name) for name in ("family", "library", "quality_score", "input_kind")},
         "params_m": row.params_m or None,
-        "quality_score": row.quality_score,
         "tasks": list(row.tasks),
-        "input_kind": row.input_kind,
         "input_size": size,
-        "asked": {
-            name: value
-            for name, value in ({**wanted.settings, "n_train": wanted.query.n_train}).items()
-            if name not in SIZE_FIELDS or name == row.input_kind
-        },
+        "asked": _taken(row, {**wanted.settings, "n_train": wanted.query.n_train}),
         "cells": [cell(knowledge, row, card, wanted.settings, wanted.query.n_train) for card in wanted.cards],
     }
 

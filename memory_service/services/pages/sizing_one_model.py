@@ -39,7 +39,7 @@ def sizing_case_page(
     answer = _answered(database, {"gpu": gpu, "model": model, **said})
     card = knowledge.gpu(gpu)
     here = about(knowledge, card, answer["model"] if "fit_seconds" in answer else _named(knowledge, model))
-    size = _size(answer)
+    size = next((answer[kind] for kind in SIZE_FIELDS if kind in answer), None)
     return {
         "model": _model(knowledge, model, answer),
         "card": card_facts(card)
@@ -83,10 +83,6 @@ def _named(knowledge: Knowledge, model: str) -> str:
         return model
 
 
-def _size(answer: Mapping[str, Any]) -> int | None:
-    return next((answer[kind] for kind in SIZE_FIELDS if kind in answer), None)
-
-
 def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """All that decided the answer, said or not, as fields of the page's URL."""
     names = (*SIZE_FIELDS, "precision", "layout", "optimizer", "mode")
@@ -94,6 +90,9 @@ def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
     if settled.get("mode") == "infer":
         settled["optimizer"] = str(said.get("optimizer", "adamw"))
     return settled | {"n_train": int(float(said["n_train"]))}
+
+
+_SHOWN = ("name", "family", "library", "input_kind", "default_input_size", "source", "good_for")
 
 
 def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,16 +104,10 @@ def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[
         return {"name": given, "listed": False, "input_kind": kind, "sizes": []}
     profiled = knowledge.priced.profiled_sizes(row) if row.can_be_profiled else ()
     return {
-        "name": row.name,
+        **{name: getattr(row, name) for name in _SHOWN},
         "listed": True,
-        "family": row.family,
-        "library": row.library,
         "params_m": row.params_m or None,
-        "input_kind": row.input_kind,
-        "default_input_size": row.default_input_size,
         "sizes": sorted({*row.input_sizes, *profiled}),
-        "source": row.source,
-        "good_for": row.good_for,
     }
 
 

@@ -78,11 +78,7 @@ def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[st
             if other["rule"] == row["rule"] and other["id"] != key
         ],
         "claims": [
-            {
-                "id": str(name),
-                "statement": known[str(name)]["statement"],
-                "source": known[str(name)]["source"],
-            }
+            {"id": str(name)} | {part: known[str(name)][part] for part in ("statement", "source")}
             for name in named
             if str(name) in known
         ],
@@ -169,12 +165,10 @@ def _figures(database: Database, knowledge: Knowledge, example: Mapping[str, str
     if not plan["feasible"]:
         return {"feasible": "no"}
     names = ("batch_size", "folds", "epochs", "early_stopping_patience", "reserve_minutes")
-    checks = {
-        name: plan["checks"][name] for name in ("target_percent", "kill_below_percent", "every_seconds")
-    }
+    checks = ("target_percent", "kill_below_percent", "every_seconds")
     return {
         "model": plan["model"]["name"],
         **{name: plan[name] for name in names},
-        **checks,
+        **{name: plan["checks"][name] for name in checks},
         "runs": len(plan["portfolio"]),
     }

@@ -18,7 +18,7 @@ from typing import Any
 
 import jinja2
 
-from memory_service.domain.description.metric_resolution import ANSWERS, Measure, measure_of
+from memory_service.domain.description.metric_resolution import Answer, Measure, answer_of, measure_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.domain.planning.explanation.plan_text import card_words
@@ -26,6 +26,7 @@ from memory_service.domain.recipe.recipe_text import script_recipe, split_settin
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
     AUGMENTED,
+    CLASSES_OF_PAIRS,
     DECODERS,
     HUB_NAMES,
     KINDS,
@@ -142,6 +143,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words |= {"fetched": _fetched(plan), "method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
+    words["on_card"] = plan.get("tree_device") == "cuda"
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= _techniques(plan, kind)
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
@@ -201,9 +203,16 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
         kind = DECODERS.get(plan["task"])
     own_nets = OWN_NETS.get(plan["task"], ())
+    if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
+        kind = CLASSES_OF_PAIRS
     if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
+
+
+def _answer_of(plan: Mapping[str, Any]) -> Answer:
+    said = plan.get("metric")
+    return answer_of(plan["task"], said["name"] if said else None) or "values"
 
 
 def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
@@ -222,8 +231,8 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
         "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
         "mirrors": pictures,
-        "windows": "sliding-window" in wanted and words["tokens"] and encoder,
-        "lags": bool({"lag-features", "rolling-features"} & wanted) and tree_values,
+        "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
+        "lags": words["series"] or (bool({"lag-features", "rolling-features"} & wanted) and tree_values),
     }
 
 
@@ -258,7 +267,7 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
 def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told of the score: the plan's metric where the script computes it, the usual one
     where nobody says one, else the validation loss."""
-    answer, said = ANSWERS[plan["task"]], plan.get("metric")
+    answer, said = _answer_of(plan), plan.get("metric")
     name = said["name"] if said else _USUAL[answer]
     absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
     measure = measure_of(name, answer) if said is None or said["in_script"] else None

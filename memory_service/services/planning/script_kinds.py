@@ -31,6 +31,9 @@ _PLAIN: dict[str, Any] = dict.fromkeys(
         "tokens",
         "library",
         "blend",
+        "pairs",
+        "entities",
+        "series",
     ),
     False,
 )
@@ -59,6 +62,11 @@ _TEXTS = _NETWORK | {
     "tokens": True,
     "layout": "a column of text, the target or targets), test.csv",
     "needs": "torch >= 2.4, transformers",
+}
+_PAIRS = _TEXTS | {"pairs": True, "layout": "columns of text, the target or targets), test.csv"}
+_ENTITIES = _TEXTS | {
+    "entities": True,
+    "layout": "words between spaces, as many labels), test.csv",
 }
 _DECODERS = _TEXTS | {"needs": "torch >= 2.4, transformers >= 5"}
 _WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
@@ -102,11 +110,11 @@ def _mask_kind(model: str, needs: str) -> Kind:
     return Kind(("read_masks", model, "metric", "masks"), {**_MASKS, "needs": needs})
 
 
-def _tree_kind(library: str, labels: bool) -> Kind:
+def _tree_kind(library: str, labels: bool, *, series: bool = False) -> Kind:
     targets = "labels" if labels else "values"
     parts = ("read_tables", "lags", "tree_features", f"tree_{library}", "tree_folds", "metric", targets)
     words = {"library": library, "checkpoints": _TREE_CHECKPOINTS[library], "needs": library}
-    return Kind(parts, {**_TREES, **words, "labels": labels})
+    return Kind(parts, {**_TREES, **words, "labels": labels, "series": series})
 
 
 KINDS: dict[tuple[str, str], Kind] = {
@@ -119,6 +127,7 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
+    ("text-pair-similarity", "transformers"): _network_kind("texts", "texts", _PAIRS, False),
     ("text-classification", "torch"): _network_kind("texts", "words", _WORDS, True),
     ("text-regression", "torch"): _network_kind("texts", "words", _WORDS, False),
 }
@@ -127,6 +136,16 @@ KINDS: dict[tuple[str, str], Kind] = {
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
     KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_CHECKPOINTS}
+
+_STEPS = ("network_labels", "network_step", "metric", "labels")
+KINDS["token-classification", "transformers"] = Kind(
+    ("read_words", "tokens", "entities", *_STEPS), _ENTITIES | {"labels": True}
+)
+
+SERIES = "time-series-regression"
+KINDS |= {(SERIES, library): _tree_kind(library, False, series=True) for library in _TREE_CHECKPOINTS}
+
+CLASSES_OF_PAIRS = _network_kind("texts", "texts", _PAIRS, True)
 
 DECODERS = {
     "text-classification": _network_kind("texts", "decoders", _DECODERS, True),

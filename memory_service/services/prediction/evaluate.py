@@ -292,22 +292,14 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     if row.job is not None:
         profiles = case.decoder or JobProfiles(profile, profile, float(profile.input_size))
         predicted |= predict_job(row, row.job, profiles, gpu, case.config, batch)
-        figures = _figures(row, profile, batch) if profile.forward else {}
-        return replace(
-            known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family
-        )
-    predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
-    memory = peak_memory(profile, batch, gpu, case.config)
-    reported = "max allocated" in row.notes.lower()
-    # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
-    predicted["peak_gib"] = memory.reserved_gib if reported else memory.driver_gib
-    return replace(
-        known,
-        predicted=predicted,
-        assumed=tuple(assumed),
-        figures=_figures(row, profile, batch),
-        family=profile.family,
-    )
+    else:
+        predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)
+        memory = peak_memory(profile, batch, gpu, case.config)
+        reported = "max allocated" in row.notes.lower()
+        # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
+        predicted["peak_gib"] = memory.reserved_gib if reported else memory.driver_gib
+    figures = _figures(row, profile, batch) if row.job is None or profile.forward else {}
+    return replace(known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family)
 
 
 def _largest(case: RowCase) -> Estimate:

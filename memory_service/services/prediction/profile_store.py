@@ -7,7 +7,7 @@ batches, so that an interrupted evaluation loses little.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from memory_service.domain.cost.profile import Profile
@@ -87,13 +87,7 @@ class ProfileStore:
         self._fresh = []
 
     def _add(self, profile: Profile) -> None:
-        key = ProfileKey(
-            profile.model,
-            profile.input_size,
-            profile.precision,
-            profile.fused_attention,
-            profile.checkpointing,
-        )
+        key = ProfileKey(*(getattr(profile, each.name) for each in fields(ProfileKey)))
         self._profiles.setdefault(key, profile)
 
     def _resolved(self, key: ProfileKey) -> ProfileKey:
@@ -105,7 +99,7 @@ class ProfileStore:
             name, size = row.name, size or row.default_input_size
         elif size is None:
             size = _default_size(name)
-        return ProfileKey(name, size, key.precision, key.fused_attention, key.checkpointing)
+        return replace(key, model=name, input_size=size)
 
     def _row(self, name: str) -> CatalogueModel | None:
         """The catalogue row that `name` exactly means; an untagged timm name is its own architecture."""
@@ -126,14 +120,8 @@ class ProfileStore:
         options: dict[str, Any] = (
             {"library": row.library, "config": row.config, "family": row.family} if row is not None else {}
         )
-        return profile_model(
-            key.model,
-            input_size=key.input_size,
-            precision=key.precision,
-            fused_attention=key.fused_attention,
-            checkpointing=key.checkpointing,
-            **options,
-        )
+        options |= asdict(key)
+        return profile_model(options.pop("model"), **options)
 
 
 def _default_size(name: str) -> int | None:

@@ -34,14 +34,22 @@ MOST_UNBOUNDED = 10**9
 
 
 def frozen_prediction(
-    database: Database, knowledge: Knowledge, case: RunCase, rounds: tuple[float, float, float] | None = None
+    database: Database,
+    knowledge: Knowledge,
+    case: RunCase,
+    rounds: tuple[float, float, float] | None = None,
+    *,
+    on_card: bool = False,
 ) -> dict[str, Any]:
     """The prediction as it is kept: figures (each a Number or null), `inputs`, `why_not` where something kept
-    it from being made, and `case`: what an observation of this run is of (null: it can teach nothing)."""
+    it from being made, and `case`: what an observation of this run is of (null: it can teach nothing).
+
+    rounds    of boosted trees a fold, (low, median, high); on_card: where they grow by the plan
+    """
     figures: dict[str, Any] = {}
     why_not = case.why_not
     if case.is_trees:
-        figures, why_not = _trees(database, case, rounds)
+        figures, why_not = _trees(database, case, rounds, on_card=on_card)
     elif case.profile is not None and not case.reported.get("batch_size"):
         why_not = "no batch size was said"
     elif case.profile is not None:
@@ -114,7 +122,7 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 
 
 def _trees(
-    database: Database, case: RunCase, rounds: tuple[float, float, float] | None
+    database: Database, case: RunCase, rounds: tuple[float, float, float] | None, *, on_card: bool
 ) -> tuple[dict[str, Any], str | None]:
     """One fit of the model, and as many as there are folds and seeds; None of it where the rows are not said.
 
@@ -135,6 +143,8 @@ def _trees(
     }
     answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
+    if on_card and "card_fit_seconds" in answer:
+        fit = answer["card_fit_seconds"]
     setup = setup_seconds(0.0, rows, gpu=False, pretrained=0.0, files=False)
     folds = reported.get("folds")
     total = None
@@ -164,6 +174,9 @@ def _naive(profile: Profile, batch: int, infer: bool) -> dict[str, float]:
     }
 
 
+_OF_PROFILE = ("model", "family", "input_kind", "input_size", "precision", "checkpointing")
+
+
 def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dict[str, Any]:
     """All that the figures were made from: enough to know why they were what they were."""
     profile, gpu = case.profile, case.gpu
@@ -174,22 +187,11 @@ def _inputs(knowledge: Knowledge, case: RunCase, figures: dict[str, Any]) -> dic
         "calibration": gpu.provenance.as_dict() if gpu.provenance is not None else None,
         "profile": None
         if profile is None
-        else {
-            "model": profile.model,
-            "family": profile.family,
-            "input_kind": profile.input_kind,
-            "input_size": profile.input_size,
-            "precision": profile.precision,
-            "checkpointing": profile.checkpointing,
-            "torch_version": profile.torch_version or None,
-        },
-        "time": step and {"n": step["n"], "grade": step["grade"], "basis": step["basis"]},
-        "memory": peak and {"n": peak["n"], "grade": peak["grade"], "basis": peak["basis"]},
-        "precision": case.precision,
-        "layout": case.layout,
-        "optimizer": case.optimizer,
-        "mode": case.mode,
-        "cpu_count": case.cpu_count,
+        else {name: getattr(profile, name) for name in _OF_PROFILE}
+        | {"torch_version": profile.torch_version or None},
+        "time": step and {name: step[name] for name in ("n", "grade", "basis")},
+        "memory": peak and {name: peak[name] for name in ("n", "grade", "basis")},
+        **{name: getattr(case, name) for name in ("precision", "layout", "optimizer", "mode", "cpu_count")},
         "knowledge_revision": knowledge.revision,
         "version": __version__,
     }

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.monitoring.event import Event, loss_of
+from memory_service.domain.monitoring.event import loss_of
 from memory_service.domain.runs.advice_outcome import succeeded
 from memory_service.domain.runs.run_observations import Ending, exclusion_of, observations_of
 from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.outcome_evidence import changed_outcome, metric_direction, remember
+from memory_service.services.runs.summaries import event_of
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
@@ -39,10 +38,9 @@ SETUP_SECONDS = 120.0
 
 def read_outcome(transaction: ReadTransaction, run: Run) -> Outcome:
     """What happened so far; the work is in proportion to the run's own events."""
-    reported = runs.events_of(transaction.session, run.id)
-    given = run.given
+    given, start = run.given, run.started_at.timestamp()
     return outcome_of(
-        _events(reported, run.started_at),
+        (event_of(*one, start) for one in runs.events_of(transaction.session, run.id)),
         batch_size=run.batch_size,
         n_train=given.get("n_train"),
         folds=given.get("folds"),
@@ -103,17 +101,15 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
     return done
 
 
+def _ran_seconds(run: Run) -> float:
+    """Of a run that has ended."""
+    assert run.finished_at is not None  # noqa: S101 - it has ended
+    return (run.finished_at - run.started_at).total_seconds()
+
+
 def _outdated(run: Run, summary: Mapping[str, Any]) -> bool:
     """Whether somebody read more events than these: meanwhile, or before raw samples were thinned."""
     return bool((run.summary or {}).get("events_read", -1) > summary["events_read"])
-
-
-def _events(reported: Iterable[tuple[int, str, str]], started_at: dt.datetime) -> Iterable[Event]:
-    start = started_at.timestamp()
-    for seq, kind, body in reported:
-        fields = orjson.loads(body)
-        at = dt.datetime.fromisoformat(fields["at"]).timestamp()
-        yield Event(seq, kind, at - start, fields)
 
 
 def _observations(run: Run, outcome: Outcome) -> list[Observation]:
@@ -126,7 +122,7 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
     setup = prediction.get("setup_seconds") or {"high": SETUP_SECONDS}
     ending = Ending(
         run.finish["status"],
-        (run.finished_at - run.started_at).total_seconds(),
+        _ran_seconds(run),
         setup["high"],
         run.finish.get("batch_size"),
     )
@@ -139,11 +135,10 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
 
 def _wasted(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
     """What of the run brought nothing (`domain.runs.wasted_minutes`)."""
-    assert run.finished_at is not None  # noqa: S101 - it has ended
     predicted = (run.prediction or {}).get("epoch_seconds") or {}
     waste = waste_of(
         outcome,
-        minutes=(run.finished_at - run.started_at).total_seconds() / 60.0,
+        minutes=_ran_seconds(run) / 60.0,
         succeeded=succeeded(run.finish["status"], run.finish.get("submission")),
         direction=direction,
         epoch_seconds_high=predicted.get("high"),
@@ -171,15 +166,13 @@ def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[st
     """What the list of runs shows of the outcome: at the run's own batch."""
     mine = next((one for one in found if one["batch_size"] == run.batch_size), None)
     step = mine["step_seconds"] if mine is not None else None
-    minutes = None
-    if run.finish["status"] == "completed" and run.finished_at is not None:
-        minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
+    minutes, completed = _ran_seconds(run) / 60.0, run.finish["status"] == "completed"
     return {
         "samples_per_second": run.batch_size / step if step and run.batch_size else None,
         "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
         "epoch_seconds": outcome.epoch_seconds,
         "excluded": _excluded(run, outcome),
-        "total_minutes": minutes if minutes is not None and minutes >= 0.0 else None,
+        "total_minutes": minutes if completed and minutes >= 0.0 else None,
     }
 
 
@@ -193,17 +186,15 @@ def _excluded(run: Run, outcome: Outcome) -> str | None:
 
 def _too_short(run: Run, outcome: Outcome) -> bool:
     """Whether it ended before anything could be measured. One that ran out of memory says so at once."""
-    assert run.finished_at is not None  # noqa: S101 - it has ended
     if run.finish["status"] == "out_of_memory" or outcome.out_of_memory:
         return False
-    return (run.finished_at - run.started_at).total_seconds() < LEAST_SECONDS
+    return _ran_seconds(run) < LEAST_SECONDS
 
 
 def _late(run: Run, outcome: Outcome) -> bool:
     """Whether it was reported when it had run: its epochs took longer than it was known to run."""
-    assert run.finished_at is not None  # noqa: S101 - it has ended
-    ran = (run.finished_at - run.started_at).total_seconds()
-    return sum(epoch.seconds or 0.0 for epoch in outcome.epochs) > LATE_RATIO * ran + LATE_SECONDS
+    trained = sum(epoch.seconds or 0.0 for epoch in outcome.epochs)
+    return trained > LATE_RATIO * _ran_seconds(run) + LATE_SECONDS
 
 
 def _unseen(run: Run) -> bool:

@@ -10,7 +10,6 @@ import datetime as dt
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import orjson
 
@@ -68,7 +67,8 @@ def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bo
         reported = [
             (seq, kind, orjson.loads(body)) for seq, kind, body in runs.events_of(transaction.session, run_id)
         ]
-    if run is None or (not ended and any(_at(body) >= before for _, _, body in reported)):
+    moments = (dt.datetime.fromisoformat(body["at"]) for _, _, body in reported)
+    if run is None or (not ended and any(moment >= before for moment in moments)):
         return None
     with database.write_untracked() as writing:
         write_summary(writing, run_id, run.started_at.timestamp())
@@ -97,10 +97,6 @@ def _portions(stretches: Iterable[Thinned]) -> Iterable[list[Thinned]]:
             portion = []
     if portion:
         yield portion
-
-
-def _at(body: dict[str, Any]) -> dt.datetime:
-    return dt.datetime.fromisoformat(body["at"])
 
 
 class Retention:

@@ -120,7 +120,7 @@ def _take(
 def _unread(raw: bytes, place: _Place, offset: int | None) -> tuple[bytes, str | None]:
     """(what was not taken yet, digest of the piece). of a piece taken in part the digest is kept with
     where it began: sent again, it goes on."""
-    digest = _digest(raw) if raw else place.last_piece
+    digest = hashlib.blake2b(raw, digest_size=16).hexdigest() if raw else place.last_piece
     if offset is None:
         last, _, began = (place.last_piece or "").partition(":")
         if digest != last:
@@ -144,10 +144,6 @@ def _with_head(place: _Place, raw: bytes, piece: bytes, offset: int | None) -> _
     if len(known) != place.offset:
         return place
     return replace(place, head=(known + piece)[:HEAD_BYTES].hex())
-
-
-def _digest(raw: bytes) -> str:
-    return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
 
 def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]:
@@ -181,8 +177,8 @@ def _place(database: Database, key: str) -> _Place:
     if known is None:
         return _Place()
     return _Place(
-        known.offset, known.next_seq, known.lines, known.understood, known.clipped, known.shift_seconds,
-        known.last_piece, str(known.context.get("head", "")), Context.from_dict(known.context), is_new=False,
+        **{name: getattr(known, name) for name in _COLUMNS}, head=str(known.context.get("head", "")),
+        context=Context.from_dict(known.context), is_new=False,
     )  # fmt: skip
 
 

@@ -65,7 +65,10 @@ def begin_run(
         plan = cached_plan(database, reported["plan_id"])
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
-    prediction = frozen_prediction(database, knowledge, case, expected_rounds(case, plan))
+    prediction = frozen_prediction(
+        database, knowledge, case, expected_rounds(case, plan),
+        on_card=plan is not None and plan.get("tree_device") == "cuda",
+    )  # fmt: skip
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)
     try:
@@ -104,14 +107,10 @@ def finish_run(
         run = _existing(transaction, key, to_change=True)
         finish = _merged(run, reported)
         if run.finish != finish:
-            ended = (
-                dt.datetime.fromisoformat(finish["at"])
-                if "at" in finish
-                else run.finished_at or transaction.now
-            )
-            values = {
-                name: finish.get(name) for name in ("status", "best_metric", "best_epoch", "submission")
-            }
+            said = dt.datetime.fromisoformat(finish["at"]) if "at" in finish else None
+            ended = said or run.finished_at or transaction.now
+            shown = ("status", "best_metric", "best_epoch", "submission")
+            values = {name: finish.get(name) for name in shown}
             values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
             runs.change(transaction.session, key, values)
             note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
@@ -248,19 +247,13 @@ def _values(
         return None if figure is None else float(figure["value"])
 
     plain = ("task", "competition", "plan_id", "batch_size", "folds", "epochs", "n_train", "minutes")
+    of_case = ("model", "family", "input_kind", "input_size", "precision", "layout", "optimizer", "mode")
     return {
         "id": key,
         **{name: reported.get(name) for name in plain},
         "gpu": case.gpu.slug,
         "device": case.gpu.device,
-        "model": case.model,
-        "family": case.family,
-        "input_kind": case.input_kind,
-        "input_size": case.input_size,
-        "precision": case.precision,
-        "layout": case.layout,
-        "optimizer": case.optimizer,
-        "mode": case.mode,
+        **{name: getattr(case, name) for name in of_case},
         "status": RUNNING,
         "started_at": started,
         "created_at": transaction.now,

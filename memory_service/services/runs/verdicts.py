@@ -18,7 +18,7 @@ from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import SETTINGS, Summary
+from memory_service.domain.monitoring.summary import SETTINGS
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
@@ -63,6 +63,10 @@ class _Memory:
     lock: threading.Lock = field(default_factory=threading.Lock)
     runs: LRUCache[str, _Watched] = field(default_factory=partial(LRUCache, MOST_REMEMBERED))
 
+    def get(self, run_id: str) -> _Watched | None:
+        with self.lock:
+            return self.runs.get(run_id)
+
 
 def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
     """The verdict on all events of the run, and on its silence since, where it is going on just now. The
@@ -81,9 +85,7 @@ def standing_verdict(
     that moment (seconds since 1970), cannot call for another: `reported_verdict` would give the same. Reads
     and
     writes nothing."""
-    memory = database.caches.of(_Memory)
-    with memory.lock:
-        known = memory.runs.get(run_id)
+    known = database.caches.of(_Memory).get(run_id)
     if known is None or not known.wire or known.signs[0] != "running":
         return None
     if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
@@ -115,7 +117,8 @@ def reported_verdict(
     if summary is None:
         with database.read() as transaction:
             summary = read_summary(transaction, run_id, known.start)
-    signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, _stated(summary))
+    stated = tuple(reported[2] for _, reported in sorted(summary.settings.items()))
+    signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, stated)
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
     if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
         state = State(replace(known.facts, status=status), summary, known.expected)
@@ -180,9 +183,7 @@ def state_of(transaction: ReadTransaction, run: Run) -> State:
     summary = read_summary(transaction, run.id, started)
     requested = None
     if run.status == "running":
-        memory, now = transaction.caches.of(_Memory), time.time()
-        with memory.lock:
-            known = memory.runs.get(run.id)
+        known, now = transaction.caches.of(_Memory).get(run.id), time.time()
         arrived_at = begun if not summary.events else None if known is None else known.arrived_at
         since = None if arrived_at is None else now - arrived_at
         requested = requested_seconds(summary.last_us / 1e6, started, begun, now, since)
@@ -191,8 +192,7 @@ def state_of(transaction: ReadTransaction, run: Run) -> State:
 
 def _watched(database: Database, run_id: str) -> _Watched:
     memory = database.caches.of(_Memory)
-    with memory.lock:
-        known = memory.runs.get(run_id)
+    known = memory.get(run_id)
     if known is not None:
         return known
     with database.read() as transaction:
@@ -202,10 +202,6 @@ def _watched(database: Database, run_id: str) -> _Watched:
         known = _Watched(*expected_of(run), run.started_at.timestamp())
     with memory.lock:
         return memory.runs.setdefault(run_id, known)
-
-
-def _stated(summary: Summary) -> tuple[Any, ...]:
-    return tuple(reported[2] for _, reported in sorted(summary.settings.items()))
 
 
 def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:

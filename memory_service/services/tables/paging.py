@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, literal, or_, select
@@ -111,7 +111,7 @@ class Query:
             message = "is not a cursor that this list gave with the same filters and sort; start without one"
             shown = str(cursor)[:40].encode("utf-8", "replace").decode()
             raise wrong_value("cursor", message, shown) from error
-        return Query(self.table, self.sort, self.descending, self.limit, self.filters, (value, key))
+        return replace(self, after=(value, key))
 
     def _opened(self, cursor: str) -> tuple[Any, Any]:
         if len(cursor) > _MAX_CURSOR:

@@ -188,7 +188,8 @@ def update_row(
     _same_version(transaction, table, key, row, expected_version)
     before = rows.knowledge_values(row)
     key_name = rows.key_of(type(row))
-    after = values_of_rows.validate(table, _given(table, before) | dict(changes))
+    given = {name: before[name] for name in values_of_rows.fields_of(table)}  # what follows from them is left
+    after = values_of_rows.validate(table, given | dict(changes))
     if after[key_name] != key:
         named = tuple(name for name in _NAMES.get(table, (key_name,)) if after[name] != before[name])
         message = "cannot change; add a new row and delete this one"
@@ -324,11 +325,6 @@ def _check_references(transaction: WriteTransaction, table: str, stored: Mapping
             f"competition {slug!r} is not known",
             [FieldError("competition", "is not known; add it first", slug)],
         )
-
-
-def _given(table: str, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored values without those that follow from others."""
-    return {name: stored[name] for name in values_of_rows.fields_of(table)}
 
 
 def _record(

@@ -102,7 +102,8 @@ def tallies_of(session: ReadSession, subjects: Iterable[str]) -> dict[str, Tally
     for start in range(0, len(ordered), 500):
         query = select(tables.Tally).where(tables.Tally.subject.in_(ordered[start : start + 500]))
         for row in session.scalars(query):
-            found[row.subject] = found.get(row.subject, Tally()) + _tally(row)
+            tally = Tally(*(getattr(row, name) for name in _COUNTS))
+            found[row.subject] = found.get(row.subject, Tally()) + tally
     return found
 
 
@@ -178,7 +179,3 @@ def mark_thinned(session: WriteSession, run_id: str, place: str, now: dt.datetim
     if changed == 0:
         row = {"run_id": run_id, "place": place, "thinned_at": now, "updated_at": now}
         session.execute(insert(Outcome), [row])
-
-
-def _tally(row: tables.Tally) -> Tally:
-    return Tally(*(getattr(row, name) for name in _COUNTS))

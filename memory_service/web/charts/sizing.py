@@ -33,9 +33,11 @@ def memory_curve(data: Row) -> dict[str, Any] | None:
     ran = [row for row in measured if not row["out_of_memory"]]
     for kind in ("driver", "reserved", "allocated"):
         some = [_ran(row, row["peak_gib"]) for row in ran if row["peak_of"] == kind]
-        shape = {} if kind == "driver" else {"symbol": "emptyTriangle"}
+        name, shape = "measured", {}
+        if kind != "driver":
+            name, shape = f"measured, {kind} by PyTorch only", {"symbol": "emptyTriangle"}
         if some:
-            series.append(points(_measured_name(kind), some, grade="measured", **shape))
+            series.append(points(name, some, grade="measured", **shape))
     failed = [
         _ran(row, card["usable_gib"]) for row in data["measurements"] if row["same"] and row["out_of_memory"]
     ]
@@ -96,10 +98,6 @@ def _ran(row: Row, value: float) -> dict[str, Any]:
     name = f"batch {row['batch_size']}, {row['precision']}"
     point = {"value": [row["batch_size"], float(f"{value:.4g}")], "name": name}
     return point | ({"href": f"/browse/runs/{row['run_id']}"} if row["run_id"] else {})
-
-
-def _measured_name(kind: str) -> str:
-    return "measured" if kind == "driver" else f"measured, {kind} by PyTorch only"
 
 
 def _claimed(data: Row, quantities: Sequence[str], range_of: Any) -> list[Series]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.cost.fp32_bound import fp32_bound
+from memory_service.domain.cost.interpolation import fp32_bound
 from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.domain.cost.roofline import roofline_of
 from tests.planning import seed_knowledge

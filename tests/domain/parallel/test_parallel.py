@@ -176,7 +176,7 @@ def test_small_models_that_leave_the_card_idle_are_better_together():
 def test_r33_boosted_trees_run_on_the_processor_beside_a_network():
     one = by_kind(offered(**TABLE, cpu_count=16))["network_and_trees"]
     network, trees = one["models"]
-    assert (network["runs_on"], trees["runs_on"]) == ("gpu", "cpu")
+    assert (network["runs_on"], trees["runs_on"], trees["tree_device"]) == ("gpu", "cpu", "cpu")
     assert trees["cpu_threads"] == one["cores"]["trees"] >= 4
     assert "peak_memory_gib" not in trees["expected"]
     assert network["data_loader"]["num_workers"] + 1 + trees["cpu_threads"] <= 16

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.plan_search import PlanGrid
+from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import LEARNING_RATES, MOST_ROUNDS, patience_rounds
+from tests.domain.planning.test_planner_properties import faster
 from tests.planning import case, plan, promises_kept, seed_knowledge
 
 TABLE: dict[str, Any] = {"task": "tabular", "gpu": "cpu", "cpu_count": 16, "n_features": 50}
 LIBRARY = st.sampled_from(["lightgbm", "xgboost", "catboost"])
+CARD = st.sampled_from(["cpu", "mps", "mi300x", "t4", "a100", "h100", "2xt4", "p100,a100"])
 OBJECTIVE = st.sampled_from(["fast", "balanced", "quality"])
 
 
@@ -95,12 +101,12 @@ def test_rounds_are_cut_short_only_where_the_highest_rate_does_not_fit(
 
 
 @settings(max_examples=25, deadline=None)
-@given(LIBRARY, st.integers(100, 10_000_000), st.floats(1, 300), st.floats(1, 300), OBJECTIVE)
+@given(LIBRARY, CARD, st.integers(100, 10_000_000), st.floats(1, 300), st.floats(1, 300), OBJECTIVE)
 def test_more_minutes_never_lower_the_quality_of_boosting(
-    model: str, n_train: int, one: float, other: float, objective: str
+    model: str, gpu: str, n_train: int, one: float, other: float, objective: str
 ) -> None:
     answers = [
-        trees(n_train=n_train, model=model, minutes=minutes, objective=objective)
+        trees(n_train=n_train, model=model, gpu=gpu, minutes=minutes, objective=objective)
         for minutes in sorted((one, other))
     ]
     reached = [a["expected"]["quality_index"]["value"] if a["feasible"] else -1.0 for a in answers]
@@ -112,3 +118,85 @@ def test_asked_rounds_are_the_cap_and_too_few_of_them_are_told() -> None:
     assert answer["epochs"] == 300
     assert any("were asked for" in text for text in answer["warnings"])
     assert not is_cut_short(trees(n_train=100_000, epochs=25_000))
+
+
+def of_table(**asked: Any) -> PlanningProblem:
+    return case(**{**TABLE, "minutes": 240, **asked})
+
+
+def grid_of(problem: PlanningProblem) -> PlanGrid:
+    return price_candidates(problem, seed_knowledge()).sets[-1].grid
+
+
+WIDTH = st.integers(2, 2_000)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    LIBRARY, CARD, WIDTH, st.integers(100, 30_000_000), st.floats(1, 4), st.floats(1, 80), st.floats(1, 80)
+)
+def test_a_faster_or_larger_card_never_takes_trees_longer(
+    model: str, gpu: str, n_features: int, n_train: int, speed: float, one: float, other: float
+) -> None:
+    asked = {"model": model, "gpu": gpu, "n_features": n_features, "n_train": n_train}
+    small, large = (of_table(**asked, vram_gib=gib) for gib in sorted((one, other)))
+    quick = replace(large, cards=tuple(faster(card, 1.0, speed) for card in large.cards))
+    first, second, third = (grid_of(problem).minutes for problem in (small, large, quick))
+    assert (second <= first).all()
+    assert (third <= second * (1 + 1e-9)).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(LIBRARY, CARD, WIDTH, st.integers(100, 30_000_000), st.floats(1, 4))
+def test_more_rows_never_take_trees_less_time(
+    model: str, gpu: str, n_features: int, n_train: int, more: float
+) -> None:
+    asked = {"model": model, "gpu": gpu, "n_features": n_features, "epochs": 1000, "folds": 1}
+    few, many = (grid_of(of_table(**asked, n_train=int(n))) for n in (n_train, more * n_train))
+    both = np.isfinite(few.minutes) & np.isfinite(many.minutes)
+    assert (many.minutes[both] >= few.minutes[both] * (1 - 1e-3)).all()  # a cap stretches binning, too
+
+
+@settings(max_examples=25, deadline=None)
+@given(LIBRARY, CARD, WIDTH, st.integers(100, 3_000_000))
+def test_a_library_asked_for_by_name_grows_where_it_does_among_others(
+    model: str, gpu: str, n_features: int, n_train: int
+) -> None:
+    asked = {"gpu": gpu, "n_features": n_features, "n_train": n_train}
+    among = price_candidates(of_table(**asked), seed_knowledge()).sets[-1]
+    row = [option.model.name for option in among.table.options].index(model)
+    alone, together = grid_of(of_table(**asked, model=model)), among.grid
+    assert alone.minutes_on is not None
+    assert together.minutes_on is not None
+    assert np.array_equal(alone.minutes_on[:, 0], together.minutes_on[:, row])
+
+
+ELSEWHERE: list[tuple[dict[str, Any], str | None]] = [
+    ({}, None),
+    ({"gpu": "cpu"}, ""),
+    ({"gpu": "mi300x"}, "not NVIDIA's"),
+    ({"model": "lightgbm"}, "no CUDA"),
+    ({"vram_gib": 1.0}, "do not fit"),
+    ({"n_train": 3_000, "n_features": 10}, "grow on the processor"),
+]
+
+
+@pytest.mark.parametrize(("changed", "why"), ELSEWHERE)
+@pytest.mark.parametrize("model", ["xgboost", "catboost"])
+def test_trees_grow_on_the_card_where_that_is_quicker_and_says_so(
+    model: str, changed: dict[str, Any], why: str | None
+) -> None:
+    answer = trees(**{"model": model, "gpu": "t4", "n_features": 430, "n_train": 590_000, **changed})
+    said, peak = " ".join(answer["rationale"]), answer["expected"]["peak_memory_gib"]["high"]
+    assert promises_kept(answer) == []
+    if why is None:
+        assert answer["tree_device"] == "cuda"
+        assert "trees grow on the card" in said
+        assert answer["expected"]["bound"] == "gpu"
+        assert peak > 0.95 * 14 if model == "catboost" else 1.0 < peak < 3.0
+        assert not any("leaves the card idle" in text for text in answer["warnings"])
+        assert all(run["tree_device"] == "cuda" for run in answer["portfolio"])
+    else:
+        assert answer["tree_device"] == "cpu"
+        assert why in said
+        assert (peak, answer["expected"]["bound"]) == (0.0, "host")

@@ -38,6 +38,7 @@ def page_of(database: Database, body: dict[str, Any]) -> dict[str, Any]:
         {"task": "image", "size": "small", "gpu": "t4", "minutes": "30"},
         {"task": "text", "gpu": "box9", "minutes": "20"},
         {"task": "tabular", "gpu": "cpu", "minutes": "10"},
+        {"task": "tabular", "gpu": "t4", "minutes": "60", "model": "catboost", "n_train": "500000"},
     ],
 )
 def test_what_a_run_leaves_out_is_its_plans(shared: Database, asked: dict[str, str]):
@@ -48,6 +49,8 @@ def test_what_a_run_leaves_out_is_its_plans(shared: Database, asked: dict[str, s
     assert page["model"] == plan["model"]["name"]
     assert (page["gpu"], page["device"]) == (plan["gpu"]["slug"], plan["gpu"].get("device", ""))
     assert page["advice"] is not None
+    on_card = "trees on a card" in ((page["prediction"].get("fit_seconds") or {}).get("basis") or "")
+    assert on_card == (plan.get("tree_device") == "cuda") == (asked.get("model") == "catboost")
     again = page_of(shared, {"plan": plan})
     same = ("given", "prediction", "advice")
     given = {**again["given"], "plan_id": plan["plan_id"]}

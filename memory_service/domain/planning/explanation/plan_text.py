@@ -59,6 +59,9 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
             if answer["epochs"] < expected["best_epoch"]["high"]:
                 pace += f"; the cap of {answer['epochs']} may cut it short"
         figures = f"{_range(trees)} GiB of the host, round {_range(expected['epoch_seconds'])} s, "
+        if answer.get("tree_device") == "cuda":
+            pace += ", trees grow on the card"
+            figures = f"{_range(expected['peak_memory_gib'])} GiB of the card, {figures}"
     else:
         figures = (
             f"{_range(expected['peak_memory_gib'])} GiB = {expected['memory_percent']['value']:.0f} % of the "

@@ -106,7 +106,8 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     memory = expected.host_memory_gib
     if memory is not None and memory.high > LARGE_HOST_GIB:
         out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
-    if problem.on_gpu and settings["model"]["name"] not in IN_CONTEXT_LIMITS:
+    idle = settings.get("tree_device") != "cuda" and settings["model"]["name"] not in IN_CONTEXT_LIMITS
+    if problem.on_gpu and idle:
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
     return out
 

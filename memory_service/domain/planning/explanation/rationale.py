@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.planning.batch_choice import BOUNDS
+from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import with_memory
 from memory_service.domain.planning.option import Option
@@ -82,6 +84,7 @@ def _boosting_reasons(
     if settings["optimizer"] == "none":
         yield "It is fitted once on all rows of a fold: batch_size is their number, an epoch is the fit."
         return
+    yield from _device_reasons(candidates, pick)
     rate = settings["learning_rate"]
     yield (
         "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
@@ -103,6 +106,27 @@ def _boosting_reasons(
     elif minutes > question.minutes:
         why = f"needs a budget of {minutes:.1f} minutes"
     yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
+
+
+def _device_reasons(candidates: CandidateSet, pick: GridIndex) -> Iterator[str]:
+    """Where the trees grow, with the budgets of both places."""
+    problem, minutes_on = candidates.problem, candidates.grid.minutes_on
+    if minutes_on is None or not problem.on_gpu:
+        return
+    option, n = candidates.table.options[pick.row], problem.together.n
+    name = option.model.name
+    cores, card = (float(minutes) for minutes in minutes_on[:, pick.row, pick.epoch, pick.fold])
+    if card < inf:
+        side = "card" if card < cores else "processor"
+        one = f" One of the {n} cards is used." if n > 1 and card < cores else ""
+        yield (
+            f"{name}'s trees grow on the {side}: this run needs a budget of {card:.1f} minutes on the card "
+            f"and of {cores:.1f} on {problem.cpu_count} cores.{one}"
+        )
+    elif kind_of(option) not in CARD_BYTES:
+        yield f"{name}'s trees grow on the processor: its package from PyPI has no CUDA."
+    elif memory_on_card(problem, option) is None:
+        yield f"{name}'s trees grow on the processor: the data do not fit the card, or it is not NVIDIA's."
 
 
 def is_cut_short(settings: Mapping[str, Any], best: Estimate) -> bool:

@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from memory_service.domain.description.metrics import metric_named
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Division
 from memory_service.review.rules.data.group_columns import group_column
-from memory_service.review.rules.loss import VALUE_FAMILIES
+from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.nodes import last_name, words
 
 _IGNORES_GROUPS = words(
@@ -61,7 +60,7 @@ def _shuffled(facts: Facts, division: Division) -> ast.AST | None:
 
 def _of_time(facts: Facts, division: Division) -> str:
     """Why rows must not be mixed: a forecast, or rows made of their neighbours in time."""
-    metric = metric_named(facts.context.metric) if facts.context.metric else None
+    metric = metric_of(facts)
     values = metric is not None and metric.family in VALUE_FAMILIES
     if facts.context.task == "time-series-regression" or (facts.context.task == "time-series" and values):
         return "the task is a forecast"
