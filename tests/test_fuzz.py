@@ -1,6 +1,7 @@
 """The five parsers of texts that others wrote, with texts that nobody would write.
 
-`make test` asks FUZZ_EXAMPLES (800) of each; `make fuzz` goes on for an hour.
+`make test` asks FUZZ_EXAMPLES (2500) of scripts and descriptions, a third of the others; `make fuzz` goes
+on for an hour.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from tests.conftest import Servers
 
 SCRIPTS = sorted((Path(__file__).parent / "review" / "scripts").glob("*.txt"))
 fuzzed = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "800")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2500")),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.function_scoped_fixture,
         HealthCheck.data_too_large,
     ],
 )
+a_third = settings(fuzzed, max_examples=fuzzed.max_examples // 3)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
@@ -69,7 +71,7 @@ LOG_WORDS = (
 )  # fmt: skip
 
 
-@fuzzed
+@a_third
 @given(pieces(LOG_WORDS, st.text(max_size=8)), st.data())
 def test_any_log_becomes_events_that_are_taken_however_it_is_cut(text: str, data: st.DataObject):
     raw = text.encode("utf-8", "surrogatepass") + data.draw(st.binary(max_size=4))
@@ -161,7 +163,7 @@ def listed(servers: Servers) -> Iterator[Database]:
     servers.drop(url)
 
 
-@fuzzed
+@a_third
 @given(st.sampled_from(["competitions", "models", "gpus", "runs", "history"]), st.data())
 def test_any_cursor_is_followed_or_refused(listed: Database, table: str, data: st.DataObject):
     sort = data.draw(st.sampled_from(sort_names(table))) if table != "history" else "id"
@@ -206,7 +208,7 @@ REPLIES = st.sampled_from(LIKELY) | st.builds(
 )
 
 
-@fuzzed
+@a_third
 @given(SPOOLS, st.lists(REPLIES, max_size=8), st.booleans())
 def test_any_spool_is_sent_or_left_with_its_reason(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], replies: list[Reply], begun: bool
