@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from memory_service.cli.common.caller import caller
-from memory_service.cli.common.databases import DatabaseUrl
+from memory_service.cli.common.databases import DatabaseUrl, open_at_head
 from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
 
 if TYPE_CHECKING:
@@ -69,16 +69,12 @@ def _for_database(
     url: str | None, name: str | None, word: str, fingerprint: Fingerprint, budget: float, force: bool,
     stop: Stop, on_report: OnReport,
 ) -> dict[str, Any]:  # fmt: skip
-    from memory_service.services.database.transactions import Database
     from memory_service.services.devices.calibrations import get_calibration
     from memory_service.services.devices.local_calibration import begin, carry_out
     from memory_service.services.devices.registration import usual_name
     from memory_service.services.editorial import seeding
-    from memory_service.services.operations import database as databases
-    from memory_service.settings import load_settings
 
-    with Database(load_settings(database_url=url).database_url) as opened:
-        databases.require_head(opened)
+    with open_at_head(url) as opened:
         if not seeding.is_seeded(opened):
             seeding.seed(opened)
         name = name or usual_name(opened, fingerprint, word)

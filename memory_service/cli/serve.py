@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory_service.cli.common.databases import DatabaseUrl
+from memory_service.cli.common.databases import DatabaseUrl, open_at_head
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -50,8 +50,6 @@ def serve(
     from memory_service.api.security.loopback import is_loopback
     from memory_service.cli.common.output import log_to_stderr
     from memory_service.services.access.keys import require_admin_key
-    from memory_service.services.database.transactions import Database
-    from memory_service.services.operations.database import require_head
     from memory_service.settings import load_settings, unread
 
     settings = load_settings(host=host, port=port, database_url=database)
@@ -59,13 +57,9 @@ def serve(
     log_to_stderr(level)
     for warning in unread(os.environ):
         _log.warning("%s", warning)
-    opened = Database(settings.database_url)
-    try:
-        require_head(opened)
+    with open_at_head(database) as opened:
         if settings.require_keys or not is_loopback(settings.host):
             require_admin_key(opened, settings.host)
-    finally:
-        opened.close()
     _share_memory()
     gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *gc.get_threshold()[1:])
     if workers > 1:
