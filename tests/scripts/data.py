@@ -27,10 +27,12 @@ Rows = Sequence[Sequence[object]]
 class Data:
     """Where it lies and what is true of its test samples.
 
-    form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks"
+    form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks",
+               "words", "matches"
     ids        of the submission, in the order of the sample
     columns    of the submission, the id's first
-    truth      by id: the class's name, the value, the row of 0 and 1, or the mask (height, width) of 0 and 1
+    truth      by id: the class's name, the value, the row of 0 and 1, the mask (height, width) of 0 and 1,
+               labels between spaces, or the ids of its group
     seen       what the baseline knows: the same of the training samples
     """
 
@@ -156,6 +158,23 @@ def words_of_classes(folder: Path, size: Size) -> Data:
     _table(folder / "test.csv", ("id", "tokens"), [row[:2] for row in rows[size.train :]])
     truth = {row[0]: row[2] for row in rows[size.train :]}
     return _with_sample(folder, "words", ("id", "labels"), truth, [r[2] for r in rows[: size.train]], "O")
+
+
+def images_of_groups(folder: Path, size: Size) -> Data:
+    """Four pictures a group, upper and lower half of its own colours; the test set has other groups."""
+    rng, rows = np.random.default_rng(14), []
+    for number in range(size.train + size.test):
+        if number % 4 == 0:
+            colours = rng.integers(30, 220, (2, 1, 1, 3))
+        name, part = f"{number:03d}", "train" if number < size.train else "test"
+        halves = np.concatenate([np.tile(colour, (20, 40, 1)) for colour in colours])
+        _image(folder / part / f"{name}.jpg", halves + rng.normal(0, 25, halves.shape))
+        rows.append((name, f"g{number // 4}"))
+    test = rows[size.train :]
+    _table(folder / "train.csv", ("image", "group"), rows[: size.train])
+    _table(folder / "test.csv", ("image",), [row[:1] for row in test])
+    truth = {name: tuple(other for other, same in test if same == group) for name, group in test}
+    return _with_sample(folder, "matches", ("image", "matches"), truth, [], "")
 
 
 def pairs_of_values(folder: Path, size: Size) -> Data:

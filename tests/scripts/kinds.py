@@ -103,6 +103,9 @@ KINDS: dict[str, Kind] = {
 
 SERIES = "time-series-regression"
 OTHERS: dict[str, Kind] = {
+    "image-retrieval": Kind(
+        {"task": "image-retrieval"}, data.images_of_groups, "test_resnet", IMAGE, rows=Size(96, 24)
+    ),
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
     "token-classification": _texts("token-classification", data.words_of_classes),
     f"{SERIES}-lightgbm": Kind(

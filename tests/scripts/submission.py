@@ -34,6 +34,11 @@ def _check_cells(data: Data, name: str, values: list[str]) -> None:
     if data.form == "masks":
         decode(values[0], data.truth[name].shape)
         return
+    if data.form == "matches":
+        found = values[0].split()
+        assert name in found, (name, values)
+        assert len({*found} & {*data.truth}) == len(found), (name, values)
+        return
     if data.form == "words":
         assert len(values[0].split()) == len(data.truth[name].split()), (name, values)
         return
@@ -63,7 +68,7 @@ def gain(data: Data, cells: dict[str, list[str]]) -> float:
     """Score minus that of the best constant answer; over 0 something was learned.
 
     Accuracy for labels and words, minus log loss for probabilities, the share of the deviation that is
-    explained for values, Dice for masks.
+    explained for values, Dice for masks, F1 for matches.
     """
     return _score(data, cells) - _score(data, {name: _constant(data, name) for name in cells})
 
@@ -79,6 +84,9 @@ def _of_one(data: Data, truth: Any, values: list[str]) -> float:
         found = decode(values[0], truth.shape)
         both = int(found.sum()) + int(truth.sum())
         return 1.0 if both == 0 else float(2 * (found & truth).sum() / both)
+    if data.form == "matches":
+        matched = {*values[0].split()}
+        return 2 * len(matched & {*truth}) / (len(matched) + len(truth))
     if data.form == "words":
         pairs = zip(values[0].split(), truth.split(), strict=True)
         return float(np.mean([one == other for one, other in pairs]))
@@ -102,6 +110,8 @@ def _constant(data: Data, name: str) -> list[str]:
         return [max(map(str, data.seen), key=[str(one) for one in data.seen].count)]
     if data.form == "masks":
         return [""]
+    if data.form == "matches":
+        return [name]
     if data.form == "words":
         return [" ".join("O" for _ in data.truth[name].split())]
     if data.form == "probabilities":

@@ -129,3 +129,21 @@ def test_masks_are_scored_by_the_metric_of_masks(workshop: Workshop) -> None:
     assert ended.status == 0, ended.log
     assert "VALIDATION: global Dice=" in ended.log
     assert trial.cells()
+
+
+def test_only_the_asked_images_get_their_nearest_others_among_all(workshop: Workshop) -> None:
+    def three(folder: Path) -> None:
+        rows = rows_of(folder / "sample_submission.csv")
+        write_rows(folder / "sample_submission.csv", rows[:4])
+
+    said = resolve_metric("MAP@5", "as asked", "image-retrieval").as_dict()
+    trial = workshop.trial("image-retrieval", size=Size(48, 16), epochs=1, spoil=three, metric=said)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "VALIDATION: MAP@5=" in ended.log
+    rows = rows_of(trial.submission)[1:]
+    asked = [row[0] for row in rows_of(trial.data.folder / "sample_submission.csv")[1:]]
+    assert sorted(row[0] for row in rows) == sorted(asked)
+    for name, found in rows:
+        assert name not in found.split()
+        assert len({*found.split()} & {*trial.data.truth}) == 5

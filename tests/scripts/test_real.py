@@ -52,6 +52,23 @@ def pictures(folder: Path, pixels: Any, targets: list[Any], form: str) -> Data:
     return written(folder, ("id", "answer"), rows, test, form)
 
 
+def digit_groups(folder: Path, each: int = 30) -> Data:
+    """Which pictures show the same digit, of digits that no training picture shows."""
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    kept = np.concatenate([np.flatnonzero(labels == digit)[:each] for digit in range(10)])
+    names = [f"{number:04d}" for number in range(len(kept))]
+    for name, row in zip(names, kept, strict=True):
+        large = Image.fromarray((pixels[row].reshape(8, 8) * 15.9).astype(np.uint8)).resize((32, 32))
+        _image(folder / ("train" if labels[row] < 7 else "test") / f"{name}.png", np.asarray(large))
+    shown = dict(zip(names, labels[kept].tolist(), strict=True))
+    test = {name: digit for name, digit in shown.items() if digit >= 7}
+    learned = [(name, f"digit {digit}") for name, digit in shown.items() if digit < 7]
+    _table(folder / "train.csv", ("id", "group"), learned)
+    _table(folder / "test.csv", ("id",), [(name,) for name in test])
+    truth = {name: tuple(other for other in test if test[other] == digit) for name, digit in test.items()}
+    return _with_sample(folder, "matches", ("id", "matches"), truth, [], "")
+
+
 def digit_masks(folder: Path, count: int = 150) -> Data:
     """Where the ink is, in a noisy picture."""
     pixels, _ = datasets.load_digits(return_X_y=True)
@@ -129,6 +146,7 @@ TABLES = {"epochs": 40, "batch_size": 32, "learning_rate": 2e-3}
 CASES = {
     "image-classification": Case(digit_images, NETWORK),
     "image-regression": Case(digit_values, NETWORK),
+    "image-retrieval": Case(digit_groups, NETWORK),
     "image-segmentation": Case(digit_masks, {**NETWORK, "epochs": 4}),
     "text-classification": Case(sentences, {"epochs": 20, "batch_size": 32, "learning_rate": 5e-3}),
     "tabular-classification-network": Case(cancer, TABLES),

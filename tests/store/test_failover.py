@@ -111,7 +111,8 @@ class Pair:
 
     def end(self) -> None:
         self.run("pg_ctl", "-m", "immediate", "-D", str(self.standby), "stop")
-        self.primary.cleanup()
+        with contextlib.suppress(psutil.NoSuchProcess):  # it was killed, and may be gone by now
+            self.primary.cleanup()
 
 
 @dataclass

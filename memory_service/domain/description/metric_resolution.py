@@ -15,8 +15,8 @@ from typing import Any, Literal
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-Answer = Literal["labels", "values", "masks"]
-Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks"]
+Answer = Literal["labels", "values", "masks", "matches"]
+Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches"]
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
@@ -25,6 +25,7 @@ ANSWERS: Mapping[str, Answer] = {
     "text-pair-similarity": "values",
     "token-classification": "labels",
     "image-segmentation": "masks",
+    "image-retrieval": "matches",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -36,8 +37,8 @@ class Measure:
     of            its name in `domain.description.metrics`
     function      in `scripts/metrics.py.txt`; label: its word in a line of the log
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
-                  held out) | grades (cut likewise) | ranked (the k likeliest classes) | values | logs (of
-                  values) | masks
+                  held out) | grades (cut likewise) | ranked (the k likeliest classes, or nearest images) |
+                  values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise)
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
     """
 
@@ -74,7 +75,7 @@ def _of(answer: Answer) -> Callable[..., Measure]:
     return measure
 
 
-_labels, _values, _masks = _of("labels"), _of("values"), _of("masks")
+_labels, _values, _masks, _matches = _of("labels"), _of("values"), _of("masks"), _of("matches")
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
@@ -132,6 +133,10 @@ MEASURES: tuple[Measure, ...] = (
     ),
     _masks("Dice", "Dice", "dice", "Dice", "masks", unless=_OTHER_AREA),
     _masks("IoU", "IoU", "iou", "IoU", "masks", unless=_OTHER_AREA),
+    _matches("F1", "F1", "f1_matches", "F1", "matches", unless=rf"{_OTHER_F}|macro|micro|weighted"),
+    _matches(
+        "MAP@k", "MAP@k", "map_matches", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
+    ),
     _masks("F0.5 of pixels", "F-beta of pixels", "f05", "F0.5", "masks", unless="hausdorff|surface"),
 )  # fmt: skip
 """The first that fits what is said is meant."""

@@ -45,7 +45,7 @@ class NoScript(MemoryServiceError):
     status = 406
 
 
-_USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice"}
+_USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice", "matches": "F1"}
 """The score where nobody says what predictions are judged by."""
 
 _STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -117,10 +117,10 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are masks, of which runs keep no out-of-fold answers."""
+    answers are masks or matches, of which runs keep no out-of-fold answers."""
     kind = _kind_of(plan)
-    if kind.words["masks"]:
-        raise NoScript(f"There is no blend for {plan['task']}: average the masks of the runs yourself")
+    if kind.words["masks"] or kind.words["retrieval"]:
+        raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
     answer = "labels" if words["labels"] else "values"
@@ -155,7 +155,7 @@ def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
         yield _rendered(part, words)
     elif words["score"]:
         yield _metric(words["score"], words["k"])
-        if words["tuned"]:
+        if words["form"] in ("cut", "grades"):
             yield _rendered("thresholds" if words["form"] == "cut" else "grades", words)
 
 
@@ -219,11 +219,12 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     """Which techniques of the recipe the script does, by the word that its parts ask for."""
     wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
     words, pictures, encoder = kind.words, plan["task"].startswith("image"), not plan.get("method")
+    classes_or_values = not words["masks"] and not words["retrieval"]
     tree_values = bool(words["library"]) and not words["labels"]
     return {
         "tta": "tta" in wanted and pictures,
-        "mixup": "mixup" in wanted and words["files"] and not words["masks"],
-        "cutmix": "cutmix" in wanted and pictures and not words["masks"],
+        "mixup": "mixup" in wanted and words["files"] and classes_or_values,
+        "cutmix": "cutmix" in wanted and pictures and classes_or_values,
         "ema": "ema-swa" in wanted and words["network"] and encoder,
         "class_weights": "class-weights" in wanted and words["labels"],
         "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
@@ -275,9 +276,14 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     scored = measure is not None
     if measure is None:
         note = f"Judged by {_plain(name)[:60]}, which this script does not compute."
-        loss = {"labels": "log_loss", "values": "mae" if absolute else "mse", "masks": ""}[answer]
+        loss = {
+            "labels": "log_loss",
+            "values": "mae" if absolute else "mse",
+            "masks": "",
+            "matches": "missed_matches",
+        }[answer]
         measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
-    form = measure.form if said and scored else ""
+    form = measure.form if said and scored else "matches" if answer == "matches" else ""
     stops = _STOPS_BY.get(kind.words["library"], {}).get(measure.function if said else "", ("", ""))
     return {
         "metric": measure.name,
@@ -287,7 +293,7 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "score": measure.function,
         "scored": scored,
         "form": form,
-        "tuned": form in ("cut", "grades"),
+        "tuned": form in ("cut", "grades", "matches"),
         "judges_classes": form in ("classes", "cut", "grades"),
         "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),
         "absolute": absolute,

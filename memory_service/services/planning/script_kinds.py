@@ -23,6 +23,7 @@ _PLAIN: dict[str, Any] = dict.fromkeys(
     (
         "labels",
         "masks",
+        "retrieval",
         "table",
         "files",
         "network",
@@ -50,6 +51,11 @@ _MASKS = _IMAGES | {
     "masks": True,
     "layout": "what else there is),\nsample_submission.csv or test.csv (ids), images train/<id>.jpg, "
     "test/<id>.jpg, masks train_masks/<id>.png",
+}
+_RETRIEVAL = _IMAGES | {
+    "retrieval": True,
+    "layout": "the group of images that match),\ntest.csv (ids that may match), "
+    "sample_submission.csv (ids to answer), train/<id>.jpg, test/<id>.jpg",
 }
 _SOUNDS = _IMAGES | {
     "size": "SEQ_LEN",
@@ -120,6 +126,9 @@ def _tree_kind(library: str, labels: bool, *, series: bool = False) -> Kind:
 KINDS: dict[tuple[str, str], Kind] = {
     ("image-classification", "timm"): _network_kind("images", "images", _IMAGES, True),
     ("image-regression", "timm"): _network_kind("images", "images", _IMAGES, False),
+    ("image-retrieval", "timm"): Kind(
+        ("read_images", "images", "network_step", "metric", "retrieval"), _RETRIEVAL
+    ),
     ("image-segmentation", "smp"): _mask_kind(
         "masks_smp", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"
     ),
@@ -158,8 +167,9 @@ AUGMENTED: Mapping[str, Mapping[str, str]] = {
     "image-classification": _CROPPED,
     "image-regression": _CROPPED,
     "image-segmentation": {"light-augmentation": "mirrored half the time"},
+    "image-retrieval": {**_CROPPED, "metric-learning-head": "ArcFace over the groups: ARC_MARGIN, ARC_SCALE"},
 }
-"""Task -> what its script does to training samples."""
+"""Task -> techniques that its script always does."""
 
 HUB_NAMES = {
     **{f"deberta-v3-{size}": f"microsoft/deberta-v3-{size}" for size in ("xsmall", "small", "base", "large")},

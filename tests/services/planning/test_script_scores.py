@@ -132,3 +132,46 @@ def test_masks_are_scored_image_by_image_or_all_together():
     assert score["iou"] == pytest.approx((6 / 12 + 1 + 0) / 3)
     assert of_script("dice_global")["score_of"](common, found, true) == pytest.approx(12 / 22)
     assert of_script("f05")["score_of"](common, found, true) == pytest.approx(7.5 / 16)
+
+
+def script_of_matches(function: str, tuned: bool = True, k: int = 0) -> dict[str, Any]:
+    """The names of a retrieval script, on the processor."""
+    names = of_script(function, k)
+    names.update(device="cpu", MOST_MATCHES=8, HIGHER_IS_BETTER=True)
+    exec(_rendered("retrieval", {"tuned": tuned, "k": k}), names)
+    return names
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_matches_are_scored_against_the_other_images_of_the_group(seed: int):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, 12, 50)
+    embeddings = rng.normal(0, 1, (12, 16))[groups] + rng.normal(0, 0.8, (50, 16))
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    near = [[i, *(j for j in np.argsort(-cosines[i]) if j != i)] for i in range(50)]
+
+    def f1(cut: float) -> float:
+        each = []
+        for i in range(50):
+            found = {j for j in near[i][:8] if j == i or cosines[i, j] >= cut}
+            true = set(np.flatnonzero(groups == groups[i]))
+            each.append(2 * len(found & true) / (len(found) + len(true)))
+        return float(np.mean(each))
+
+    names = script_of_matches("f1_matches")
+    matches = names["classes_of"](embeddings, [0.4])
+    assert names["score_of"](groups, matches) == pytest.approx(f1(0.4))
+    missed = of_script("missed_matches")["score_of"]
+    assert missed(groups, matches) == pytest.approx(1 - f1(0.4))
+    [best] = names["best_thresholds"](None, groups, embeddings)
+    assert f1(best) == pytest.approx(max(f1(cut) for cut in names["CUTS"]))
+
+    average = []
+    for i in range(50):
+        others = int((groups == groups[i]).sum()) - 1
+        hits = [at for at, j in enumerate(near[i][1:6], 1) if groups[j] == groups[i]]
+        if others:
+            average.append(sum(n / at for n, at in enumerate(hits, 1)) / min(others, 5))
+    nearest = script_of_matches("map_matches", tuned=False, k=5)
+    assert nearest["score_of"](groups, embeddings) == pytest.approx(np.mean(average))
