@@ -191,6 +191,9 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
         laid_out(folder)
         del files["train.py"]
         assert all(shared.setdefault(name, text) == text for name, text in files.items())
+    for text in shared.values():  # what they take from the plan is not theirs
+        answer = review_script(None, {"script": text})
+        assert (answer["findings"], answer["read"].get("precision")) == ([], None)
 
 
 def laid_out(folder: Path) -> None:
