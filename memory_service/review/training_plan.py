@@ -13,6 +13,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import accumulation, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.source.nodes import last_name, word_pairs
+from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
 _TORCHVISION = word_pairs(
@@ -134,18 +135,13 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
         lighter=_lighter(facts), trains=training.trains,
     )  # fmt: skip
-    return replace(read, **_own_settings(facts.script.tree, facts.script.text))
+    return replace(read, **_own_settings(facts.script))
 
 
-def _own_settings(script: ast.Module, text: str) -> dict[str, Any]:
-    """What a script of this service states at its head; its loop may be in another file. Empty for others."""
-    assigned = [node for node in script.body if isinstance(node, ast.Assign)]
-    stated = {
-        target.id: node.value
-        for node in assigned
-        if isinstance(target := node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
-    }
-    if not {"PLAN_ID", "MODEL", "FOLDS", "EPOCHS"} <= stated.keys():
+def _own_settings(script: Script) -> dict[str, Any]:
+    """The same as a script of this service states it."""
+    stated = script.own
+    if not stated:
         return {}
     named = {name: stated[key].value for name, key in _OWN.items() if key in stated}
     network = "BATCH_SIZE" in stated
@@ -153,7 +149,7 @@ def _own_settings(script: ast.Module, text: str) -> dict[str, Any]:
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
     options |= {name: stated[key].value for name, key in _OPTIONS.items() if key in stated}
     if "LORA_RANK" in stated:
-        options["method"] = "qlora" if "bitsandbytesconfig" in text else "lora"
+        options["method"] = "qlora" if "bitsandbytesconfig" in script.text else "lora"
     return named | {
         "options": options,
         "lighter": None if stated.get("N_GPUS", _ONE).value == 1 else "several cards share the work",

@@ -33,6 +33,7 @@ ASKED: tuple[dict[str, Any], ...] = (
     *({"task": "text", "model": "qwen2.5-0.5b", "method": method} for method in ("full", "lora", "qlora")),
     {"task": "text-regression", "model": "gemma-2-9b", "method": "lora", "minutes": 500, "gpu": "h100"},
     *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
+    *({"task": "time-series-regression", "model": name} for name in TREES),
 )
 
 
@@ -72,13 +73,22 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
     for plan in plans:
         whole, named = plan_script(plan), plan["model"]["name"]
         asked = {"gpu": plan["gpu"]["slug"], "minutes": plan["minutes"], "n_train": 10_000, "cpu_count": 8}
-        for text in (whole, plan_files(plan)["train.py"]):
-            answer = review_script(knowing, {**asked, "script": text})
+        for text, given in ((whole, {"plan": plan, **asked}), (plan_files(plan)["train.py"], asked)):
+            answer = review_script(knowing, {**given, "script": text})
             assert (answer["findings"], answer["not_checked"]) == ([], []), named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE) and not plan["task"].startswith("tabular"):
             raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", whole, flags=re.MULTILINE)
             found = review_script(knowing, {**asked, "script": raised})["findings"]
             assert "batch-does-not-fit" in {one["rule"] for one in found}, named
+
+
+def test_the_review_sees_a_series_that_is_split_at_random_by_the_script_alone(plans, knowing):
+    forecasts = [plan for plan in plans if plan["task"] == "time-series-regression"]
+    for plan, asked in zip(forecasts, ({}, {"task": "time-series"}, {"plan": forecasts[2]}), strict=False):
+        for text in (plan_script(plan), plan_files(plan)["train.py"]):
+            shuffled = re.sub('^SPLIT = "time"', 'SPLIT = "random"', text, flags=re.MULTILINE)
+            found = review_script(knowing, {**asked, "script": shuffled})["findings"]
+            assert [one["rule"] for one in found] == ["shuffled-time-series"]
 
 
 def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
