@@ -12,6 +12,7 @@ from memory_service.domain.monitoring.batch_change import (
 )
 from memory_service.domain.monitoring.projection import (
     Projection,
+    is_agreed,
     later_fold_epochs,
     present_fold_epochs,
     too_late,
@@ -19,7 +20,7 @@ from memory_service.domain.monitoring.projection import (
 )
 from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
-from memory_service.domain.monitoring.verdict import Answer, figures
+from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
 from memory_service.domain.quality.boosting_rounds import points_short
 from memory_service.domain.quality.quality_index import fold_gain, learning_of, quality_index
 
@@ -110,9 +111,16 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
             "critical" if projection.end.low > deadline else "warning",
             observation=f"{cannot}.",
         )
-    if at.epochs_done or at.fold_index:
-        return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
-    return _smaller(view, projection, deadline, cannot)
+    if not (at.epochs_done or at.fold_index):
+        return _smaller(view, projection, deadline, cannot)
+    if is_agreed(view, deadline - view.now + into):
+        return _stop(view, "R14", f"{cannot}; not even one more {unit} fits")
+    return keep_going(
+        f"{cannot}; perhaps not even one more {unit} fits. Too little is measured to end it by: it is judged "
+        "again as it goes on.",
+        "R12",
+        state.expected.smaller,
+    )
 
 
 def _changed(planned: dict[str, int], folds: int, epochs: int) -> dict[str, int]:
@@ -185,7 +193,7 @@ def _relaunch(
 
 def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str) -> Answer:
     """Not one epoch fits and nothing is trained yet: a smaller model where one is known, else fewer
-    samples."""
+    samples; an end now would leave nothing to predict with."""
     smaller = view.state.expected.smaller
     if smaller:
         why = f"{cannot}. Not one epoch fits: start again with {smaller.get('model')}."
@@ -202,4 +210,4 @@ def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str
             {"n_train": keep, "epochs": 2, "folds": 1},
             "critical",
         )
-    return _stop(view, "R14", f"{cannot}; nothing fits any more")
+    return keep_going(f"{cannot}. Nothing that is known fits any more.", "R12")
