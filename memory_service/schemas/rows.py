@@ -156,7 +156,7 @@ class StrategyRow(Row):
 
     @model_validator(mode="after")
     def _numbers_in_range(self) -> StrategyRow:
-        row = {"id": self.id, "rule": self.rule, "key": self.key, "value": self.value}
+        row: dict[str, Any] = {"id": self.id, "rule": self.rule, "key": self.key, "value": self.value}
         wrong = {**_out_of_range("key", self.key), **_out_of_range("value", self.value), **unreadable(row)}
         if wrong:
             raise wrong_fields(

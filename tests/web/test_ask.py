@@ -59,6 +59,28 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     assert "Training samples: 9,000 ✎" in facts.inner_text()
 
 
+def test_a_plan_of_a_long_text_has_an_address_like_any_other(visit: Visitor, seeded: Site):
+    text = "Tell the breed of a dog from a photo: 10222 images, 120 breeds. Größe 中. " + " ".join(
+        f"Rule {n}: be fair." for n in range(800)
+    )
+    page = visit(seeded, "/")
+    page.get_by_label("Description").fill(text)
+    page.get_by_label("GPU", exact=True).fill("t4")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert len(text) > 2 * len(page.url)
+    said = page.locator("p.said").inner_text()
+    page.goto(seeded.url + "/browse/models")
+    page.go_back()
+    assert page.locator("p.said").inner_text() == said
+    assert visit(seeded, page.url.removeprefix(seeded.url)).get_by_label("Description").input_value() == text
+    data = answered(seeded, page.get_by_role("link", name="This page as JSON").get_attribute("href"))
+    assert data["asked"]["description"] == text
+    follow(page.locator("#portfolio ~ .scroll th a").first)
+    assert page.get_by_label("Description").input_value() == text
+    broken = visit(seeded, "/?gpu=t4&packed=" + page.url.partition("packed=")[2][:60], expect=422)
+    assert "part of the address is missing" in broken.locator("main").inner_text()
+
+
 def test_gpu_and_hours_are_read_from_the_text_and_can_be_corrected(visit: Visitor, seeded: Site):
     page = visit(seeded, "/")
     text = "Classify 40,000 photos of leaves into 5 diseases. GPU Notebook <= 9 hours run-time, on a P100."

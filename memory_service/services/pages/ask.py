@@ -23,9 +23,6 @@ from memory_service.services.planning.plan_script import has_script, plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
 
-MOST_IN_ADDRESS = 5_000
-"""Characters of a description that an address takes; the form posts longer ones."""
-
 
 def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "sources", "points", "script"}`.
