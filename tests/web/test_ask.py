@@ -96,7 +96,46 @@ def test_gpu_and_hours_are_read_from_the_text_and_can_be_corrected(visit: Visito
     facts = page.get_by_role("region", name="What this plan assumes")
     assert "Minutes: 120" in facts.inner_text()
     assert "from the text" in facts.get_by_role("listitem").filter(has_text="GPU").inner_text()
-    assert "gpu=p100" in page.get_by_role("link", name="Download train.py").get_attribute("href")
+    assert "minutes=120" in page.get_by_role("link", name="Download train.py").get_attribute("href")
+    assert page.get_by_label("GPU", exact=True).get_attribute("placeholder") == "p100 (from the text)"
+
+
+def test_each_fact_says_where_the_plan_has_it_from(visit: Visitor, seeded: Site):
+    with urllib.request.urlopen(seeded.url + "/competitions/cassava-leaf-disease-classification") as row:
+        n_test = json.load(row)["n_test"]
+    text = (
+        "Cassava Leaf Disease Classification. Identify the type of disease present on a cassava leaf image: "
+        "21,367 labeled images, categorization accuracy. GPU Notebook <= 9 hours run-time."
+    )
+    for asked in (
+        {"description": text, "gpu": "t4"},
+        {"competition": "cassava-leaf-disease-classification", "gpu": "t4"},
+    ):
+        query = "?" + urllib.parse.urlencode(asked)
+        page = visit(seeded, "/" + query)
+        facts = {fact["name"]: fact for fact in answered(seeded, "/recommend" + query)["facts"]}
+        assert (facts["n_test"]["from"], facts["n_test"]["value"]) == ("record", n_test)
+        shown = {fact["field"]: fact for fact in answered(seeded, "/index.json" + query)["facts"]}
+        assert {name: fact["from"] for name, fact in shown.items()} == {
+            name: facts[name]["from"] for name in shown
+        }
+        chips = page.get_by_role("region", name="What this plan assumes").get_by_role("listitem")
+        assert f"{n_test:,} from the record" in chips.filter(has_text="Samples to predict").inner_text()
+        assert "characters)" not in " ".join(chips.all_inner_texts())
+        assert "of cassava-leaf" in chips.filter(has_text="Samples to predict").get_attribute("title")
+    words = visit(seeded, "/?" + urllib.parse.urlencode({"description": text, "gpu": "t4"}))
+    chip = words.locator("#facts li").filter(has_text="Training samples")
+    assert chip.get_attribute("title") == "from the text: “21,367 labeled images”"
+
+
+def test_a_plan_for_a_competition_names_no_gpu_that_nobody_asked_for(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/competitions/cassava-leaf-disease-classification")
+    follow(page.get_by_role("link", name="Make a plan"))
+    assert "On which GPU" in page.locator("p.note").inner_text()
+    page.get_by_label("GPU", exact=True).fill("t4")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert "competition=cassava" in page.url
+    assert page.locator("p.said").is_visible()
 
 
 def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: Visitor, seeded: Site):
