@@ -18,7 +18,7 @@ from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import SETTINGS
+from memory_service.domain.monitoring.summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
@@ -32,7 +32,7 @@ from memory_service.store.tables.runs import Run, RunAdvice
 
 ANEW_SECONDS = 5.0
 """Between samples and epochs, which only show more of the same, the verdict of the last 5 s of the run's own
-time stands: it looks at minutes."""
+time stands: it looks at minutes. An epoch that took as long is news by itself."""
 
 MORE_OF_THE_SAME = frozenset({"gpu", "batch", "epoch"})
 MOST_REMEMBERED = 512
@@ -93,7 +93,13 @@ def standing_verdict(
     names: set[str] = set().union(*[fields for _, _, fields in reported])
     if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
         return None
-    if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in reported}:
+    if "train_loss" in names and (
+        known.signs[1] or str in {type(fields.get("train_loss")) for _, _, fields in reported}
+    ):
+        return None
+    if "epoch" in kinds and any(
+        kind == "epoch" and (fields.get("seconds") or 0.0) >= ANEW_SECONDS for _, kind, fields in reported
+    ):
         return None
     known.arrived_at = time.time()
     return known.wire
@@ -118,7 +124,14 @@ def reported_verdict(
         with database.read() as transaction:
             summary = read_summary(transaction, run_id, known.start)
     stated = tuple(reported[2] for _, reported in sorted(summary.settings.items()))
-    signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, stated)
+    long = [
+        key
+        for key, record in summary.epochs.items()
+        if "seconds" in record and record["seconds"][2] >= ANEW_SECONDS
+    ]
+    signs = (
+        status, _is_bad(summary), summary.out_of_memory_us, summary.error_us, stated, max(long, default=None),
+    )  # fmt: skip
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
     if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
         state = State(replace(known.facts, status=status), summary, known.expected)
@@ -127,6 +140,12 @@ def reported_verdict(
         with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
             _keep_advice(database, run_id, known)
     return known.wire
+
+
+def _is_bad(summary: Summary) -> bool:
+    """Whether the latest training loss is no number."""
+    bad, good = summary.bad_loss_us, summary.good_loss_us
+    return bad is not None and (good is None or good <= bad)
 
 
 def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
