@@ -103,7 +103,8 @@ def test_the_review_prices_trees_as_the_plan_does(knowing, model: str):
     def found(name: str, value: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
         edited, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
         assert n == 1
-        return review_script(knowing, {"script": edited, **asked})["findings"]
+        findings: list[dict[str, Any]] = review_script(knowing, {"script": edited, **asked})["findings"]
+        return findings
 
     for asked in ({"plan": plan}, HUGE, HUGE | {"n_features": None}):
         assert found("SEED", "7", asked) == []
