@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from memory_service.errors import InvalidInput
+from memory_service.errors import InvalidInput, Unavailable
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
 from memory_service.review.sizing_facts import SizingFacts
@@ -85,13 +85,13 @@ class Sizing:
         """Of a model that is not known: what not even the next smaller of its family does."""
         for name in smaller_than(str(self.plan.model)):
             known = replace(self, plan=replace(self.plan, model=name), not_checked=[])
-            predicted = known._predicted()[0]
+            predicted = known._predicted(traces=0)[0]
             if predicted is not None and predicted["max_batch_size"] is not None:
                 yield from () if self.plan.lighter else known._too_large(predicted)
                 yield from known._too_long(predicted)
                 return
 
-    def _predicted(self, precision: str | None = None) -> tuple[dict[str, Any] | None, str]:
+    def _predicted(self, precision: str | None = None, traces: int = 1) -> tuple[dict[str, Any] | None, str]:
         if self.knowledge is None:
             return None, "without a database no card is known"
         question: dict[str, Any] = {"model": self.plan.model, "gpu": self.query["gpu"], **self.plan.options}
@@ -112,8 +112,8 @@ class Sizing:
 
         try:
             model = self.knowledge.listed_model(question["model"])
-            return predict_known(self.knowledge, without_idle(question, model)), ""
-        except InvalidInput as error:
+            return predict_known(self.knowledge, without_idle(question, model), traces), ""
+        except (InvalidInput, Unavailable) as error:
             return None, error.detail[:300]
 
     def _precision(self) -> str | None:
@@ -127,7 +127,7 @@ class Sizing:
             return
         if predicted["fits"]:
             return
-        most, peak = predicted["max_batch_size"], predicted["peak_memory_gib"]
+        most, peak = int(predicted["max_batch_size"]["value"]), predicted["peak_memory_gib"]
         would = predicted.get("would_fit", {})
         batch = would.get("batch_size")
         fix = (
@@ -140,9 +140,8 @@ class Sizing:
             batch_place,
             f"Batch {self.plan.batch_size} of {predicted['model']}{_at(predicted)} in "
             f"{predicted['precision']} needs about "
-            f"{peak['value']:.3g} GiB ({peak['low']:.3g}-{peak['high']:.3g}); on {predicted['gpu']} "
-            f"about {most['value']:g} "
-            "samples fit.",
+            f"{_short(peak['value'])} GiB ({_short(peak['low'])}-{_short(peak['high'])}); on "
+            f"{predicted['gpu']} {f'about {most} fit' if most else 'not even one sample fits'}.",
             fix,
         )
 
@@ -257,8 +256,8 @@ class Sizing:
             )
 
 
-def _short(minutes: float) -> str:
-    return f"{minutes:.0f}" if minutes >= 100 else f"{minutes:.3g}"
+def _short(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _at(predicted: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def test_the_review_prices_trees_as_the_plan_does(knowing, model: str):
     plan = recommend(knowing, {"task": "tabular-regression", "model": model} | HUGE)
     text = plan_script(plan)
 
-    def found(name: str, value: str, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    def found(name: str, value: str, asked: dict[str, Any]) -> Any:
         edited, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
         assert n == 1
         findings: list[dict[str, Any]] = review_script(knowing, {"script": edited, **asked})["findings"]
@@ -126,6 +126,16 @@ def test_the_review_prices_trees_of_the_processor_without_a_card(plans):
     )
     untold = review_script(None, {"script": plan_script(plan)})["not_checked"]
     assert untold == ["cannot-end-in-budget: minutes, n_train not given or not to be told"]
+
+
+@pytest.mark.parametrize(("task", "name", "size"), [("image", "IMAGE_SIZE", 1024), ("text", "SEQ_LEN", 4096)])
+def test_the_review_sizes_an_input_that_nobody_profiled(knowing, task: str, name: str, size: int):
+    plan = recommend(knowing, {"task": task, "gpu": "t4", "minutes": 60, "n_train": 20_000})
+    text = re.sub(rf"^{name} = \d+", f"{name} = {size}", plan_script(plan), flags=re.MULTILINE)
+    answer = review_script(knowing, {"script": text, "plan": plan})
+    (large,) = (one for one in answer["findings"] if one["rule"] == "batch-does-not-fit")
+    assert f" at {size} in " in large["message"]
+    assert answer["not_checked"] == []
 
 
 def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
