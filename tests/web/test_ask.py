@@ -128,6 +128,17 @@ def test_each_fact_says_where_the_plan_has_it_from(visit: Visitor, seeded: Site)
     assert chip.get_attribute("title") == "from the text: “21,367 labeled images”"
 
 
+def test_the_seeds_stand_wherever_the_folds_do(visit: Visitor, seeded: Site):
+    asked = "/?task=image&n_train=21367&gpu=t4&minutes=540&model=resnet18"
+    plan = answered(seeded, "/recommend" + asked[1:])
+    folds, seeds = plan["folds"], plan["seeds"]
+    assert seeds > 1
+    page = visit(seeded, asked)
+    assert f"× {seeds} seeds = {folds * seeds} models" in page.locator("p.said").inner_text()
+    assert f"seeds = {seeds}" in page.locator("#settings + .copy").inner_text()
+    assert "of 14.6 usable" in page.locator("#expect + dl").inner_text()
+
+
 def test_a_plan_for_a_competition_names_no_gpu_that_nobody_asked_for(visit: Visitor, seeded: Site):
     page = visit(seeded, "/browse/competitions/cassava-leaf-disease-classification")
     follow(page.get_by_role("link", name="Make a plan"))
@@ -173,6 +184,17 @@ def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seed
     assert "1" in page.locator("#e-n_train").inner_text()
     assert "image" in page.locator("#e-task").inner_text()
     assert page.get_by_label("Task", exact=True).input_value() == "imge"
+
+
+def test_no_change_gives_up_what_nobody_fixed(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/?task=image-classification&size=medium&gpu=a100&minutes=30&batch_size=100000")
+    offered = page.locator("#main h2:has-text('What would fit') + ul li").all_inner_texts()
+    assert offered
+    assert len(set(offered)) == len(offered)
+    assert not any("–:" in text or "Model" in text for text in offered)
+    assert "no model of it is known" not in page.locator(".used").inner_text()
+    free = visit(seeded, "/?task=image-classification&size=medium&gpu=a100&minutes=30&vram_gib=0.5")
+    assert free.get_by_role("link", name="No limit of memory", exact=True).is_visible()
 
 
 def test_what_does_not_fit_offers_what_would(visit: Visitor, seeded: Site):

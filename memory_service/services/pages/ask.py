@@ -29,8 +29,9 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
 
     asked    the fields as they were given; read: the GPU and the minutes that only the description states
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
-    facts    what the plan rests on: `[{"field", "value", "from", "words", "why", "assumed"}]`, `from` as in
-             the plan's own facts, `words` of the text, `why` a sentence where there is more to say
+    facts    what the plan rests on: `[{"field", "value", "from", "words", "why", "record", "assumed"}]`,
+             `from` and `words` as in the plan's own facts, `why` what the plan says of it
+    closest  changes that make a plan feasible, the smallest first
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     sources  what the recipe names -> its page
     others   the alternatives that are not the plan itself, before them what is planned without fixed settings
@@ -51,6 +52,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "others": [],
         "main": None,
         "points": None,
+        "closest": [],
         "script": False,
     }
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
@@ -73,6 +75,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "sources": _sources(found.answer.get("recipe"), found.knowledge),
         "facts": _facts(found.case, found.memory),
         "points": _points(found.candidate_sets, found.answer),
+        "closest": _closest(found.answer, requested),
         "script": has_script(found.answer),
     }
 
@@ -169,20 +172,34 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
     cards = (f"{count}x " if count > 1 else "") + ", ".join(card.name for card in case.cards)
     facts = {fact.name: fact for fact in case.facts}
     slug = case.question.competition or memory.described
-    out = []
+    out: list[dict[str, Any]] = []
     for fact in (facts[name] for name in _SHOWN if name in facts):
         why = next((text for text in case.inferred if _SAID_BY.get(fact.name, "\n") in text), None)
-        if fact.source == "record" and fact.name != "cpu_count":
-            why = f"from the record of {slug}" + (", which the text is of" if memory.described else "")
+        record = f"{slug}, which the text is of" if memory.described else slug
         value = int(fact.value) if fact.name == "minutes" and fact.value == int(fact.value) else fact.value
         out.append(
             {"field": fact.name, "value": cards if fact.name == "gpu" else value, "from": fact.source}
             | {"words": fact.words, "why": why, "assumed": fact.source == "usual"}
+            | {"record": record if fact.source == "record" and fact.name != "cpu_count" else None}
         )
     return out
 
 
-_SAID_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
+_SAID_BY = {
+    "task": "Task ", "n_train": " training samples", "cpu_count": " processor cores", "minutes": " minutes",
+    "gpu": "GPU ",
+}  # fmt: skip
+
+
+def _closest(plan: Mapping[str, Any], requested: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The changes that make a plan feasible, without giving up what nobody fixed; each once."""
+    first = plan.get("closest")
+    found: list[dict[str, Any]] = []
+    for change in [first, *first.get("or", ())] if first else ():
+        changed = {k: v for k, v in change["set"].items() if v is not None or k in requested}
+        if changed and changed not in [each["set"] for each in found]:
+            found.append({**change, "set": changed})
+    return found
 
 
 def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ _AS_FILE = {"Content-Disposition": 'attachment; filename="train.py"'}
 
 _COPIED = (
     "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
-    "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
+    "folds", "seeds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
     "tree_device",
 )  # fmt: skip
 
