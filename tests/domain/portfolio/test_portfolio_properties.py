@@ -149,7 +149,7 @@ def test_gains_add_up_to_the_quality_and_a_first_submission_is_no_part_of_it(
 def test_who_is_in_a_hurry_waits_no_longer_for_the_first_submission(
     task: str, gpu: str, n_train: int, minutes: float
 ) -> None:
-    asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes}
+    asked: dict[str, Any] = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes}
     fast, best = (asked_for(**asked, objective=objective) for objective in ("fast", "quality"))
     roles = [found.runs[0].role if found else None for found in (fast, best)]
     if fast is not None and best is not None and roles == ["first", "first"]:
