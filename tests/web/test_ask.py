@@ -184,6 +184,26 @@ def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seed
     assert "1" in page.locator("#e-n_train").inner_text()
     assert "image" in page.locator("#e-task").inner_text()
     assert page.get_by_label("Task", exact=True).input_value() == "imge"
+    page = visit(
+        seeded, "/?description=dogs+photos+120+breeds&n_train=many&gpu=qqqqq&minutes=soon", expect=422
+    )
+    assert "for example t4" in page.locator("#e-gpu").inner_text()
+    assert page.locator("#e-n_train").is_visible()
+    assert page.locator("#e-minutes").is_visible()
+    assert page.get_by_role("alert").inner_text().startswith("Training samples: ")
+    page.locator("#understood li").first.wait_for()
+    assert "120 classes" in page.locator("#understood").inner_text()
+    assert "Training samples" not in page.locator("#understood").inner_text()
+
+
+def test_numbers_are_read_as_people_write_them(visit: Visitor, seeded: Site):
+    for n_train, minutes in (("21,367", "1h"), ("21 367", "60 min"), ("21367", "1 h 0 min")):
+        asked = {"task": "image", "n_train": n_train, "gpu": "T4 x2", "minutes": minutes}
+        plan = answered(seeded, "/index.json?" + urllib.parse.urlencode(asked))["plan"]
+        facts = {fact["name"]: fact["value"] for fact in plan["facts"]}
+        assert (facts["n_train"], facts["minutes"], facts["gpu"]) == (21367, 60, "2xt4")
+    page = visit(seeded, "/?" + urllib.parse.urlencode(asked))
+    assert page.get_by_label("Training samples").input_value() == "21367"
 
 
 def test_no_change_gives_up_what_nobody_fixed(visit: Visitor, seeded: Site):
