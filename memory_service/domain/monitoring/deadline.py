@@ -15,6 +15,7 @@ from memory_service.domain.monitoring.projection import (
     is_agreed,
     later_fold_epochs,
     present_fold_epochs,
+    seconds_into_epoch,
     too_late,
     training_deadline_seconds,
 )
@@ -80,9 +81,7 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
     if state.facts.is_trees:
         needed = round(max(later_fold_epochs(view, epochs)[1], present_fold_epochs(view, epochs)[1]))
         about, epochs = "about " if needed < epochs else "", max(1, needed, at.epochs_done)
-    into = (
-        min(max(0.0, view.now - view.epochs[-1].at_seconds), projection.epoch.value) if view.epochs else 0.0
-    )
+    into = seconds_into_epoch(view, projection.epoch.value)
     room = (deadline - view.now + into) / projection.epoch.high
     cannot = (
         f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {about}{epochs} {unit}s of "

@@ -38,6 +38,8 @@ many minutes."""
 
 LOWER_LEARNING_RATE = 0.3
 
+ENDED = {"stopped": "stopped early and on purpose, by its script or whoever reported its end"}
+
 
 def verdict(state: State) -> Verdict:
     """The answer for this state. The same events in any order give the same answer; it reads no clock."""
@@ -212,4 +214,6 @@ def _ended(view: RunView) -> Answer:
         changes = _halved(view, batch)
         why = f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients."
         return Answer("lower_batch", why, "R02", changes, "warning", changes)
-    return keep_going(f"The run has ended: {status.replace('_', ' ')}.", "R21")
+    how = ENDED.get(status, status.replace("_", " "))
+    last = f" Its last report is of minute {view.now / 60.0:.1f}." if view.summary.events else ""
+    return keep_going(f"The run has ended: {how}.{last}", "R21")

@@ -82,7 +82,7 @@ def project(view: RunView) -> Projection | None:
 
 def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -> Projection:
     least, left, most = _epochs_left(view, epochs)
-    into = min(max(0.0, view.now - view.epochs[-1].at_seconds), one.value) if view.epochs else 0.0
+    into = seconds_into_epoch(view, one.value)
     folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
     gaps = folds * FOLD_OVERHEAD_S[0]
     end = Estimate(
@@ -94,6 +94,16 @@ def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -
         basis,
     )
     return Projection(one, end, left, n, n > 0 and (least == left or bool(view.position.per_fold)))
+
+
+def seconds_into_epoch(view: RunView, epoch_seconds: float) -> float:
+    """How much of the epoch under way is done: since the one before; of a run's first as its steps say."""
+    if view.epochs:
+        return min(max(0.0, view.now - view.epochs[-1].at_seconds), epoch_seconds)
+    steps, done = view.steps_per_epoch, view.steps_seen
+    if not steps or not done or view.state.since_us or view.position.fold_index:
+        return 0.0
+    return epoch_seconds * min(1.0, done / steps)
 
 
 def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
@@ -114,7 +124,7 @@ def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
     if steps and view.step_seconds and (view.steps_seen or 0) >= view.state.expected.not_before_steps:
         low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
         basis = f"{view.steps_seen} measured steps, {steps} an epoch"
-        return Estimate(value, low, high, "measured", 1, basis), 0, basis
+        return Estimate(value, low, high, "estimated", 1, basis), 0, basis
     expected = view.state.expected
     wrong = (
         expected.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * expected.epoch_seconds.high

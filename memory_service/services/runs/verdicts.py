@@ -13,7 +13,7 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from memory_service.domain.monitoring.advice_followed import followed
+from memory_service.domain.monitoring.advice_followed import Followed, followed
 from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.live_view import live_view
@@ -151,6 +151,7 @@ def _is_bad(summary: Summary) -> bool:
 def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
     state = state_of(transaction, run)
+    current = verdict(state).as_dict()
     log = watched.log_of(transaction.session, run.id)
     given = watched.advice_of(transaction.session, run.id, MOST_ADVICE)
     after = (
@@ -158,12 +159,14 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     )
     return {
         "outcome": run.summary or outcome_so_far(transaction, run, state.summary),
-        "verdict": verdict(state).as_dict(),
+        "verdict": current,
         "watch": live_view(state),
         "verdicts": [
             {
                 "given_at": utc_text(each.given_at.isoformat()),
-                "followed": followed(each.at_seconds, each.verdict, state, after),
+                "followed": _now(
+                    followed(each.at_seconds, each.verdict, state, after), each.verdict, current
+                ),
                 **{name: each.verdict.get(name) for name in _SHOWN},
             }
             for each in given
@@ -172,11 +175,24 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     }
 
 
+def _now(answer: Followed | None, advice: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+    """What may still be followed is replaced where another answer holds by now."""
+    same = (advice["action"], advice["set"]) == (current["action"], current["set"])
+    return answer if answer != "open" or same else "replaced"
+
+
 def gravest_advice(
     transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]
 ) -> dict[str, Any] | None:
-    """`{"action", "rule", "severity", "at_seconds", "followed"}` of a run's gravest advice that was not
-    followed (of equal ones the latest), else of its latest; None before the first."""
+    """`{"action", "rule", "severity", "at_seconds", "followed"}` of the verdict that holds now, of a run that
+    goes on; else of its gravest advice that was not followed (of equal ones the latest), else of its latest;
+    None before the first."""
+    if run.status == "running":
+        current = verdict(state_of(transaction, run))
+        if current.action == "continue" and not given:
+            return None
+        shown = {name: getattr(current, name) for name in ("action", "rule", "severity", "at_seconds")}
+        return {**shown, "followed": None if current.action == "continue" else "open"}
     if not given:
         return None
     facts, expected = expected_of(run)

@@ -252,6 +252,18 @@ def test_steps_foresee_the_end_before_an_epoch_is_over() -> None:
     assert "cannot finish" in answer.why
 
 
+def test_steps_of_the_first_epoch_count_as_done() -> None:
+    """783 of 1 069 steps in 529 s, two epochs of 30 minutes: half of the work is done, none of it lost."""
+    facts = replace(RUN, folds=1, epochs=2, batch_size=16, n_train=21_397)
+    bar = {"step": 783, "of": 1069, "elapsed_seconds": 522.0, "scope": "epoch"}
+    answer = judged(facts, [READING, ("batch", 529.0, bar)])
+    eta = answer.eta_minutes
+    assert eta is not None
+    assert eta.value == pytest.approx((2 - 783 / 1069) * 1069 * 1.12 * 522 / 783 / 60, rel=0.01)
+    assert eta.grade == "estimated", "no epoch has ended"
+    assert "cannot finish" not in " ".join((answer.why, *answer.notes))
+
+
 def test_a_bar_over_the_whole_run_foresees_the_end() -> None:
     said: list[Said] = [
         READING,
