@@ -75,8 +75,8 @@ def test_the_free_plan_is_no_worse_than_the_same_with_a_part_of_it_pinned(
     task: str, model: str | None, gpu: str, n_train: int, n_features: int, minutes: float, objective: str,
     rounds: int, epochs: int,
 ) -> None:  # fmt: skip
-    asked = {"task": task, "model": model, "gpu": gpu, "n_train": n_train, "n_features": n_features}
-    asked |= {"minutes": minutes, "objective": objective}
+    asked: dict[str, Any] = {"task": task, "model": model, "gpu": gpu, "n_train": n_train}
+    asked |= {"n_features": n_features, "minutes": minutes, "objective": objective}
     free = asked_for(**asked)
     if free is None:
         return
