@@ -141,6 +141,13 @@ def unit(name: str | None) -> str:
     return _SHORT_UNITS.get(name or "", name or "")
 
 
+def input_unit(kind: str | None, model: str | None) -> str:
+    """Of the size of a model's input; a spectrogram has frames."""
+    if kind == "seq_len" and (model or "").startswith("spec/"):
+        return "frames"
+    return {"image_size": "px", "seq_len": "tokens", "n_features": "columns"}.get(kind or "", "")
+
+
 _SHORT_UNITS = {"minute": "min", "second": "s", "percent": "%", "sample/second": "samples/s"}
 
 _NAMED = {
