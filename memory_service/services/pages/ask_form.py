@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
+from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -26,9 +26,6 @@ _SPAN = re.compile(
     r"(?:(\d+(?:\.\d+)?)\s*h(?:ours?|rs?)?)?\s*(?:(\d+(?:\.\d+)?)\s*(?:m|min|mins|minutes?))?", re.IGNORECASE
 )
 _FOR_EXAMPLE = "for example t4, a100, h100, rtx4090 or cpu; all of them are under Devices"
-_ONE_OF: Mapping[str, tuple[str, ...]] = {
-    "task": TASKS, "precision": PRECISIONS, "size": SIZES, "objective": OBJECTIVES, "mode": MODES,
-}  # fmt: skip
 
 
 def plain_numbers(form: Mapping[str, str]) -> dict[str, str]:
@@ -66,8 +63,8 @@ def all_wrong(
 
 
 def _sentence(error: FieldError) -> str:
-    if error.message.startswith("unknown") and error.field in _ONE_OF and not error.nearest:
-        return f"{error.message}; one of {', '.join(_ONE_OF[error.field])}"
+    if error.message.startswith("unknown") and error.field == "task" and not error.nearest:
+        return f"{error.message}; one of {', '.join(TASKS)}"
     if error.message.startswith("unknown") and error.field in ("gpu", "plan_for") and not error.nearest:
         return f"{error.message}; {_FOR_EXAMPLE}"
     if error.message.startswith("unknown") and error.field == "model" and not error.nearest:
