@@ -103,7 +103,8 @@ def test_the_review_prices_trees_as_the_plan_does(knowing, model: str):
     def found(name: str, value: str, asked: dict[str, Any]) -> Any:
         edited, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
         assert n == 1
-        return review_script(knowing, {"script": edited, **asked})["findings"]
+        findings: list[dict[str, Any]] = review_script(knowing, {"script": edited, **asked})["findings"]
+        return findings
 
     for asked in ({"plan": plan}, HUGE, HUGE | {"n_features": None}):
         assert found("SEED", "7", asked) == []
@@ -381,11 +382,15 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
     ):
         state.follow(Verdict(action=action, set=settings, known=True))
     assert (state.epochs, state.batch_size, state.accumulation) == (8, 12, 8)
-    stops = [Verdict(action="stop_and_predict", rule=rule, known=True) for rule in ("R16", "R16", "R16")]
-    stops += [Verdict(action="stop_and_predict", rule="R14", known=True) for _ in range(2)]
-    for verdict in (*stops[:3], Verdict(known=True), *stops[3:], stops[4]):
+
+    def stop(rule: str, at: float) -> Verdict:
+        return Verdict(action="stop_and_predict", rule=rule, known=True, raw={"at_seconds": at})
+
+    for verdict in (stop("R16", 1), stop("R16", 2), stop("R16", 3), Verdict(known=True)):
         state.follow(verdict)
+    for at in (4, 4, 4, 5, 5):  # an answer that comes again says nothing new
+        state.follow(stop("R14", at))
     assert state.seconds_left() > 0
-    state.follow(Verdict(action="stop_and_predict", rule="R14", known=True))
+    state.follow(stop("R14", 6))
     assert state.seconds_left() == 0
     assert capsys.readouterr().out.count("VERDICT: ") == 6
