@@ -9,7 +9,7 @@ reported, not followed. Nothing of the script is imported or run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_service.review.constants.mappings import expand
 from memory_service.review.constants.values import Values
@@ -84,7 +84,8 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
     script_read = Script(tree, text)
     values = Values(script_read)
     expand(values)
-    facts = Facts(script_read, values, Training(script_read, values), context or Context())
+    asked = _with_own_task(context or Context(), script_read)
+    facts = Facts(script_read, values, Training(script_read, values), asked)
     found: list[Finding] = []
     left_out: list[str] = []
     for group in _GROUPS:
@@ -101,3 +102,12 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
     return Reviewed(in_order(found), tuple(left_out), facts)
+
+
+def _with_own_task(context: Context, script: Script) -> Context:
+    """What is asked with the task that a script of this service states, where nobody asks for another."""
+    stated = script.own.get("TASK")
+    task = stated.value if stated is not None else None
+    if not isinstance(task, str) or not task.startswith(context.task or ""):
+        return context
+    return replace(context, task=task)

@@ -52,6 +52,9 @@ def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(vi
     page.get_by_role("button", name="Save").click()
     page.wait_for_url(f"**{PAGE}?saved=1")
     assert row_of(desk, f"/strategies/{ROW}")["statement"] == "Batch <b>256</b> at 224 px."
+    page.go_back()
+    assert page.get_by_label("Statement").input_value() == "Batch <b>256</b> at 224 px."
+    page.go_forward()
     assert "measured here" in page.locator(".history").inner_text()
     toast = page.get_by_role("status")
     assert "Saved" in toast.inner_text()

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 from math import expm1, log2
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree, start_seconds
+from memory_service.domain.cost.tree_rounds import (
+    TREE_LAWS,
+    best_threads,
+    seconds_per_tree,
+    start_seconds,
+)
 from memory_service.errors import unknown_name
 
 SECONDS_PER_ROW_FEATURE_LEVEL = 2.0e-9
@@ -194,7 +199,8 @@ def fit_on_card(
         return None
     binning = n_train * n_features * BINNING_SECONDS_PER_VALUE
     spread = max(TREE_SPREAD, CPU_MODELS[kind].spread)
-    return _wide(binning + rounds * outputs * tree, spread, f"law of {kind} trees on a card")
+    which = "" if TREE_LAWS[kind].card_power else ", the same for every card: public figures tell none apart"
+    return _wide(binning + rounds * outputs * tree, spread, f"law of {kind} trees on a card{which}")
 
 
 CARD_BYTES = {"xgboost": (2.0, 3.0, 8.0), "catboost": (1.0, 1.5, 1.0)}

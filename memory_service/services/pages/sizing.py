@@ -80,7 +80,7 @@ def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExpor
 def cell(
     knowledge: Knowledge, row: CatalogueModel, card: TargetDevice, settings: Mapping[str, Any], n_train: int
 ) -> dict[str, Any]:
-    """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
+    """One model on one card at the fastest efficient batch that fits; boosted trees have a fit and no epochs.
     `page`: whether it has a page of its own; what can be profiled is traced there."""
     requested = _taken(row, without_idle(settings, row))
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}

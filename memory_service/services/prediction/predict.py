@@ -63,7 +63,6 @@ LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
 USUAL_ROUNDS = 500
-_NO_TRACES = TraceBudget(0)
 
 Asked = PredictRequest | Mapping[str, Any]
 Key = tuple[object, ...]
@@ -74,10 +73,10 @@ def predict(database: Database, asked: Asked) -> dict[str, Any]:
     return _answer(knowledge_of(database), sizing_question(asked), TraceBudget(MOST_TRACES))
 
 
-def predict_known(knowledge: Knowledge, asked: Asked) -> dict[str, Any]:
+def predict_known(knowledge: Knowledge, asked: Asked, traces: int = 0) -> dict[str, Any]:
     """The same of a snapshot, in well under a millisecond: a model that would have to be traced first is
-    InvalidInput."""
-    return _answer(knowledge, sizing_question(asked), _NO_TRACES)
+    InvalidInput, past as many as `traces`."""
+    return _answer(knowledge, sizing_question(asked), TraceBudget(traces))
 
 
 def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[str, Any]]:

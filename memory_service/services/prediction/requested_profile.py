@@ -31,15 +31,15 @@ PrecisionClass = Literal["fp32", "amp"]
 class TraceBudget:
     """How many models this request may still have traced."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
 
     def spend(self, model: str) -> None:
         self.left -= 1
         if self.left < 0:
+            limit = f", and one request traces at most {self.most} models" if self.most else " at this size"
             raise InvalidInput(
-                f"{model!r} is not profiled, and one request traces at most {MOST_TRACES} models; "
-                f"run `memory-service profile {model}` first",
+                f"{model!r} is not profiled{limit}; run `memory-service profile {model}` first",
                 [FieldError("model", "not profiled yet", model)],
             )
 

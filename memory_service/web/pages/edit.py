@@ -25,7 +25,7 @@ from memory_service.services.pages.edit import (
     seen,
 )
 from memory_service.services.pages.strategies import effect_on_plans
-from memory_service.web.site import Form, Pages, answer, see
+from memory_service.web.site import KEPT, Form, Pages, answer, see
 from memory_service.web.text import plain
 
 router = Pages()
@@ -96,7 +96,16 @@ def _form(
     view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused", "meanwhile"))
     view |= {"form": form, "errors": {}}
     back = page_of(table) + quote(key, safe="/@+:")
-    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | more))
+    return answer(
+        request,
+        "edit.html",
+        data,
+        title=f"Edit {key}",
+        status=status,
+        headers=KEPT if request.method == "POST" else None,
+        back=back,
+        **(view | more),
+    )
 
 
 def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:

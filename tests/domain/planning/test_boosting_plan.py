@@ -174,7 +174,8 @@ def test_a_library_asked_for_by_name_grows_where_it_does_among_others(
 ELSEWHERE: list[tuple[dict[str, Any], str | None]] = [
     ({}, None),
     ({"gpu": "cpu"}, ""),
-    ({"gpu": "mi300x"}, "not NVIDIA's"),
+    ({"gpu": "cpu,t4"}, "a processor was"),
+    ({"gpu": "mi300x"}, "mi300x is not NVIDIA's"),
     ({"model": "lightgbm"}, "no CUDA"),
     ({"vram_gib": 1.0}, "do not fit"),
     ({"n_train": 3_000, "n_features": 10}, "grow on the processor"),
@@ -192,6 +193,7 @@ def test_trees_grow_on_the_card_where_that_is_quicker_and_says_so(
     if why is None:
         assert answer["tree_device"] == "cuda"
         assert "trees grow on the card" in said
+        assert ("no card from another" in said) == (model == "xgboost")  # its law has no bandwidth
         assert answer["expected"]["bound"] == "gpu"
         assert peak > 0.95 * 14 if model == "catboost" else 1.0 < peak < 3.0
         assert not any("leaves the card idle" in text for text in answer["warnings"])
@@ -200,3 +202,5 @@ def test_trees_grow_on_the_card_where_that_is_quicker_and_says_so(
         assert answer["tree_device"] == "cpu"
         assert why in said
         assert (peak, answer["expected"]["bound"]) == (0.0, "host")
+        idle = any("leaves the card idle" in text for text in answer["warnings"])
+        assert idle == ("cpu" not in changed.get("gpu", "t4"))

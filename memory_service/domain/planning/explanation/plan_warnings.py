@@ -107,7 +107,7 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     if memory is not None and memory.high > LARGE_HOST_GIB:
         out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
     idle = settings.get("tree_device") != "cuda" and settings["model"]["name"] not in IN_CONTEXT_LIMITS
-    if problem.on_gpu and idle:
+    if idle and all(card.kind != "cpu" for card in problem.cards):
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
     return out
 
