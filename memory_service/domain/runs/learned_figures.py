@@ -14,7 +14,7 @@ FAR = 0.35
 _WHY_NOT = {
     "contended": "another process used the card in over a tenth of the time",
     "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
-    "loader_bound": "over a tenth of the time went into waiting for the loader",
+    "loader_bound": "it ran at the pace of its input pipeline, waiting for the loader",
     "no_card": "no card was seen where it ran",
     "too_short": "it ended within seconds, before it could have trained",
     "late": "it was reported after it had run, so its times are not the service's",
@@ -54,11 +54,12 @@ def learned_figures(
         before, after = prediction.get(name), (now or {}).get(name)
         if not (actual and before and after) or (excluded is not None and name == "step_seconds"):
             continue
-        shown = [f"{unit * value:.3g} {symbol}" for value in (before["value"], after["value"], actual)]
+        amounts = [unit * value for value in (before["value"], after["value"], actual)]
+        shown = [f"{value:,.0f} {symbol}" if value >= 1000 else f"{value:.3g} {symbol}" for value in amounts]
         if abs(after["value"] / before["value"] - 1.0) >= CHANGED:
-            found.append(
-                f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}."
-            )
+            away = abs(after["value"] - actual) > abs(before["value"] - actual)
+            moved = f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}"
+            found.append(f"{moved}{'; other runs that measured otherwise moved it since' if away else ''}.")
         elif abs(actual / before["value"] - 1.0) <= FAR:
             found.append(f"{what} was near its prediction ({shown[0]}, measured {shown[2]}): it stays.")
         else:

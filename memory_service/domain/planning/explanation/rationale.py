@@ -11,6 +11,7 @@ import numpy as np
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.step_config import StepConfig, precision_class
+from memory_service.domain.cost.tree_rounds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
@@ -19,7 +20,7 @@ from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
-from memory_service.domain.planning.problem import CostProvider
+from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
@@ -92,18 +93,16 @@ def _boosting_reasons(
         f"{best.value:.0f} ({best.low:.0f}-{best.high:.0f}); {settings['early_stopping_patience']} rounds "
         f"without a gain end a fold, {settings['epochs']} are the cap."
     )
-    lower = pick.epoch + 1
+    lower = grid.next_rate(pick.epoch)
     cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
-    if cut or lower >= len(grid.learning_rates):
+    if cut or lower is None:
         return
     minutes = float(grid.minutes[pick.row, lower, pick.fold])
     gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
     why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
     if gain < 0.05:
         why = "would gain nothing"
-    if minutes == inf:
-        why = f"would need too many rounds (at most {MOST_ROUNDS} are planned)"
-    elif minutes > question.minutes:
+    if minutes > question.minutes:
         why = f"needs a budget of {minutes:.1f} minutes"
     yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
 
@@ -121,12 +120,29 @@ def _device_reasons(candidates: CandidateSet, pick: GridIndex) -> Iterator[str]:
         one = f" One of the {n} cards is used." if n > 1 and card < cores else ""
         yield (
             f"{name}'s trees grow on the {side}: this run needs a budget of {card:.1f} minutes on the card "
-            f"and of {cores:.1f} on {problem.cpu_count} cores.{one}"
+            f"and of {cores:.1f} on {problem.cpu_count} cores.{one}{_any_card(kind_of(option))}"
         )
     elif kind_of(option) not in CARD_BYTES:
         yield f"{name}'s trees grow on the processor: its package from PyPI has no CUDA."
     elif memory_on_card(problem, option) is None:
-        yield f"{name}'s trees grow on the processor: the data do not fit the card, or it is not NVIDIA's."
+        yield f"{name}'s trees grow on the processor: {_why_not_on_card(problem)}."
+
+
+def _any_card(kind: str) -> str:
+    """A sentence where the law of these trees knows no card from another."""
+    return (
+        ""
+        if TREE_LAWS[kind].card_power
+        else " Public figures tell no card from another here: which one it is does not enter."
+    )
+
+
+def _why_not_on_card(problem: PlanningProblem) -> str:
+    """Of a library that could grow its trees on NVIDIA's cards."""
+    if any(card.kind == "cpu" for card in problem.cards):
+        return "a plan holds on everything that was asked for, and a processor was"
+    other = [card.key for card in problem.cards if card.compute_capability is None]
+    return f"{other[0]} is not NVIDIA's" if other else "the data do not fit the card"
 
 
 def is_cut_short(settings: Mapping[str, Any], best: Estimate) -> bool:

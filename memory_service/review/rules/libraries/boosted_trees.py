@@ -45,6 +45,9 @@ _METRICS = {
 }  # fmt: skip
 """Metrics that a library does not know -> one that it does."""
 
+LEAST_RATE = 0.002
+"""From 0.02 down nothing is gained that could be told from noise (docs/boosting_rounds.md)."""
+
 _IGNORED = {
     "use_label_encoder": "leave it out; labels must be 0 ... n - 1",
     "gpu_id": 'device="cuda:0"',
@@ -149,8 +152,11 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
         yield wrong(params["task_type"], f"task_type is CPU or GPU, not {device!r}.", '"GPU"')
     place = params.get("learning_rate") or params.get("eta")
     rate = values.number(place)
-    if place is not None and rate is not None and rate > 1:
-        yield wrong(place, f"learning rate {rate:g} of boosting is over 1.", "learning_rate=0.05")
+    if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
+        what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
+        yield wrong(
+            values.origin(place), f"learning rate {rate:g} of boosting is {what}.", "learning_rate=0.05"
+        )
     for key in _SHARES:
         share = values.number(params.get(key))
         if share is not None and not 0 < share <= 1:

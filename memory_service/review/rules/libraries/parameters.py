@@ -10,7 +10,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
 from memory_service.review.source.nodes import is_none, keyword_names, last_name
 
-_LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
+LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3
 """No pretrained transformer is trained at more."""
 
@@ -101,12 +101,12 @@ def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     rate = facts.values.number(place)
     if (
         rate is None
-        or name not in _LARGEST_RATE
+        or name not in LARGEST_RATE
         or not facts.script.qualified(call.func).startswith(("torch.", "optim."))
     ):
         return
     fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
-    if rate > (FINE_TUNING_RATE if fine_tuned else _LARGEST_RATE[name]) or rate <= 0:
+    if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
         yield wrong(
             place or call,
             f"Learning rate {rate:g} with {name}{' of a pretrained transformer' if fine_tuned else ''}: "
