@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from fastapi import Request
 from starlette.responses import Response
 
@@ -34,7 +32,7 @@ def competition_plane(request: Request) -> Response:
 
 @router.page("/browse/competitions/{slug:path}")
 def competition(request: Request, slug: str) -> Response:
-    data = competition_page(database_of(request), slug, dt.datetime.now(dt.UTC))
+    data = competition_page(database_of(request), slug)
     row = data["competition"]
     charts = {"score": score_over_minutes(data["curves"], row["metric"] or "validation metric")}
     return answer(request, "competitions/one.html", data, title=row["title"], charts=charts)
