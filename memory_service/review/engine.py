@@ -27,6 +27,7 @@ from memory_service.review.rules import (
     mixed_precision,
     monitored_metric,
     objective,
+    own_settings,
     probability_metrics,
     stopping_and_seeds,
     torch_loop,
@@ -55,7 +56,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
     monitored_metric.watched_rules, logged_metric.logged_rules, removed_api.removed_api_rules,
     lr_schedule.step_rules, probability_metrics.score_rules, loss.loss_rules,
-    objective.objective_rules, torch_loop.loop_rules,
+    objective.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 
 

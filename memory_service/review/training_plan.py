@@ -12,8 +12,9 @@ from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import accumulation, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
+from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import last_name, word_pairs, words
+from memory_service.review.source.nodes import last_name, word_pairs
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
@@ -186,10 +187,9 @@ def _own_settings(script: Script) -> dict[str, Any]:
 
 def _can_be(value: Any, name: str) -> bool:
     """Texts and flags stay as they are; counts and rates are over 0."""
-    number = isinstance(value, int | float if name == "LEARNING_RATE" else int) and not isinstance(
-        value, bool
-    )
-    return value > 0 if number else isinstance(value, str | bool) and name not in _COUNTS
+    if isinstance(value, str | bool):
+        return name not in COUNTS
+    return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
 
 
 _OWN = {
@@ -198,9 +198,6 @@ _OWN = {
     "seeds": "SEEDS",
 }  # fmt: skip
 _OPTIONS = {"gradient_checkpointing": "GRADIENT_CHECKPOINTING", "lora_rank": "LORA_RANK"}
-_COUNTS = words(
-    "BATCH_SIZE GRAD_ACCUMULATION IMAGE_SIZE SEQ_LEN FOLDS SEEDS EPOCHS PATIENCE LEARNING_RATE LORA_RANK"
-)
 _ONE = ast.Constant(1)
 
 
@@ -290,7 +287,8 @@ def _precision(facts: Facts) -> str | None:
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
     if switched_on(facts) or "to_fp16" in text:
-        return "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
+        either = bool(re.search(r"torch\.bfloat16", text) and re.search(r"torch\.float16", text))
+        return None if either else "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
     return "fp32"
 
 

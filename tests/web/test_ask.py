@@ -29,7 +29,7 @@ def answered(site: Site, path: str) -> Any:
 def test_a_question_typed_into_the_form_gets_the_plan_of_recommend(visit: Visitor, seeded: Site):
     page = visit(seeded, "/")
     page.get_by_label("Task", exact=True).select_option("tabular-classification")
-    page.get_by_label("Training samples").fill("200000")
+    page.get_by_role("textbox", name="Training samples").fill("200000")
     page.get_by_label("GPU", exact=True).fill("cpu")
     follow(page.get_by_role("button", name="Make the plan"))
     asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
@@ -54,7 +54,7 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     assert "10,222 from the text" in row.inner_text()
     assert "log loss from the text" in facts.get_by_role("listitem").filter(has_text="Metric").inner_text()
     follow(row.get_by_role("link"))
-    page.get_by_label("Training samples").fill("9000")
+    page.get_by_role("textbox", name="Training samples").fill("9000")
     follow(page.get_by_role("button", name="Make the plan"))
     assert "Training samples: 9,000 ✎" in facts.inner_text()
 
@@ -179,11 +179,31 @@ def test_what_somebody_fixes_stands_beside_what_is_planned_without(visit: Visito
 
 def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seeded: Site):
     page = visit(seeded, "/?task=imge&gpu=a100&n_train=-5", expect=422)
-    wrong = page.get_by_label("Training samples")
+    wrong = page.get_by_role("textbox", name="Training samples")
     assert wrong.get_attribute("aria-invalid") == "true"
     assert "1" in page.locator("#e-n_train").inner_text()
     assert "image" in page.locator("#e-task").inner_text()
     assert page.get_by_label("Task", exact=True).input_value() == "imge"
+    page = visit(
+        seeded, "/?description=dogs+photos+120+breeds&n_train=many&gpu=qqqqq&minutes=soon", expect=422
+    )
+    assert "for example t4" in page.locator("#e-gpu").inner_text()
+    assert page.locator("#e-n_train").is_visible()
+    assert page.locator("#e-minutes").is_visible()
+    assert page.get_by_role("alert").inner_text().startswith("Training samples: ")
+    page.locator("#understood li").first.wait_for()
+    assert "120 classes" in page.locator("#understood").inner_text()
+    assert "Training samples" not in page.locator("#understood").inner_text()
+
+
+def test_numbers_are_read_as_people_write_them(visit: Visitor, seeded: Site):
+    for n_train, minutes in (("21,367", "1h"), ("21 367", "60 min"), ("21367", "1 h 0 min")):
+        asked = {"task": "image", "n_train": n_train, "gpu": "T4 x2", "minutes": minutes}
+        plan = answered(seeded, "/index.json?" + urllib.parse.urlencode(asked))["plan"]
+        facts = {fact["name"]: fact["value"] for fact in plan["facts"]}
+        assert (facts["n_train"], facts["minutes"], facts["gpu"]) == (21367, 60, "2xt4")
+    page = visit(seeded, "/?" + urllib.parse.urlencode(asked))
+    assert page.get_by_role("textbox", name="Training samples").input_value() == "21367"
 
 
 def test_no_change_gives_up_what_nobody_fixed(visit: Visitor, seeded: Site):

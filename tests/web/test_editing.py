@@ -104,6 +104,19 @@ def test_what_is_no_row_is_said_at_its_field(visit: Visitor, desk: Site):
     visit.wrong.clear()  # the browser notes the 422
 
 
+def test_everything_that_is_wrong_is_said_at_once(visit: Visitor, desk: Site):
+    page = visit(desk, "/browse/edit/competitions/cassava-leaf-disease-classification")
+    for label, text in (("Dataset, GB", "x"), ("Training samples", "-5"), ("Year", "99999"), ("Task", "zzz")):
+        page.get_by_label(label).first.fill(text)
+    page.get_by_label("Why (kept").fill("x")
+    follow(page.get_by_role("button", name="Review changes"))
+    for name in ("dataset_gb", "n_train", "year", "task"):
+        assert page.locator(f"#w-{name}").is_visible(), name
+    assert "must be a number" in page.locator("#w-dataset_gb").inner_text()
+    assert "float" not in page.get_by_role("alert").inner_text()
+    visit.wrong.clear()  # the browser notes the 422
+
+
 def test_an_object_is_filled_in_piece_by_piece_and_its_effect_is_shown(visit: Visitor, desk: Site):
     page = visit(desk, "/browse/edit/strategies/R14-reserve")
     page.get_by_label("Reserve, %").fill("40")

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import expm1, log2
+from math import log2
+from typing import Any
+
+import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.tree_rounds import (
@@ -125,7 +128,7 @@ def fit_cost(
     n_features: int,
     n_classes: int = 1,
     *,
-    rounds: int = 500,
+    rounds: Any = 500,
     leaves: int = 31,
     cpu_count: int = 8,
     speed: TreeSpeed | None = None,
@@ -134,7 +137,7 @@ def fit_cost(
 
     kind       a name of `CPU_MODELS`
     n_classes  1 for regression; two classes need one tree a round, more need one each
-    rounds     boosting rounds, or trees of a forest
+    rounds     boosting rounds, or trees of a forest; an array of them gives figures of arrays
     speed      of a calibrated host, for boosting; None = the constants above
     Time and memory never fall with rows, columns, classes, rounds or leaves; time never rises with cores.
     """
@@ -167,8 +170,8 @@ def fit_cost(
         cores = best_threads(kind, law.factor * one_core / trees, used, cores, PARALLEL_SHARE)
         started = trees * start_seconds(kind, used, cores)
     speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / cores)
-    spread *= 1.0 + 0.1 * log2(cores)
-    basis = f"{law.note}; measured on 2 cores, {cores} by Amdahl's law"
+    spread = spread * (1.0 + 0.1 * np.log2(cores))
+    basis = f"{law.note}; measured on 2 cores, {np.max(cores):.0f} by Amdahl's law"
     seconds = law.factor * one_core / speedup + started
     if built is not None:
         spread = MEASURED_SPREAD * law.spread / CPU_MODELS["lightgbm"].spread
@@ -190,7 +193,7 @@ XGBoost on cards 12 of 15 rows since 2024; before it was up to six times as slow
 
 
 def fit_on_card(
-    kind: str, n_train: int, n_features: int, n_classes: int, rounds: int, card_gb_s: float, leaves: int = 31
+    kind: str, n_train: int, n_features: int, n_classes: int, rounds: Any, card_gb_s: float, leaves: int = 31
 ) -> Estimate | None:
     """Seconds of a fit by the library's own trees on a card of this bandwidth; None where no law is known."""
     outputs = n_classes if n_classes > 2 else 1
@@ -262,8 +265,7 @@ def tree_speed(seconds: Mapping[tuple[int, int, int], float], cores: int, leaves
     speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / max(cores, 1))
 
     def law(rows: int, columns: int, rounds: int) -> float:
-        both = _boosting(float(rows), float(columns), 1.0, rounds, leaves, None)[0]
-        return both / speedup
+        return float(_boosting(float(rows), float(columns), 1.0, rounds, leaves, None)[0] / speedup)
 
     trees, binning = [], 0.0
     for (rows, columns, rounds), measured in sorted(seconds.items()):
@@ -282,8 +284,8 @@ def tree_speed(seconds: Mapping[tuple[int, int, int], float], cores: int, leaves
 
 
 def _boosting(
-    rows: float, columns: float, outputs: float, rounds: int, leaves: int, speed: TreeSpeed | None
-) -> tuple[float, float]:
+    rows: float, columns: float, outputs: float, rounds: Any, leaves: int, speed: TreeSpeed | None
+) -> tuple[Any, Any]:
     """(seconds of a fit, seconds to predict one row) on one core, without the start of each tree."""
     used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
     levels = log2(used) / 2.0
@@ -298,10 +300,12 @@ def _boosting(
     ) * PREDICT_SECONDS_PER_ROW_LEVEL
 
 
-def _early_trees(rounds: int) -> float:
+def _early_trees(rounds: Any) -> Any:
     """How many of its first trees `rounds` trees cost as much as."""
-    return SETTLED * rounds + (1.0 - SETTLED) * SETTLING_ROUNDS * -expm1(-rounds / SETTLING_ROUNDS)
+    return SETTLED * rounds + (1.0 - SETTLED) * SETTLING_ROUNDS * -np.expm1(-rounds / SETTLING_ROUNDS)
 
 
-def _wide(value: float, spread: float, basis: str) -> Estimate:
+def _wide(value: Any, spread: Any, basis: str) -> Estimate:
+    if np.ndim(value) == 0:
+        value, spread = float(value), float(spread)
     return Estimate(value, value / spread, value * spread, "estimated", 0, basis)

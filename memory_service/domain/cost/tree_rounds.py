@@ -17,7 +17,10 @@ of 8 columns where they were; XGBoost's `g` meets 25 ms a tree of 750 000 x 50 o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor, log2, sqrt
+from math import log2
+from typing import Any
+
+import numpy as np
 
 LEAST_ROWS_A_LEAF = 20.0
 REFERENCE_GB_S = 900.0
@@ -70,23 +73,21 @@ def seconds_per_tree(
 
 
 def best_threads(
-    library: str, tree_seconds: float, leaves: float, cores: int, share: float | None = None
-) -> int:
-    """How many of the cores make trees of `tree_seconds` on one core fastest; share: p, the law's own if
-    None."""
+    library: str, tree_seconds: Any, leaves: float, cores: int, share: float | None = None
+) -> Any:
+    """How many of the cores make trees of `tree_seconds` on one core (a number, or an array of them) fastest;
+    share: p, the law's own if None."""
     law = TREE_LAWS.get(library)
     if law is None or not law.start:
         return cores
     spread = law.share if share is None else share
-    best = sqrt(tree_seconds * spread / (max(leaves, 2.0) * law.start))
-
-    def seconds(threads: int) -> float:
-        return tree_seconds * (1.0 - spread + spread / threads) + start_seconds(library, leaves, threads)
-
-    return min({max(1, min(cores, threads)) for threads in (1, floor(best), ceil(best))}, key=seconds)
+    best = np.sqrt(tree_seconds * spread / (max(leaves, 2.0) * law.start))
+    tried = np.clip([np.ones_like(best), np.floor(best), np.ceil(best)], 1, cores)
+    seconds = tree_seconds * (1.0 - spread + spread / tried) + start_seconds(library, leaves, tried)
+    return np.take_along_axis(tried, seconds.argmin(axis=0)[None], axis=0)[0]
 
 
-def start_seconds(library: str, leaves: float, threads: int) -> float:
+def start_seconds(library: str, leaves: float, threads: Any) -> Any:
     """Seconds that starting the threads costs a tree."""
     law = TREE_LAWS.get(library)
-    return 0.0 if law is None or threads <= 1 else leaves * threads * law.start
+    return 0.0 if law is None else np.where(np.asarray(threads) > 1, leaves * threads * law.start, 0.0)

@@ -25,7 +25,7 @@ from memory_service.domain.parallel.gpu_sharing import (
 )
 from memory_service.domain.parallel.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
 from memory_service.domain.parallel.parallel_text import why_better, why_none
-from memory_service.domain.planning.boosting_plan import Schedule, cost_of, price_trees, run_of_trees
+from memory_service.domain.planning.boosting_plan import cost_of, price_trees, run_of_trees
 from memory_service.domain.planning.budget import (
     Seconds,
     setup_seconds,
@@ -247,8 +247,8 @@ def _trees_demand(trees: CandidateSet, pick: GridIndex, cores: int) -> Demand:
     """Boosted trees on so many cores; the device has nothing to do with them."""
     problem, grid = replace(trees.problem, cpu_count=cores), trees.grid
     folds = grid.folds[pick.fold]
-    schedule = Schedule(grid.learning_rates[pick.epoch], grid.epochs[pick.epoch])
-    run = run_of_trees(problem, trees.table.options[pick.row], schedule, folds)
+    rate, cap = grid.learning_rates[pick.epoch], grid.epochs[pick.epoch]
+    run = run_of_trees(problem, trees.table.options[pick.row], rate, cap, folds)
     work, nothing = run.fold.times(folds) + run.inference, Seconds(0.0, 0.0, 0.0)
     setup, work, write = (_columns_of(part, 1)[0] for part in (run.setup, work, run.write))
     return Demand(setup, work, write, nothing, nothing)

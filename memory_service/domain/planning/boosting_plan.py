@@ -2,17 +2,17 @@
 
 One boosting round reads every row once, so it is the epoch of a tree model. What is chosen is the learning
 rate; a plan's `epochs` are a cap in the thousands that early stopping ends, priced to the expected best round
-and its 90th percentile (`domain.quality.boosting_rounds`). Where not even the highest rate fits, the cap is
-what the time allows. Trees grow on the processor beside the card, or on it where that holds in a smaller
-budget (p90 and reserve included) and the data fit its memory: laws of `domain.cost.boosted_trees`. Of several
-cards one is used. Rows are predicted by the processor: no public figure tells more of a card.
+and its 90th percentile (`domain.quality.boosting_rounds`). Where that does not fit, or is not worth its
+minutes, a lower cap cuts it short. Trees grow on the processor beside the card, or on it where that holds in
+a smaller budget (p90 and reserve included) and the data fit its memory: laws of `domain.cost.boosted_trees`.
+Of several cards one is used. Rows are predicted by the processor: no public figure tells more of a card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import exp, hypot, log
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from memory_service.domain.cost.boosted_trees import (
     fit_on_card,
     is_boosting,
 )
-from memory_service.domain.planning.batch_choice import BOUNDS, Array, Batches, Integers
+from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags, Integers
 from memory_service.domain.planning.budget import (
     TREE_FOLD_OVERHEAD,
     RunSeconds,
@@ -41,10 +41,9 @@ from memory_service.domain.planning.budget import (
 )
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.option import Option
-from memory_service.domain.planning.plan_search import PRICE, GridIndex, PlanGrid, fold_choices, quality_of
+from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (
-    CAP,
     LEARNING_RATES,
     MOST_ROUNDS,
     RATE_POINTS,
@@ -53,22 +52,16 @@ from memory_service.domain.quality.boosting_rounds import (
     cap_of,
     cut_points,
     patience_rounds,
-    rounds_trained,
 )
 
 LEAVES = 31
 
-CUTS = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
-"""Caps at the highest learning rate where not even that fits to its end."""
+APART = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
+"""Caps of runs that stand beside others."""
 
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A learning rate and the most rounds of a fold; cut: less than the rate may need."""
-
-    learning_rate: float
-    cap: int
-    cut: bool = False
+CAPS = tuple(sorted({round(float(f"{25 * 1.01**step:.3g}")) for step in range(672)} | set(APART)))
+"""Caps that are weighed where minutes or their price forbid the whole: a hundredth apart, from 25 to
+`MOST_ROUNDS`; what lies between two of them is worth 0.03 index points at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +101,7 @@ def outputs_of(problem: PlanningProblem) -> int:
     return 1 if problem.task.endswith("-regression") else problem.n_classes
 
 
-def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) -> CpuFit:
+def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: Any) -> CpuFit:
     """Cost of one fit of `rounds` on `rows` rows with the problem's columns, classes and cores, on the host
     where it is slowest."""
     costs = [
@@ -126,7 +119,7 @@ def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: int) ->
         )
         for card in problem.cards
     ]
-    return max(costs, key=lambda cost: cost.fit_seconds.value)
+    return max(costs, key=lambda cost: float(np.max(cost.fit_seconds.value)))
 
 
 def memory_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
@@ -147,11 +140,11 @@ def memory_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
     return needed
 
 
-def card_seconds(problem: PlanningProblem, option: Option, rows: int, rounds: int) -> Estimate:
+def card_seconds(problem: PlanningProblem, option: Option, rows: int, rounds: Any) -> Estimate:
     """Seconds of one fit on the card of the problem where it is slowest."""
     data = kind_of(option), rows, problem.n_features, outputs_of(problem), rounds
     fits = (fit_on_card(*data, card.bandwidth_gb_s, LEAVES) for card in problem.cards)
-    return max((fit for fit in fits if fit is not None), key=lambda fit: fit.value)
+    return max((fit for fit in fits if fit is not None), key=lambda fit: float(np.max(fit.value)))
 
 
 def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float, folds: int) -> Estimate:
@@ -160,52 +153,51 @@ def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float
     return best_round(learning_rate, float(rows), problem.n_features, option.model.library)
 
 
-def schedules_of(problem: PlanningProblem) -> tuple[Schedule, ...]:
-    """What is weighed: every learning rate with the cap of the library that needs most, asked for or not, and
-    the highest one cut short; a pinned number of rounds is the cap of all."""
+def caps_of(problem: PlanningProblem) -> dict[float, tuple[int, ...]]:
+    """Learning rate -> the caps that are weighed with it, ascending: up to three times the 90th percentile of
+    the library that needs most, asked for or not; a pinned number of rounds is the cap of all."""
     pinned = problem.question.epochs
     if pinned:
-        return tuple(Schedule(rate, pinned) for rate in LEARNING_RATES)
+        return dict.fromkeys(LEARNING_RATES, (pinned,))
     rows, _ = split_of(problem.n_train, 5)
-    caps = {
+    whole = {
         rate: cap_of(best_round(rate, float(rows), problem.n_features, SLOWEST)) for rate in LEARNING_RATES
     }
-    highest = LEARNING_RATES[0]
-    cuts = (Schedule(highest, cap, cut=True) for cap in CUTS if cap < caps[highest] / CAP)
-    return (*cuts, *(Schedule(rate, cap) for rate, cap in caps.items()))
+    return {rate: (*(cap for cap in CAPS if cap < most), most) for rate, most in whole.items()}
 
 
 def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = True) -> PlanGrid:
     """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs; infinite
-    minutes where the most rounds that are planned are not twice the expected best one, and for what is cut
-    short in more than the fewest folds. cards: False where they are another's."""
+    minutes where memory forbids them. cards: False where they are another's."""
     question, options = problem.question, table.options
-    schedules, folds = schedules_of(problem), fold_choices(problem)
-    shape = (len(options), len(schedules), len(folds))
+    caps, folds = caps_of(problem), fold_choices(problem)
+    rates = tuple(rate for rate, most in caps.items() for _ in most)
+    shape = (len(options), len(rates), len(folds))
     both = [Seconds(*(np.zeros((2, *shape)) for _ in range(3))) for _ in range(3)]
     on_card = [memory_on_card(problem, option) if cards else None for option in options]
     lost, out = np.zeros(shape), np.zeros((2, *shape), dtype=bool)
 
-    def put(at: tuple[int, ...], fold: Fit) -> None:
+    def put(at: tuple[Any, ...], fold: Fit) -> None:
         for into, part in zip(both, (fold.fit, fold.round, fold.predict), strict=True):
             into.low[at], into.value[at], into.high[at] = part.low, part.value, part.high
 
-    for index in np.ndindex(shape):
-        option, schedule, count = options[index[0]], schedules[index[1]], folds[index[2]]
+    for row, option in enumerate(options):
         kind = kind_of(option)
-        out[1, *index] = on_card[index[0]] is None
-        if not is_boosting(kind):
-            put((0, *index), _estimator_fit(problem, option, kind, count))
-            asked = (problem.n_train, problem.n_features, outputs_of(problem))
-            out[0, *index] = index[1] < len(schedules) - 1 or beyond_limits(kind, *asked)
-            continue
-        best = best_round_of(problem, option, schedule.learning_rate, count)
-        put((0, *index), _fit(problem, option, schedule, count, best))
-        if on_card[index[0]] is not None:
-            put((1, *index), _fit(problem, option, schedule, count, best, on_card=True))
-        too_many = 2 * best.value > MOST_ROUNDS and schedule.learning_rate < LEARNING_RATES[0]
-        out[:, *index] |= (schedule.cut and index[2] > 0) or too_many
-        lost[index] = RATE_POINTS[schedule.learning_rate] + cut_points(best, schedule.cap)
+        out[1, row] = on_card[row] is None
+        for place, count in enumerate(folds):
+            if not is_boosting(kind):
+                put((0, row, -1, place), _estimator_fit(problem, option, kind, count))
+                asked = (problem.n_train, problem.n_features, outputs_of(problem))
+                out[0, row, :-1, place], out[0, row, -1, place] = True, beyond_limits(kind, *asked)
+                continue
+            start = 0
+            for rate, most in caps.items():
+                at, start = (row, slice(start, start + len(most)), place), start + len(most)
+                best = best_round_of(problem, option, rate, count)
+                lost[at] = RATE_POINTS[rate] + cut_points(best, most)
+                fits = _fits(problem, option, rate, most, count, best, on_card=on_card[row] is not None)
+                for device, fold in enumerate(fits):
+                    put((device, *at), fold)
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, both[0], both[1], both[2], k)
     needed = np.asarray(
@@ -226,8 +218,8 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
         step=step,
         forward=forward,
     )
-    whole = quality_of(problem, table, np.full((1, len(schedules), 1), float(MOST_ROUNDS)), k)
-    quality = _whole_before_cut(np.clip(whole - lost, 0.0, 100.0), needed[0], schedules)
+    whole = quality_of(problem, table, np.full((1, 1, 1), float(MOST_ROUNDS)), k)
+    quality = np.clip(whole - lost, 0.0, 100.0)
 
     def run_of(pick: GridIndex) -> RunSeconds:
         at = (pick.row, pick.epoch, pick.fold)
@@ -243,11 +235,10 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
         if not is_boosting(kind):
             n = float(rounds_of_estimator(kind))
             return Estimate(n, n, n, basis="one fit, without rounds")
-        rate = schedules[pick.epoch].learning_rate
-        return best_round_of(problem, options[pick.row], rate, folds[pick.fold])
+        return best_round_of(problem, options[pick.row], rates[pick.epoch], folds[pick.fold])
 
     return PlanGrid(
-        tuple(schedule.cap for schedule in schedules),
+        tuple(chain(*caps.values())),
         folds,
         batches,
         step,
@@ -257,55 +248,52 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
         runs_of,
         minutes_on.min(axis=0),
         quality,
-        learning_rates=tuple(schedule.learning_rate for schedule in schedules),
+        learning_rates=rates,
         best_epoch_of=best_epoch_of,
         minutes_on=minutes_on,
+        close=None if question.epochs else _close(caps),
     )
 
 
-def _whole_before_cut(quality: Array, minutes: Array, schedules: Sequence[Schedule]) -> Array:
-    """Quality with what is cut short so far below the whole fit at the same rate and fewest folds that no
-    objective takes it while that one fits: a higher learning rate comes before fewer rounds."""
-    cuts = sum(schedule.cut for schedule in schedules)
-    if not cuts:
-        return quality
-    whole = np.s_[:, cuts : cuts + 1, :1]
-    doublings = np.log2(minutes[whole] / minutes[:, :cuts])
-    below = quality[whole] - max(PRICE.values()) * np.maximum(doublings, 0.0) - 0.01
-    capped = np.clip(np.minimum(quality[:, :cuts], below), 0.0, 100.0)
-    return np.concatenate([capped, quality[:, cuts:]], axis=1)
+def _close(caps: Mapping[float, tuple[int, ...]]) -> Flags:
+    """What is neither the whole of its rate nor one of `APART`."""
+    return np.concatenate([[*(cap not in APART for cap in most[:-1]), False] for most in caps.values()])
 
 
-def run_of_trees(problem: PlanningProblem, option: Option, schedule: Schedule, folds: int) -> RunSeconds:
+def run_of_trees(
+    problem: PlanningProblem, option: Option, learning_rate: float, cap: int, folds: int
+) -> RunSeconds:
     """The stages of one plan, trees grown on the cores of the problem."""
-    fold = _fit(
-        problem, option, schedule, folds, best_round_of(problem, option, schedule.learning_rate, folds)
-    )
+    best = best_round_of(problem, option, learning_rate, folds)
+    (fold,) = _fits(problem, option, learning_rate, cap, folds, best, on_card=False)
     return _run(problem, fold.fit, fold.round, fold.predict, folds)
 
 
-def _fit(
+def _fits(
     problem: PlanningProblem,
     option: Option,
-    schedule: Schedule,
+    learning_rate: float,
+    cap: Any,
     folds: int,
     best: Estimate,
     *,
-    on_card: bool = False,
-) -> Fit:
-    """Cost of a fold to its expected best round and the patience after it; errors of the seconds a round and
-    of the number of rounds are independent."""
+    on_card: bool,
+) -> Iterator[Fit]:
+    """Cost of a fold to its expected best round and the patience after it by its cap, a number or several, on
+    the processor and then on the card; errors of the seconds a round and of the number of rounds are
+    independent."""
     rows, _ = split_of(problem.n_train, folds)
-    rounds = rounds_trained(best, patience_rounds(schedule.learning_rate), schedule.cap)
-    data = problem, option, int(rows), max(1, round(rounds[1]))
+    patience = patience_rounds(learning_rate)
+    low, usual, high = (np.minimum(cap, n + patience) for n in (best.low, best.value, best.high))
+    rounds = low, usual, high
+    data = problem, option, int(rows), np.maximum(1.0, np.round(usual))
     cost = cost_of(*data)
-    seconds = card_seconds(*data) if on_card else cost.fit_seconds
-    fit = over_rounds(seconds, rounds)
-    return Fit(
-        fit + CARD_START if on_card else fit,
-        Seconds.of(seconds).times(1.0 / rounds[1]),
-        over_rounds(cost.predict_seconds_per_row, rounds),
-    )
+    predict = over_rounds(cost.predict_seconds_per_row, rounds)
+    yield Fit(over_rounds(cost.fit_seconds, rounds), Seconds.of(cost.fit_seconds).times(1.0 / usual), predict)
+    if on_card:
+        seconds = card_seconds(*data)
+        fit = over_rounds(seconds, rounds) + CARD_START
+        yield Fit(fit, Seconds.of(seconds).times(1.0 / usual), predict)
 
 
 def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, folds: int) -> Fit:
@@ -317,13 +305,14 @@ def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, folds: i
     return Fit(seconds, seconds, Seconds.of(predict))
 
 
-def over_rounds(cost: Estimate, rounds: tuple[float, float, float]) -> Seconds:
-    """Seconds of a fit of `rounds` (low, value, high) that costs so much at the middle one."""
+def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
+    """Seconds of a fit of `rounds` (low, value, high) that costs so much at the middle one; numbers or arrays
+    of them."""
     few, usual, many = rounds
     return Seconds(
-        cost.value * exp(-hypot(log(usual / few), log(cost.value / cost.low))),
+        cost.value * np.exp(-np.hypot(np.log(usual / few), np.log(cost.value / cost.low))),
         cost.value,
-        cost.value * exp(hypot(log(many / usual), log(cost.high / cost.value))),
+        cost.value * np.exp(np.hypot(np.log(many / usual), np.log(cost.high / cost.value))),
     )
 
 

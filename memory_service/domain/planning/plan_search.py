@@ -75,6 +75,8 @@ class PlanGrid:
     learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
     best_epoch_of   when a fold's validation is expected to be best
     minutes_on      of boosted trees, [2, option, epochs, folds]: on the processor, on the card
+    close           places of epochs so close to others that several runs hold the others only [epochs]; None
+                    where none is
     doublings       log2(1 + minutes), 0 where nothing fits
     """
 
@@ -91,6 +93,7 @@ class PlanGrid:
     learning_rates: tuple[float, ...] = ()
     best_epoch_of: Callable[[GridIndex], Estimate] | None = None
     minutes_on: Array | None = None
+    close: Flags | None = None
     doublings: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,6 +106,12 @@ class PlanGrid:
             return False
         processor, card = self.minutes_on[:, pick.row, pick.epoch, pick.fold]
         return bool(card < processor)
+
+    def next_rate(self, epoch: int) -> int | None:
+        """Place of the whole schedule at the next lower learning rate; None where there is none."""
+        rates = self.learning_rates
+        lower = max((rate for rate in rates if rate < rates[epoch]), default=None)
+        return None if lower is None else len(rates) - 1 - rates[::-1].index(lower)
 
     def best_utility(self, objective: str, minutes: float) -> Array:
         """The highest utility of each option that `minutes` allow [option]; -inf where none fits."""

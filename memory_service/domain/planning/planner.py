@@ -130,7 +130,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         warnings=(
             *problem.inferred,
             *problem.warnings,
-            *warnings(candidates, pick, settings, expected),
+            *warnings(candidates, pick, settings, expected, choice.others > 0),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidates, pick, expected, costs)),
         facts=problem.facts,

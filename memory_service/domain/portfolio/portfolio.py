@@ -104,10 +104,10 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
         objective,
         minutes,
         quality,
-        float(sets.needed[chosen]),
-        sets.gain_of(minutes, chosen),
-        sets.gain_of(2.0 * minutes, chosen),
-        sets.next_needed(minutes, quality),
+        float(sets.needed(objective)[chosen]),
+        sets.gain_of(objective, minutes, chosen),
+        sets.gain_of(objective, 2.0 * minutes, chosen),
+        sets.next_needed(objective, minutes, quality),
         sets.done,
     )
 

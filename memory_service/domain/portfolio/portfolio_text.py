@@ -6,7 +6,7 @@ from math import isfinite
 
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.portfolio.portfolio import Portfolio, Run
-from memory_service.domain.portfolio.run_sets import FIRST_SHARE, LEAST_GAIN
+from memory_service.domain.portfolio.run_sets import EARLY_WORTH, FIRST_SHARE, LEAST_GAIN
 
 NOTHING_MORE = 0.25
 """Points: what a doubling of the minutes must buy to be called a gain. A tenth of an index's interval."""
@@ -56,10 +56,15 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
         elif portfolio.unused <= limit:
             text += f"; nothing more to gain within these minutes: they would buy {portfolio.unused:.2f}"
         out.append(f"{text}.")
-    first = portfolio.runs[0]
+    first, cost = portfolio.runs[0], _cost(EARLY_WORTH[portfolio.objective])
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
         out.append(
             f"No first submission within {FIRST_SHARE:.0%} of the time: no run of one split is over by then "
-            f"beside the others; it is there by minute {first.first:.1f}."
+            f"beside the others, and room for one would cost {cost}; it is "
+            f"there by minute {first.first:.1f}."
         )
     return tuple(out)
+
+
+def _cost(points: float) -> str:
+    return f"more than {points:g} index points" if points else "expected quality"

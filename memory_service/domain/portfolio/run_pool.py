@@ -6,11 +6,13 @@ runs. `domain.portfolio.run_sets` rests its laws on that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from memory_service.domain.planning.batch_choice import Array, Integers
+from memory_service.domain.planning.batch_choice import Array, Flags, Integers
 from memory_service.domain.planning.budget import RunSeconds, minutes_needed
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.quality.quality_index import fold_gain
@@ -25,8 +27,9 @@ SEEDS = (1, 2, 3, 5)
 
 @dataclass(frozen=True, slots=True)
 class RunPool:
-    """Arrays over runs, the cheapest first.
+    """Arrays over runs: first those that may stand beside others, then what is weighed by itself alone.
 
+    beside        how many the former are
     candidate_set, flat   place of the set, and the place in its grid
     seeds         repeats of all its folds
     family        one number for each family, over all sets
@@ -44,28 +47,41 @@ class RunPool:
     alone: Array
     share: Array
     first: Array
+    beside: int = 0
 
     def at(self, index: Integers) -> RunPool:
-        return RunPool(*(getattr(self, item.name)[index] for item in fields(self)))
+        return RunPool(**{name: getattr(self, name)[index] for name in _ARRAYS})
+
+
+_ARRAYS = tuple(item.name for item in fields(RunPool) if item.name != "beside")
 
 
 def run_pool(all_sets: CandidateSets, minutes: float) -> RunPool:
-    """The runs that at most `minutes` hold and that fewer than `MOST_RUNS` other families beat at their own
-    cost: a run that is beaten so often could be exchanged for one of them in any set."""
-    found, families = [], 0
+    """The runs that at most `minutes` hold and that fewer than `MOST_RUNS` other families of their kind beat
+    at their own cost: a run that is beaten so often could be exchanged for one of them in any set. Trees and
+    networks err too differently to stand for each other. Of settings that are close to others
+    (`PlanGrid.close`) runs are weighed by themselves only."""
+    beside, every, families = [], [], 0
     for candidate_set, candidates in enumerate(all_sets.sets):
-        if candidates.table.options:
-            found.append(_pool_of(candidates, candidate_set, families, minutes))
-            families += len(candidates.table.columns.families)
-    joined = [np.concatenate([getattr(pool, item.name) for pool in found]) for item in fields(RunPool)]
-    pool = RunPool(*joined)
-    return pool.at(_layers(pool.alone, pool.quality, pool.family))
+        if not candidates.table.options:
+            continue
+        close = candidates.grid.close
+        beside.append(_pool_of(candidates, candidate_set, families, minutes, close))
+        if close is not None:
+            every.append(_pool_of(candidates, candidate_set, families, minutes))
+        families += len(candidates.table.columns.families)
+    return replace(_joined([*beside, *every]), beside=sum(len(pool.flat) for pool in beside))
+
+
+def _joined(pools: Sequence[RunPool]) -> RunPool:
+    arrays: dict[str, Any] = {n: np.concatenate([getattr(pool, n) for pool in pools]) for n in _ARRAYS}
+    return RunPool(**arrays)
 
 
 def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     """Places, by rising minutes, of the points that no cheaper one of their own family and fewer than
     `MOST_RUNS` others reach."""
-    order = np.argsort(minutes)
+    order = np.lexsort((-quality, minutes))
     order = order[np.argsort(family[order].astype(np.int16), kind="stable")]
     steps = np.maximum.accumulate(quality[order] + 1e3 * family[order])
     front = order[np.diff(steps, prepend=-np.inf) > 1e-9]
@@ -78,11 +94,17 @@ def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
 
 
-def _pool_of(candidates: CandidateSet, candidate_set: int, families: int, minutes: float) -> RunPool:
+def _pool_of(
+    candidates: CandidateSet, candidate_set: int, families: int, minutes: float, without: Flags | None = None
+) -> RunPool:
+    """without: places of epochs that are left out."""
     grid, columns = candidates.grid, candidates.table.columns
     plans = grid.minutes.shape[1] * grid.minutes.shape[2]
     needed, quality = grid.minutes.ravel(), grid.quality.ravel()
-    fits = np.flatnonzero(needed <= minutes)
+    allowed = grid.minutes <= minutes
+    if without is not None:
+        allowed = allowed & ~without[:, None]
+    fits = np.flatnonzero(allowed)
     flat = fits[_layers(needed[fits], quality[fits], columns.family[fits // plans])]
     rows, epochs, folds = np.unravel_index(flat, grid.minutes.shape)
     run = _at(grid.runs_of(rows, epochs, folds), np.arange(len(rows)))
@@ -113,7 +135,8 @@ def _pool_of(candidates: CandidateSet, candidate_set: int, families: int, minute
             first=first.and_independent(run.write).high[at] / 60.0,
         )
         out.append(pool.at(np.flatnonzero(alone <= minutes)))
-    return RunPool(*(np.concatenate([getattr(p, item.name) for p in out]) for item in fields(RunPool)))
+    pool = _joined(out)
+    return pool.at(_layers(pool.alone, pool.quality, pool.family - families))
 
 
 def _at(run: RunSeconds, index: Integers) -> RunSeconds:

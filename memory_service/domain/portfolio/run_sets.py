@@ -3,14 +3,15 @@
 Utility = expected quality - PRICE(objective) * log2(1 + minutes needed), over all sets that the minutes hold.
 Minutes needed and expected quality of a set do not depend on the budget, and a larger budget only adds sets
 that need more: one of those can win only by a higher quality. So more minutes never lower the expected
-quality of a portfolio.
+quality of a portfolio. Nor do they depend on what else the question leaves open, but for the early
+submission, and that costs `EARLY_WORTH` at most: so the free plan is worse by no more than that, and by the
+price of the minutes it saves, than one of which a part is pinned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
@@ -26,6 +27,9 @@ Difference = Callable[[str, str], float]
 
 FIRST_SHARE = 0.2
 """R13, R17: a first submission is there within a fifth of the minutes."""
+
+EARLY_WORTH = {"fast": 2.0, "balanced": 0.25, "quality": 0.0}
+"""Index points that a first submission may cost, by objective. balanced: a tenth of an index's interval."""
 
 THIRD = 0.917
 """The difference to the best of two equal models varies less than that to one of them:
@@ -43,7 +47,8 @@ class RunSets:
     """Every set considered.
 
     members    [set, 3] places in the pool, the last -1 where the set is smaller
-    needed     the smallest budget (minutes) that holds the set, a first submission within a fifth of it
+    plain      the smallest budget (minutes) that holds the set
+    early      the same with a first submission within a fifth of it
     quality    expected quality of the blend of its runs and those that are done
     done       runs of before that are blended with them
     """
@@ -51,33 +56,45 @@ class RunSets:
     all_sets: CandidateSets
     pool: RunPool
     members: Integers
-    needed: Array
+    plain: Array
+    early: Array
     quality: Array
     difference: Difference
     done: tuple[DoneRun, ...]
+    _needed: dict[str, Array] = field(default_factory=dict)
 
-    @cached_property
-    def _doublings(self) -> Array:
-        return np.asarray(np.log2(1.0 + self.needed), dtype=np.float64)
+    def needed(self, objective: str) -> Array:
+        """The smallest budget (minutes) that each set is taken for: with a first submission early, or without
+        one where every set that has one in the same minutes is worse by more than `EARLY_WORTH`. No budget
+        enters."""
+        known = self._needed.get(objective)
+        if known is None:
+            order = np.argsort(self.early, kind="stable")
+            best = np.concatenate([[-inf], np.maximum.accumulate(self.quality[order])])
+            beside = best[np.searchsorted(self.early[order], self.plain, side="right")]
+            known = np.where(self.quality > beside + EARLY_WORTH[objective], self.plain, self.early)
+            self._needed[objective] = known
+        return known
 
     def best(self, objective: str, minutes: float) -> int | None:
         """Place of the set of highest utility that `minutes` hold, cheaper first on ties; None where there is
         none."""
-        fits = self.needed <= minutes
+        needed = self.needed(objective)
+        fits = needed <= minutes
         if not fits.any():
             return None
-        utility = np.where(fits, self.quality - PRICE[objective] * self._doublings, -np.inf)
+        utility = np.where(fits, self.quality - PRICE[objective] * np.log2(1.0 + needed), -np.inf)
         ties = np.flatnonzero(utility >= utility.max() - 1e-9)
-        return int(ties[np.argmin(self.needed[ties])])
+        return int(ties[np.argmin(needed[ties])])
 
-    def gain_of(self, minutes: float, chosen: int) -> float:
+    def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
         """Points that the best set of so many minutes is better than the chosen one."""
-        return float(self.quality[self.needed <= minutes].max() - self.quality[chosen])
+        return float(self.quality[self.needed(objective) <= minutes].max() - self.quality[chosen])
 
-    def next_needed(self, minutes: float, quality: float) -> float:
+    def next_needed(self, objective: str, minutes: float, quality: float) -> float:
         """The smallest budget over `minutes` that holds a better set; infinite where not even twice does."""
-        better = (self.needed > minutes) & (self.quality > quality + LEAST_GAIN)
-        return float(self.needed[better].min(initial=inf))
+        needed = self.needed(objective)
+        return float(needed[(needed > minutes) & (self.quality > quality + LEAST_GAIN)].min(initial=inf))
 
 
 def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = ()) -> RunSets:
@@ -88,8 +105,8 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     base = blend_quality([(run.model, run.quality) for run in done], difference)
     single = np.arange(len(pool.flat))
     alone = expected_best(base, pool.quality, done_sd) if done else pool.quality
-    share, early = pool.share, pool.first
-    a, b = np.nonzero(np.triu(pool.family[:, None] != pool.family[None, :]))
+    share, early, n = pool.share, pool.first, pool.beside
+    a, b = np.nonzero(np.triu(pool.family[:n, None] != pool.family[None, :n]))
     both = share[a] + share[b]
     affordable = np.flatnonzero(both <= 2.0 * minutes)
     a, b, both = a[affordable], b[affordable], both[affordable]
@@ -99,9 +116,9 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     pair = expected_best(alone[a], pool.quality[b], apart)
     front = _front(both, pair)
     of, third = np.nonzero(
-        (pool.family != pool.family[a[front], None])
-        & (pool.family != pool.family[b[front], None])
-        & (both[front, None] + share <= 2.0 * minutes)
+        (pool.family[:n] != pool.family[a[front], None])
+        & (pool.family[:n] != pool.family[b[front], None])
+        & (both[front, None] + share[:n] <= 2.0 * minutes)
     )
     of = front[of]
     apart = THIRD * np.minimum(sd[a[of], third], sd[b[of], third])
@@ -111,15 +128,16 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     members[len(single) : -len(of) or None, :2] = np.stack([a, b], axis=1)
     members[len(members) - len(of) :] = np.stack([a[of], b[of], third], axis=1)
     first = np.minimum(early[a], early[b])
-    needed = _needed(
-        np.concatenate([pool.alone, both, both[of] + share[third]]),
+    alone_needed = np.concatenate([pool.alone, both, both[of] + share[third]])
+    with_early = _with_early(
+        alone_needed,
         np.concatenate([share, both, both[of] + share[third]]),
         np.concatenate([early, first, np.minimum(first[of], early[third])]),
         inf if done else shortest_split(all_sets),
         all_sets.problem.policy.reserve_share,
     )
     quality = np.concatenate([alone, pair, triple])
-    return RunSets(all_sets, pool, members, needed, quality, difference, tuple(done))
+    return RunSets(all_sets, pool, members, alone_needed, with_early, quality, difference, tuple(done))
 
 
 def shortest_split(all_sets: CandidateSets) -> float:
@@ -132,23 +150,24 @@ def shortest_split(all_sets: CandidateSets) -> float:
     return min(found, default=inf)
 
 
-def _needed(alone: Array, shares: Array, first: Array, shortest: float, reserve: float) -> Array:
+def _with_early(alone: Array, shares: Array, first: Array, shortest: float, reserve: float) -> Array:
     """The smallest budget that holds each set with a first submission within a fifth of it: its own, or that
-    of the shortest split, run before it. No budget under five shortest splits has room for one, so there, and
-    in what fits there, none is asked for.
+    of the shortest split, run before it. None is asked for where there is no split to run.
 
     alone    minutes of the set by itself; shares: beside a first split
     first    p90 minute of its own first submission
     """
+    if shortest == inf:
+        return alone
     own = np.maximum(alone, first / FIRST_SHARE)
-    early = np.maximum(shares + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
-    return np.asarray(np.where(alone < shortest / FIRST_SHARE, alone, np.minimum(own, early)))
+    split = np.maximum(shares + shortest / (1.0 - reserve), shortest / FIRST_SHARE)
+    return np.asarray(np.minimum(own, split), dtype=np.float64)
 
 
 def _front(minutes: Array, quality: Array) -> Integers:
     """Places of the points that no cheaper one reaches, the cheapest of each part of a doubling: what is
     chosen does not depend on which dearer ones there are."""
-    order = np.argsort(minutes)
+    order = np.lexsort((-quality, minutes))
     best = np.maximum.accumulate(quality[order])
     front = order[np.diff(best, prepend=-np.inf) > 0]
     parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[front]))
@@ -158,7 +177,8 @@ def _front(minutes: Array, quality: Array) -> Integers:
 def _differences(
     all_sets: CandidateSets, pool: RunPool, done: Sequence[DoneRun], difference: Difference
 ) -> tuple[Array, Array]:
-    """Standard deviation of the difference of each two runs, and of each run to the nearest that is done."""
+    """Standard deviation of the difference of each two runs that may stand beside others, and of each run to
+    the nearest that is done."""
     names = np.empty(len(pool.flat), dtype=object)
     for candidate_set, candidates in enumerate(all_sets.sets):
         of_set = pool.candidate_set == candidate_set
@@ -167,7 +187,8 @@ def _differences(
     unique, places = np.unique(names.astype(np.str_), return_inverse=True)
     families, problem = _families(all_sets), all_sets.problem
     models = [(str(name), families[str(name)]) for name in unique]
-    sd = problem.quality.difference_sds(problem.data_kind.table, models)[places[:, None], places[None, :]]
+    some = places[: pool.beside]
+    sd = problem.quality.difference_sds(problem.data_kind.table, models)[some[:, None], some[None, :]]
     nearest = [min((difference(name, d.model) for d in done), default=inf) for name, _ in models]
     return sd, np.array(nearest, dtype=np.float64)[places]
 

@@ -9,6 +9,9 @@ from its own fits and from published best iterations (docs/boosting_rounds.md).
 from __future__ import annotations
 
 from math import ceil, erf, exp, log, log2, pi, sqrt
+from typing import Any
+
+import numpy as np
 
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
 
@@ -77,13 +80,17 @@ def rounds_trained(best: Estimate, patience: int, cap: int) -> tuple[float, floa
     return low, value, high
 
 
-def cut_points(best: Estimate, rounds: float) -> float:
-    """Index points expected to be lost because boosting ends at `rounds`: the mean of `HALVING_POINTS` a
-    halving over the best rounds that are possible; it never rises with rounds."""
+def cut_points(best: Estimate, rounds: Any) -> Any:
+    """Index points expected to be lost because boosting ends at `rounds` (a number, or an array of them): the
+    mean of `HALVING_POINTS` a halving over the best rounds that are possible; it never rises with rounds."""
     spread = max(log(best.high / best.value) / SD_OF_P90, 1e-6)
-    over = log(best.value / rounds) / spread
-    beyond = spread * (exp(-over * over / 2.0) / sqrt(2.0 * pi) + over * (1.0 + erf(over / sqrt(2.0))) / 2.0)
+    over = np.log(best.value / np.asarray(rounds, dtype=np.float64)) / spread
+    below = (1.0 + _erf(over / sqrt(2.0))) / 2.0
+    beyond = spread * (np.exp(-over * over / 2.0) / sqrt(2.0 * pi) + over * below)
     return HALVING_POINTS * beyond / log(2.0)
+
+
+_erf = np.vectorize(erf, otypes=[np.float64])
 
 
 def points_short(needed: float, rounds: float) -> float:

@@ -54,7 +54,8 @@ def learned_figures(
         before, after = prediction.get(name), (now or {}).get(name)
         if not (actual and before and after) or (excluded is not None and name == "step_seconds"):
             continue
-        shown = [f"{unit * value:.3g} {symbol}" for value in (before["value"], after["value"], actual)]
+        amounts = [unit * value for value in (before["value"], after["value"], actual)]
+        shown = [f"{value:,.0f} {symbol}" if value >= 1000 else f"{value:.3g} {symbol}" for value in amounts]
         if abs(after["value"] / before["value"] - 1.0) >= CHANGED:
             away = abs(after["value"] - actual) > abs(before["value"] - actual)
             moved = f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}"

@@ -15,10 +15,11 @@ from memory_service.domain.planning.request import PINS
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
 from memory_service.domain.portfolio.run_sets import run_sets
-from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.errors import InvalidInput, NotFound
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.pages.ask_form import LABELS, all_wrong, plain_numbers
 from memory_service.services.planning.plan_script import has_script, plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
@@ -39,8 +40,9 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     script   whether there is a training script for the plan (`ask_script`)
     """
+    requested = plain_numbers(requested)
     page: dict[str, Any] = {
-        "asked": dict(requested),
+        "asked": requested,
         "read": {},
         "choices": _choices(knowledge),
         "known": _known(knowledge),
@@ -63,8 +65,13 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     try:
         found = evaluate_request(database, plan_request(requested))
     except (InvalidInput, NotFound) as refusal:
-        errors = {error.field: _sentence(error) for error in refusal.errors}
-        return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
+        errors = all_wrong(knowledge, requested, refusal)
+        said = "; ".join(f"{LABELS.get(name, name.capitalize())}: {text}" for name, text in errors.items())
+        return page | {
+            "errors": errors,
+            "refused": said if all(errors) else refusal.detail,
+            "status": refusal.status,
+        }
     others = [each for each in found.answer.get("alternatives", ()) if not _same(each, found.answer)]
     others = [*_without_pins(database, requested, found.answer), *others]
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
@@ -103,9 +110,13 @@ def _without_pins(
 
 
 def understood(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`ask_page` of a question that is being written: without a GPU its facts alone, read as for an A100."""
+    """`ask_page` of a question that is being written: without a GPU its facts alone, read as for an A100;
+    without the fields that are wrong."""
     lacks_gpu = "gpu" not in {**resources_of(knowledge, requested), **requested}
     page = ask_page(database, knowledge, {**requested, "gpu": "a100"} if lacks_gpu else requested)
+    left = {name: value for name, value in requested.items() if name not in page["errors"]}
+    if left and len(left) < len(requested):
+        return understood(database, knowledge, left)
     if lacks_gpu:
         left_out = ("gpu",) if "minutes" in {**page["asked"], **page["read"]} else ("gpu", "minutes")
         facts = [fact for fact in page["facts"] if fact["field"] not in left_out]
@@ -130,11 +141,7 @@ def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, requested), server)
-
-
-def _sentence(error: FieldError) -> str:
-    return f"{error.message}; nearest: {', '.join(error.nearest)}" if error.nearest else error.message
+    return plan_script(recommend(database, plain_numbers(requested)), server)
 
 
 def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:

@@ -169,14 +169,14 @@ def _matching(knowledge: Knowledge, query: SizingQuery) -> list[CatalogueModel]:
         and query.library in (None, row.library)
         and (query.params_min is None or row.params_m >= query.params_min)
         and (query.params_max is None or row.params_m <= query.params_max)
-        and all(word in _spelled(row) for word in words)
+        and all(word in spelled(row) for word in words)
     ]
     rows.sort(key=lambda row: row.name)
     sort = query.sort.removeprefix("-")
     return sorted(rows, key=lambda row: getattr(row, sort), reverse=query.sort.startswith("-"))
 
 
-def _spelled(row: CatalogueModel) -> str:
+def spelled(row: CatalogueModel) -> str:
     """What a search is compared with: `ConvNeXt Base` finds `convnext_base.fb_in1k`."""
     return _BETWEEN.sub(" ", " ".join((row.name, row.family, *row.aliases)).lower())
 

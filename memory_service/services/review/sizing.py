@@ -221,11 +221,12 @@ class Sizing:
         part = "high" if boosting.planned and known else "value" if boosting.stops else "low"
         needed = max(getattr(fits.training, part) / TRAINING, getattr(fits.total, part)) / 60.0
         fewer = int(n * self.query["minutes"] / needed) // seeds
-        rounds = f"{boosting.rounds}" if not boosting.stops else f"about {fits.rounds[1]:.0f}"
-        ended = f", where early stopping ends them ({boosting.rounds} at most)," if boosting.stops else ""
+        rounds = f"{boosting.rounds}"
+        if fits.rounds[1] < boosting.rounds:
+            rounds = f"about {fits.rounds[1]:.0f} (early stopping; at most {rounds})"
         found = list(self._over(
             time, needed,
-            f"{n} fit{'s' if n > 1 else ''} of {rounds} rounds{ended} over {self.query['n_train']} rows x "
+            f"{n} fit{'s' if n > 1 else ''} of {rounds} rounds over {self.query['n_train']} rows x "
             f"{fits.features} columns", fits.where,
             f"FOLDS = {fewer}" if 0 < fewer < folds else "a higher learning rate, or fewer rounds",
         ))  # fmt: skip

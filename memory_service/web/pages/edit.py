@@ -26,7 +26,7 @@ from memory_service.services.pages.edit import (
 )
 from memory_service.services.pages.strategies import effect_on_plans
 from memory_service.web.site import KEPT, Form, Pages, answer, see
-from memory_service.web.text import plain
+from memory_service.web.text import plain, title_of
 
 router = Pages()
 
@@ -70,7 +70,9 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
         return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     except InvalidInput as refusal:
         errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
-        return _form(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
+        said = "; ".join(f"{title_of(name)}: {text}" for name, text in errors.items() if name)
+        said = said or refusal.detail
+        return _form(request, table, key, form, status=422, refused=said, errors=errors)
     return see(f"{page_of(table)}{quote(key, safe='/@+:')}?saved=1")
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.planning.plan_search import PlanGrid
+from memory_service.domain.planning.plan_search import PRICE, PlanGrid
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.quality.boosting_rounds import LEARNING_RATES, MOST_ROUNDS, patience_rounds
+from memory_service.domain.portfolio.run_sets import EARLY_WORTH
+from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS, patience_rounds
 from tests.domain.planning.test_planner_properties import faster
 from tests.planning import case, plan, promises_kept, seed_knowledge
 
@@ -83,7 +84,7 @@ def test_larger_data_get_no_fewer_rounds_unless_time_forces_a_higher_rate(
 
 @settings(max_examples=25, deadline=None)
 @given(LIBRARY, st.integers(10_000, 30_000_000), st.floats(2, 300), OBJECTIVE)
-def test_rounds_are_cut_short_only_where_the_highest_rate_does_not_fit(
+def test_rounds_are_cut_short_only_where_no_more_fit_or_are_worth_their_minutes(
     model: str, n_train: int, minutes: float, objective: str
 ) -> None:
     asked = {"n_train": n_train, "model": model, "minutes": minutes, "objective": objective}
@@ -91,13 +92,18 @@ def test_rounds_are_cut_short_only_where_the_highest_rate_does_not_fit(
     if not answer["feasible"]:
         return
     assert promises_kept(answer) == []
-    grid = price_candidates(case(**{**TABLE, **asked}), seed_knowledge()).sets[-1].grid
-    highest = len(grid.epochs) - len(LEARNING_RATES)
-    if is_cut_short(answer):
-        assert grid.minutes[0, highest, 0] > 0.5 * minutes  # beside an early submission it may not fit
-        assert answer["learning_rate"] == LEARNING_RATES[0]
-    else:
+    if not is_cut_short(answer):
         assert answer["epochs"] >= min(answer["expected"]["best_epoch"]["high"], MOST_ROUNDS)
+        return
+    grid = price_candidates(case(**{**TABLE, **asked}), seed_knowledge()).sets[-1].grid
+    rate, fold = answer["learning_rate"], grid.folds.index(answer["folds"])
+    cap = list(zip(grid.learning_rates, grid.epochs, strict=True)).index((rate, answer["epochs"]))
+    told = next(text for text in answer["warnings"] if "cut short" in text)
+    assert ("the minutes allow no more" in told) == (grid.minutes[0, cap + 1, fold] > minutes)
+    whole = max(place for place, other in enumerate(grid.learning_rates) if other == rate)
+    if grid.minutes[0, whole, fold] <= minutes and len(answer["portfolio"]) == 1:
+        utility = grid.quality[0, :, fold] - PRICE[objective] * grid.doublings[0, :, fold]
+        assert utility[whole] <= utility[cap] + EARLY_WORTH[objective] + 1e-9  # which an early end may cost
 
 
 @settings(max_examples=25, deadline=None)

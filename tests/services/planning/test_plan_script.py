@@ -138,6 +138,32 @@ def test_the_review_sizes_an_input_that_nobody_profiled(knowing, task: str, name
     assert answer["not_checked"] == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "name", "value", "rule"),
+    [
+        ({"task": "image"}, "NUM_WORKERS", "0", "loader-workers"),
+        ({"task": "image"}, "LEARNING_RATE", "1.0", "wrong-parameter"),
+        ({"task": "image"}, "PRECISION", '"fp64"', "wrong-parameter"),
+        ({"task": "image"}, "PRETRAINED", "False", "wrong-parameter"),
+        ({"task": "image"}, "PATIENCE", "0", "wrong-parameter"),
+        ({"task": "image"}, "SEED", "None", "wrong-parameter"),
+        ({"task": "image"}, "GROUP_BY", '"patient"', "groups-across-folds"),
+        ({"task": "text", "gpu": "t4"}, "PRECISION", '"bf16"', "wrong-parameter"),
+        ({"task": "text"}, "LEARNING_RATE", "0.01", "wrong-parameter"),
+        ({"task": "tabular", "model": "xgboost"}, "LEARNING_RATE", "0.001", "wrong-parameter"),
+        ({"task": "tabular", "model": "lightgbm"}, "RESERVE_SHARE", "0.0", "no-deadline"),
+        ({"task": "tabular", "model": "catboost"}, "SPLIT", '"none"', "wrong-parameter"),
+    ],
+)
+def test_the_review_sees_a_setting_that_makes_no_sense(knowing, asked, name: str, value: str, rule: str):
+    plan = recommend(knowing, {"gpu": "a100", "minutes": 60, "n_train": 40_000} | asked)
+    text, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", plan_script(plan), flags=re.MULTILINE)
+    assert n == 1
+    (found,) = review_script(knowing, {"script": text, "plan": plan})["findings"]
+    shown = text.splitlines()[found["line"] - 1].split(" = ")[0]
+    assert (found["rule"], shown) == (rule, "SPLIT" if name == "GROUP_BY" else name)
+
+
 def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
     text = plan_script(image_plan(plans)).replace("N_GPUS = 1", "N_GPUS = 2")
     answer = review_script(knowing, {"script": text, "gpu": "2xt4", "minutes": 30, "n_train": 1000})
@@ -166,6 +192,9 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
         laid_out(folder)
         del files["train.py"]
         assert all(shared.setdefault(name, text) == text for name, text in files.items())
+    for text in shared.values():  # what they take from the plan is not theirs
+        answer = review_script(None, {"script": text})
+        assert (answer["findings"], answer["read"].get("precision")) == ([], None)
 
 
 def laid_out(folder: Path) -> None:

@@ -37,12 +37,16 @@ _IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task
 
 
 def warnings(
-    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
+    candidates: CandidateSet,
+    pick: GridIndex,
+    settings: Mapping[str, Any],
+    expected: Expected,
+    others: bool = False,
 ) -> tuple[str, ...]:
-    """What the asker should know and did not ask."""
+    """What the asker should know and did not ask. others: whether other runs share the minutes."""
     problem, option = candidates.problem, candidates.table.options[pick.row]
     out = (
-        _tree_warnings(candidates, settings, expected)
+        _tree_warnings(candidates, pick, settings, expected, others)
         if option.is_trees
         else _network_warnings(candidates, pick, settings)
     )
@@ -93,15 +97,16 @@ def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mappi
     return out
 
 
-def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expected: Expected) -> list[str]:
+def _tree_warnings(
+    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected, others: bool
+) -> list[str]:
     problem, out = candidates.problem, []
     best = expected.best_epoch
     if best is not None and is_cut_short(settings, best):
-        why = "that many rounds were asked for" if problem.question.epochs else "the minutes allow no more"
-        why = f"{MOST_ROUNDS} are the most that is planned" if settings["epochs"] == MOST_ROUNDS else why
         out.append(
-            f"Boosting may be cut short at round {settings['epochs']}: {why}, and validation is expected to "
-            f"be best at round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})."
+            f"Boosting may be cut short at round {settings['epochs']}: {_why_cut(candidates, pick, others)}, "
+            f"and validation is expected to be best at round {best.value:.0f} "
+            f"({best.low:.0f}-{best.high:.0f})."
         )
     memory = expected.host_memory_gib
     if memory is not None and memory.high > LARGE_HOST_GIB:
@@ -110,6 +115,19 @@ def _tree_warnings(candidates: CandidateSet, settings: Mapping[str, Any], expect
     if idle and all(card.kind != "cpu" for card in problem.cards):
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
     return out
+
+
+def _why_cut(candidates: CandidateSet, pick: GridIndex, others: bool) -> str:
+    """Why boosting may end at the cap of a pick: the next one at its rate is the next schedule."""
+    question, grid = candidates.problem.question, candidates.grid
+    if question.epochs:
+        return "that many rounds were asked for"
+    if grid.epochs[pick.epoch] == MOST_ROUNDS:
+        return f"{MOST_ROUNDS} are the most that is planned"
+    if grid.minutes[pick.row, pick.epoch + 1, pick.fold] > question.minutes:
+        return "the minutes allow no more"
+    beside = "fits beside the other runs or " if others else ""
+    return f"no larger cap that is weighed {beside}is worth its minutes"
 
 
 def _further(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:

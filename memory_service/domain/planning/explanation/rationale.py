@@ -93,18 +93,16 @@ def _boosting_reasons(
         f"{best.value:.0f} ({best.low:.0f}-{best.high:.0f}); {settings['early_stopping_patience']} rounds "
         f"without a gain end a fold, {settings['epochs']} are the cap."
     )
-    lower = pick.epoch + 1
+    lower = grid.next_rate(pick.epoch)
     cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
-    if cut or lower >= len(grid.learning_rates):
+    if cut or lower is None:
         return
     minutes = float(grid.minutes[pick.row, lower, pick.fold])
     gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
     why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
     if gain < 0.05:
         why = "would gain nothing"
-    if minutes == inf:
-        why = f"would need too many rounds (at most {MOST_ROUNDS} are planned)"
-    elif minutes > question.minutes:
+    if minutes > question.minutes:
         why = f"needs a budget of {minutes:.1f} minutes"
     yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
 
