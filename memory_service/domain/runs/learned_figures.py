@@ -14,7 +14,7 @@ FAR = 0.35
 _WHY_NOT = {
     "contended": "another process used the card in over a tenth of the time",
     "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
-    "loader_bound": "it ran at the pace of its input pipeline, waiting for the loader",
+    "loader_bound": "over a tenth of the time went into waiting for the loader",
     "no_card": "no card was seen where it ran",
     "too_short": "it ended within seconds, before it could have trained",
     "late": "it was reported after it had run, so its times are not the service's",

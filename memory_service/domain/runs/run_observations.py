@@ -3,9 +3,8 @@
 Rules of exclusion (an excluded observation still counts for memory):
     contended      in over a tenth of the samples of the card another process used it
     throttled      in over a tenth of them the driver slowed the clock for heat or power
-    loader_bound   over a tenth of the time went into waiting for the loader; where none was reported, the
-                   loader was expected to be slower than the card and steps took longer than the card needs:
-                   the card's own share of such a step is not known, because it works while the loop waits
+    loader_bound   over a tenth of the time went into waiting for the loader: the card's own share of such a
+                   step is not known, because it works while the loop waits
 """
 
 from __future__ import annotations
@@ -32,14 +31,12 @@ class Ending:
 
     setup_seconds   what a run of this kind may take before its first step, at most (p90)
     batch_size      at which memory ran out, where it is not the run's
-    card_step_seconds   what a step takes the card at most (p90) where its loader was expected to be slower
     """
 
     status: EndStatus
     after_seconds: float
     setup_seconds: float = 120.0
     batch_size: int | None = None
-    card_step_seconds: float | None = None
 
 
 def observations_of(
@@ -53,7 +50,7 @@ def observations_of(
     batches |= set(outcome.peaks)
     failed = _failed_batch(case, outcome, ending)
     used = {batch for batch in (*batches, failed) if batch} or {case.batch_size} - {0}
-    excluded = exclusion_of(outcome, case.batch_size, ending.card_step_seconds)
+    excluded = exclusion_of(outcome)
     found = []
     for batch in sorted(used):
         one = _of_batch(replace(case, batch_size=batch, excluded=excluded), outcome)
@@ -67,18 +64,15 @@ def observations_of(
     return found
 
 
-def exclusion_of(
-    outcome: Outcome, batch_size: int | None = None, card_step_seconds: float | None = None
-) -> Exclusion | None:
-    """Why the run says nothing of the card's speed; None when it does. card_step_seconds: as in `Ending`."""
+def exclusion_of(outcome: Outcome) -> Exclusion | None:
+    """Why the run says nothing of the card's speed; None when it does."""
     if (outcome.use.shared or 0.0) > LARGEST_SHARE:
         return "contended"
     if (outcome.use.throttled or 0.0) > LARGEST_SHARE:
         return "throttled"
-    if outcome.loader_wait_percent is not None:
-        return "loader_bound" if outcome.loader_wait_percent > LARGEST_WAIT_PERCENT else None
-    step = steady_step_seconds(outcome, batch_size)[0] if batch_size and card_step_seconds else None
-    return "loader_bound" if step is not None and step > (card_step_seconds or 0.0) else None
+    if (outcome.loader_wait_percent or 0.0) > LARGEST_WAIT_PERCENT:
+        return "loader_bound"
+    return None
 
 
 def steady_step_seconds(outcome: Outcome, batch_size: int) -> tuple[float | None, int]:

@@ -125,7 +125,6 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
         _ran_seconds(run),
         setup["high"],
         run.finish.get("batch_size"),
-        _card_step_seconds(run),
     )
     at = run.finished_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
     of = replace(Observation.from_dict(case), run_id=run.id, source=f"run {run.id}", at=at)
@@ -182,16 +181,7 @@ def _excluded(run: Run, outcome: Outcome) -> str | None:
         return "no_card"
     if _late(run, outcome):
         return "late"
-    if _too_short(run, outcome):
-        return "too_short"
-    return exclusion_of(outcome, run.batch_size, _card_step_seconds(run))
-
-
-def _card_step_seconds(run: Run) -> float | None:
-    """What a step takes the card at most, of a run whose input pipeline was expected to be slower."""
-    slower = ((run.watch or {}).get("expected") or {}).get("bound") == "loader"
-    step = (run.prediction or {}).get("step_seconds") if slower else None
-    return None if step is None else float(step["high"])
+    return "too_short" if _too_short(run, outcome) else exclusion_of(outcome)
 
 
 def _too_short(run: Run, outcome: Outcome) -> bool:

@@ -80,25 +80,6 @@ def test_a_run_that_waits_for_its_loader_says_nothing_of_the_card():
 
 
 @pytest.mark.parametrize(
-    ("card_step", "waited", "why"),
-    [
-        (None, {}, None),
-        (0.2, {}, None),
-        (0.05, {}, "loader_bound"),
-        (0.05, {"loader_wait_percent": 2.0}, None),
-    ],
-)
-def test_a_run_fed_slower_than_the_card_computes_is_not_the_cards(
-    card_step: float | None, waited: dict[str, float], why: str | None
-):
-    """Its loader was expected to be the slower one, it was slow, and nobody measured the waiting."""
-    fed = outcome(*(epoch(n, 8.0, **waited) for n in range(3)))
-    ending = Ending("completed", 600.0, 50.0, card_step_seconds=card_step)
-    (one,) = observations_of(CASE, fed, ending, n_train=N_TRAIN, folds=FOLDS)
-    assert one.excluded == why
-
-
-@pytest.mark.parametrize(
     ("sample", "why"), [({"other_processes": 2}, "contended"), ({"throttled": True}, "throttled")]
 )
 def test_sharing_and_throttling_count_from_a_tenth_of_the_samples(sample: dict[str, Any], why: str):

@@ -348,7 +348,7 @@ class TestWhatItChanged:
         began, later = ({"case": {}, "peak_allocated_gib": {"value": gib}} for gib in (7.06, 6.9))
         assert "other runs" in learned_figures(began, later, mine, None, 64)[0], "away from what it measured"
         assert "other runs" not in learned_figures(later, began, mine, None, 64)[0]
-        far = told(shared, case(gpu="h100"), epochs(0.5, loader_wait_percent=0.5))
+        far = told(shared, case(gpu="h100"), epochs(0.5))
         assert any("far from the" in line and "two other runs" in line for line in far["learned"])
 
     def test_it_says_why_it_changed_nothing(self, shared: Database) -> None:
