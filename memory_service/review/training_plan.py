@@ -287,7 +287,8 @@ def _precision(facts: Facts) -> str | None:
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
     if switched_on(facts) or "to_fp16" in text:
-        return "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
+        either = bool(re.search(r"torch\.bfloat16", text) and re.search(r"torch\.float16", text))
+        return None if either else "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
     return "fp32"
 
 

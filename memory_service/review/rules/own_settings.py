@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.data_loader import has_reason
-from memory_service.review.rules.libraries.parameters import FINE_TUNING_RATE, LARGEST_RATE
+from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
 from memory_service.review.source.nodes import words
 
 COUNTS = words(
@@ -50,9 +50,9 @@ def _rate(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
     own, rate = facts.script.own, node.value
     if not isinstance(rate, int | float):
         yield wrong(node, f"LEARNING_RATE = {rate!r} is no number.", "LEARNING_RATE = 0.001")
-    elif "BATCH_SIZE" in own and (
-        rate > (FINE_TUNING_RATE if "HUB_NAME" in own else LARGEST_RATE["AdamW"]) or rate <= 0
-    ):
+        return
+    most = largest_tuning_rate(facts.script) if "HUB_NAME" in own else LARGEST_RATE["AdamW"]
+    if "BATCH_SIZE" in own and not 0 < rate <= most:
         message = f"LEARNING_RATE = {rate:g} with AdamW: training diverges or stands still."
         yield wrong(node, message, f"LEARNING_RATE = {'2e-5' if 'HUB_NAME' in own else '1e-3'}")
 

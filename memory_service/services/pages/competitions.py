@@ -105,12 +105,12 @@ def _choices(rows: Collection[Mapping[str, Any]], narrowing: Mapping[str, str]) 
     return choices
 
 
-def competition_page(database: Database, slug: str) -> dict[str, Any]:
+def competition_page(database: Database, slug: str, now: dt.datetime) -> dict[str, Any]:
     """`{"competition", "neighbours", "patterns", "runs", "more_runs", "curves", "history"}`; NotFound names
     the nearest slugs.
 
     competition   the row with `outcomes` and `runs`, as GET /competitions/{slug} has it
-    runs          the latest, with `silent_minutes` as in the list of runs
+    runs          its latest, each with `silent_minutes` as the list of runs has it
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
@@ -122,17 +122,17 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
             transaction, list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
         )
         runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
+        running = [run["id"] for run in runs.items if run["status"] == "running"]
+        last = run_store.last_event_bodies(transaction.session, running)
         curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
         history = history_of(transaction, "competitions", slug)
-        going = [run["id"] for run in runs.items if run["status"] == "running"]
-        last = run_store.last_event_bodies(transaction.session, going)
     now = dt.datetime.now(dt.UTC)
     return {
         "competition": row,
         "neighbours": [hit.as_dict() for hit in neighbours if hit.slug != slug][:MOST_NEIGHBOURS],
         "patterns": patterns,
         "runs": [
-            run | {"silent_minutes": silent_minutes(run, last.get(run["id"]), now)} for run in runs.items
+            {**run, "silent_minutes": silent_minutes(run, last.get(run["id"]), now)} for run in runs.items
         ],
         "more_runs": runs.next is not None,
         "curves": [curve for curve in curves if curve is not None],

@@ -235,7 +235,7 @@ def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
 def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     """What the plan said of its own rows and folds, brought to those that the run states: rounds by the law
     of rows, inference in proportion to samples, models and rounds. Where the rows differ, the plan's time of
-    an epoch says nothing of this run's."""
+    an epoch says nothing of this run's; nor does its smaller model fit another budget."""
     said = case.reported
     rows = _ratio(said.get("n_train"), _fact(plan, "n_train")) or 1.0
     models = _ratio(_models(said), _models(plan)) or 1.0
@@ -247,6 +247,8 @@ def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any
                 expected[name][part] *= factor
     if rows != 1.0:
         expected.pop("epoch_seconds", None)
+    if rows != 1.0 or _ratio(said.get("minutes"), plan.get("minutes")) not in (None, 1.0):
+        expected.pop("smaller", None)
     return expected
 
 

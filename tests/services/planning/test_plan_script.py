@@ -18,9 +18,11 @@ import pytest
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.profiling import profile_model
 from memory_service.services.planning.plan_script import NoScript, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_kinds import SCRIPTED
+from memory_service.services.prediction import requested_profile
 from memory_service.services.review.review import review_script
 from tests.conftest import Servers
 
@@ -129,7 +131,10 @@ def test_the_review_prices_trees_of_the_processor_without_a_card(plans):
 
 
 @pytest.mark.parametrize(("task", "name", "size"), [("image", "IMAGE_SIZE", 1024), ("text", "SEQ_LEN", 4096)])
-def test_the_review_sizes_an_input_that_nobody_profiled(knowing, task: str, name: str, size: int):
+def test_the_review_sizes_an_input_that_nobody_profiled(knowing, monkeypatch, task, name, size):
+    monkeypatch.setattr(
+        requested_profile, "profile_in_child_process", profile_model
+    )  # which has a time limit
     plan = recommend(knowing, {"task": task, "gpu": "t4", "minutes": 60, "n_train": 20_000})
     text = re.sub(rf"^{name} = \d+", f"{name} = {size}", plan_script(plan), flags=re.MULTILINE)
     answer = review_script(knowing, {"script": text, "plan": plan})
@@ -192,6 +197,9 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
         laid_out(folder)
         del files["train.py"]
         assert all(shared.setdefault(name, text) == text for name, text in files.items())
+    for text in shared.values():  # what they take from the plan is not theirs
+        answer = review_script(None, {"script": text})
+        assert (answer["findings"], answer["read"].get("precision")) == ([], None)
 
 
 def laid_out(folder: Path) -> None:

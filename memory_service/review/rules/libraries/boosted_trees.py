@@ -85,6 +85,8 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
         yield from _values(facts, library, params)
         if library == "catboost":
             yield from _aliases(call, params)
+            if (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
+                yield from _refused_on_card(facts, call, params)
 
 
 def _library(facts: Facts, call: ast.Call) -> str:
@@ -169,6 +171,19 @@ def _aliases(call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
         if len(both) > 1:
             message = f"CatBoost refuses {both[0]} and {both[1]} together: they are one parameter."
             yield wrong(call, message, f"{both[0]}=...")
+
+
+def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """What CatBoost takes on the processor only (its issues 983 and 1792)."""
+    pairwise = "Pairwise" in str(facts.values.one(params.get("loss_function")))
+    for name in ("rsm", "colsample_bylevel"):
+        share = facts.values.number(params.get(name))
+        if share is not None and share != 1 and not pairwise:
+            yield wrong(params[name], f"CatBoost refuses {name} on a card.", f'no {name}, or task_type="CPU"')
+    for fit in facts.training.fits:
+        model, given = receiver(fit.call), facts.argument(fit.call, "callbacks")
+        if given is not None and model is not None and call in facts.training.objects.makers(model):
+            yield wrong(given, "CatBoost refuses callbacks on a card.", 'no callbacks, or task_type="CPU"')
 
 
 def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
