@@ -52,7 +52,7 @@ def option(
         "media": [
             {
                 "query": {"maxWidth": 500},
-                "option": {"legend": {"type": "plain", "top": 0}, "grid": {"top": 44 + 24 * narrow}},
+                "option": {"legend": {"type": "plain", "top": 0}, "grid": {"top": 32 + 24 * narrow}},
             }
         ],
     }
