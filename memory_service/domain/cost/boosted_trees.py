@@ -187,6 +187,16 @@ def fit_cost(
     )
 
 
+NETWORK_BYTES_PER_VALUE = 16.0
+"""Of a network's table, by its script: as pandas reads it (8), each column in fp32 (4), all of them (4)."""
+
+
+def table_memory(n_train: int, n_features: int) -> Estimate:
+    """GiB of the host that a network's table takes."""
+    gib = BASE_GIB + n_train * n_features * NETWORK_BYTES_PER_VALUE / GIB
+    return _wide(gib, 1.4, f"rows x columns x {NETWORK_BYTES_PER_VALUE:g} bytes")
+
+
 TREE_SPREAD = 2.0
 """Of seconds a tree by its law, either way, of eight in ten public rows: machines and options differ. Of
 XGBoost on cards 12 of 15 rows since 2024; before it was up to six times as slow."""

@@ -79,21 +79,19 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
         buckets = table.columns.trained_params[:, None] * (4.0 / 2**30)
         extra = extra + np.broadcast_to(buckets, (rows, len(rungs)))
     largest, largest_saving = table.largest(extra), table.largest_checkpointed(extra)
-    if problem.question.batch_size is not None:
-        plain = largest >= 0
-        only = np.zeros(rows, dtype=np.int64)
-        return _gather(
-            table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), np.ones(rows), extra
-        )
     columns = table.columns
     policy = problem.policy
-    rule = _each(
-        columns.input_size,
-        lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
-    )
     most = _each(
         columns.least_batch,
         lambda least: max(1, most_by_updates(problem.n_train, least, policy.updates_per_epoch) // n),
+    )
+    if problem.question.batch_size is not None:
+        plain, only = largest >= 0, np.zeros(rows, dtype=np.int64)
+        steps = accumulation_steps(problem.question.batch_size * n, columns.wanted_batch, most * n)
+        return _gather(table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), steps, extra)
+    rule = _each(
+        columns.input_size,
+        lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
     )
     default = np.maximum(rule, columns.wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)

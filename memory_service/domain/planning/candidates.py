@@ -14,6 +14,7 @@ from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import price_trees
 from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.host_memory import within_host
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 
@@ -104,12 +105,10 @@ def price_candidates(problem: PlanningProblem, costs: CostProvider) -> Candidate
     precision = problem.question.precision or precision_for(problem.cards)
     loader = loader_settings(problem.cpu_count, problem.task)
     table = costs.table(problem, problem.cards, precision)
-    sets = [
-        CandidateSet(
-            problem, precision, loader, table, price_grid(problem, table, int(loader["num_workers"]))
-        )
-    ]
+    grid = within_host(problem, table.options, price_grid(problem, table, int(loader["num_workers"])))
+    sets = [CandidateSet(problem, precision, loader, table, grid)]
     trees = costs.trees(problem)
     if trees.options and (problem.model is not None or not TREES_LEAVE_OUT & set(problem.question.pinned)):
-        sets.append(CandidateSet(problem, "fp32", loader, trees, price_trees(problem, trees)))
+        grid = within_host(problem, trees.options, price_trees(problem, trees))
+        sets.append(CandidateSet(problem, "fp32", loader, trees, grid))
     return CandidateSets(problem, tuple(sets))

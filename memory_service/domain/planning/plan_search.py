@@ -204,7 +204,8 @@ def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
     if problem.question.folds:
         return (problem.question.folds,)
     more = {FOLDS_OF_FEW} if problem.n_train <= FEW and "R17-start" not in problem.policy.changed else set()
-    return tuple(sorted({*problem.policy.fold_choices, *problem.preferences.folds, *more}))
+    choices = sorted({*problem.policy.fold_choices, *problem.preferences.folds, *more})
+    return tuple(folds for folds in choices if folds <= problem.n_train) or (1,)
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:

@@ -126,7 +126,9 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         ),
         alternatives=_alternatives(all_sets, choice),
         similar=problem.similar,
-        rationale=reasons.rationale(candidates, pick, settings, expected, spare),
+        rationale=reasons.rationale(
+            candidates, pick, settings, expected, spare, sum(len(s.table.options) for s in all_sets.sets)
+        ),
         warnings=(
             *problem.inferred,
             *problem.warnings,

@@ -16,6 +16,7 @@ from memory_service.domain.planning.candidates import (
     price_candidates,
 )
 from memory_service.domain.planning.expected_figures import summary
+from memory_service.domain.planning.host_memory import host_share
 from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES
@@ -93,8 +94,11 @@ def _changes(
     if longer and not unsupported and needed <= SMALL_STEP * question.minutes:
         yield longer, why_longer
         longer = None
+    host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
     if fits_memory:
         yield from _shorter(problem, question.minutes / needed)
+    elif host is not None and host < 1.0:
+        yield from _less_data(problem, host)
     else:
         yield from _smaller(problem, planned)
     if longer:

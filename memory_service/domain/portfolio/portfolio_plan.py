@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import OBJECTIVES
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
+from memory_service.domain.planning.explanation.plan_warnings import large_on_host
 from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.planner import Choice, make_plan, named_settings, recipe_answer
@@ -57,6 +58,7 @@ def plan_portfolio(
         minutes=choice.minutes,
         expected=expected,
         reserve_minutes=reserve,
+        warnings=(*plan.warnings, *_large_runs(portfolio, run)),
         rationale=(*plan.rationale, *why_it_stops(portfolio)),
         recipe=recipe_answer(all_sets, _planned(portfolio)),
         portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
@@ -64,6 +66,14 @@ def plan_portfolio(
         used_percent=portfolio.used_percent,
         run=question.run,
     )
+
+
+def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[str]:
+    """What the other runs take of the host, where it is much."""
+    for run in portfolio.runs:
+        large = large_on_host(run.candidate.candidates, run.candidate.pick)
+        if large and run is not answered:
+            yield f"Run {run.number}, {run.model}, needs {large}."
 
 
 def run_of(runs: Sequence[Run], number: int, field: str) -> Run:

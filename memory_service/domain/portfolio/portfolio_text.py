@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import ceil, isfinite
 
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.portfolio.portfolio import Portfolio, Run
@@ -51,7 +51,7 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
         if portfolio.unused < LEAST_GAIN and isfinite(portfolio.next_needed):
             text += (
                 f"; nothing more to gain within these minutes: the next better plan needs "
-                f"{portfolio.next_needed:.1f}"
+                f"{ceil(10 * portfolio.next_needed) / 10:.1f}"
             )
         elif portfolio.unused <= limit:
             text += f"; nothing more to gain within these minutes: they would buy {portfolio.unused:.2f}"

@@ -65,7 +65,7 @@ _SURE = 0.6
 def check_counts(question: Question, task: str, n_train: int) -> None:
     """Raises InvalidInput for counts that no data can have."""
     few = f"more than the {n_train} training samples"
-    names = ("n_groups", *(("n_classes",) if task.endswith("classification") else ()))
+    names = ("folds", "n_groups", *(("n_classes",) if task.endswith("classification") else ()))
     errors = [
         FieldError(name, few, value)
         for name in names

@@ -18,7 +18,12 @@ from memory_service.domain.description.known_facts import Fact, contradictions, 
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_names import counted
-from memory_service.domain.planning.applicable import can_answer, check_options, check_options_of_task
+from memory_service.domain.planning.applicable import (
+    can_answer,
+    check_options,
+    check_options_of_task,
+    kind_of_model,
+)
 from memory_service.domain.planning.model_catalogue import models_for_task, normal_model_name
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
@@ -69,6 +74,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             f"task={task} was asked, but the description reads like {text.said.task}: {task} counts."
         )
     model = knowledge.model(question.model) if question.model else None
+    if question.batch_size == n_train and model is not None and kind_of_model(model) == "estimator":
+        question = replace(question, batch_size=None)  # what a plan of it says: all rows
     given = {name: getattr(question, name) for name in (*PINS, "lora_rank", "interconnect", "weights")}
     if model is None:
         check_options_of_task(given, task, models_for_task(task, knowledge.models.values()))

@@ -210,3 +210,19 @@ def test_trees_grow_on_the_card_where_that_is_quicker_and_says_so(
         assert (peak, answer["expected"]["bound"]) == (0.0, "host")
         idle = any("leaves the card idle" in text for text in answer["warnings"])
         assert idle == ("cpu" not in changed.get("gpu", "t4"))
+
+
+@pytest.mark.parametrize("model", [None, "lightgbm", "realmlp"])
+def test_a_table_that_the_host_cannot_hold_is_refused_there_and_told_of_every_run_elsewhere(
+    model: str | None,
+) -> None:
+    asked = {"task": "tabular", "n_train": 50_000_000, "n_features": 1_000, "minutes": 600, "model": model}
+    refused = plan(**asked, gpu="cpu")
+    assert not refused["feasible"]
+    assert "GiB of the host" in refused["why"]
+    assert promises_kept(plan(**{**asked, **refused["closest"]["set"]}, gpu="cpu")) == []
+    roomy = plan(**asked, gpu="cpu", vram_gib=4_000)  # of a processor: the memory of its machine
+    for answer in (roomy, plan(**asked, gpu="a100")):
+        if answer["feasible"]:
+            told = [text for text in answer["warnings"] if "host memory" in text]
+            assert len(told) == len(answer["portfolio"])

@@ -57,15 +57,20 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
 
 @settings(max_examples=40, deadline=None)
 @given(TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE)
-def test_pinning_the_model_that_was_planned_plans_the_same_run(
+def test_pinning_what_was_planned_plans_the_same_run(
     task: str, gpu: str, n_train: int, minutes: float, objective: str
 ) -> None:
     asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
     first = make_plan(case(**asked), seed_knowledge()).as_dict()
-    if first["feasible"]:
-        again = make_plan(case(**asked, model=first["model"]["name"]), seed_knowledge()).as_dict()
-        for name in ("model", "batch_size", "folds", "epochs", "learning_rate"):
-            assert again[name] == first[name]
+    if not first["feasible"]:
+        return
+    own: dict[str, object] = {}
+    for pin in ("model", "epochs", "folds", "batch_size"):
+        own[pin] = first["model"]["name"] if pin == "model" else first[pin]
+        again = make_plan(case(**asked, **own), seed_knowledge()).as_dict()
+        for name in ("model", "batch_size", "grad_accumulation", "folds", "epochs", "learning_rate"):
+            assert again[name] == first[name], own
+        assert again["expected"]["quality_index"] == first["expected"]["quality_index"]
 
 
 @settings(max_examples=40, deadline=None)

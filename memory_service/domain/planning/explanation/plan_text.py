@@ -78,7 +78,9 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
         f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
         *batch,
         *([f"- {tuning}"] if (tuning := tuning_words(answer)) else []),
-        f"- folds={answer['folds']}, epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
+        f"- folds={answer['folds']}, "
+        + (f"seeds={answer['seeds']}, " if answer["seeds"] > 1 else "")
+        + f"epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
         *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
         *(
             []

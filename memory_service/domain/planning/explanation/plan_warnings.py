@@ -13,6 +13,7 @@ from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.planning.candidates import CandidateSet
 from memory_service.domain.planning.explanation.rationale import is_cut_short
+from memory_service.domain.planning.host_memory import host_memory
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.sample_time import loader_rate
@@ -20,6 +21,7 @@ from memory_service.domain.prediction.device import provenance_warnings
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 
+FEWEST = 100
 LEAST_UPDATES = 200
 LARGE_HOST_GIB = 16.0
 
@@ -50,6 +52,13 @@ def warnings(
         if option.is_trees
         else _network_warnings(candidates, pick, settings)
     )
+    if problem.n_train < FEWEST:
+        out.append(
+            f"{problem.n_train} training samples are too few to tell models apart or to trust a validation "
+            "score: no public result is of so few, and the quality index is a guess."
+        )
+    if large := large_on_host(candidates, pick):
+        out.append(f"{option.model.name} needs {large}.")
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
         out.append(
@@ -71,6 +80,15 @@ def warnings(
     )
     out.extend(_further(candidates, pick, settings))
     return tuple(out)
+
+
+def large_on_host(candidates: CandidateSet, pick: GridIndex) -> str:
+    """Host memory of a pick in words where it is much; "" where not."""
+    option, rounds = candidates.table.options[pick.row], candidates.grid.epochs[pick.epoch]
+    memory = host_memory(candidates.problem, option, rounds)
+    if memory is None or memory.high <= LARGE_HOST_GIB:
+        return ""
+    return f"about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f})"
 
 
 def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
@@ -108,9 +126,6 @@ def _tree_warnings(
             f"and validation is expected to be best at round {best.value:.0f} "
             f"({best.low:.0f}-{best.high:.0f})."
         )
-    memory = expected.host_memory_gib
-    if memory is not None and memory.high > LARGE_HOST_GIB:
-        out.append(f"The fit needs about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f}).")
     idle = settings.get("tree_device") != "cuda" and settings["model"]["name"] not in IN_CONTEXT_LIMITS
     if idle and all(card.kind != "cpu" for card in problem.cards):
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")

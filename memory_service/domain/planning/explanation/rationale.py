@@ -16,6 +16,7 @@ from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.cost_table import with_memory
+from memory_service.domain.planning.host_memory import host_limit_gib, host_share
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
@@ -32,11 +33,12 @@ def rationale(
     settings: Mapping[str, Any],
     expected: Expected,
     spare_folds: int | None,
+    weighed: int,
 ) -> tuple[str, ...]:
-    """One sentence per decision, in the order the decisions were made."""
+    """One sentence per decision, in the order the decisions were made. weighed: options of every kind."""
     problem, option = candidates.problem, candidates.table.options[pick.row]
     total, peak = expected.total_minutes, expected.peak_memory_gib
-    out = [_model_reason(candidates, pick, expected)]
+    out = [_model_reason(candidates, pick, expected, weighed)]
     out += _memory_reasons(candidates, option, settings)
     if option.is_trees:
         out += _boosting_reasons(candidates, pick, settings, expected)
@@ -181,9 +183,9 @@ def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected) -> str:
+def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected, weighed: int) -> str:
     option = candidates.table.options[pick.row]
-    model, n_options = option.model, len(candidates.table.options)
+    model = option.model
     size = f" at {option.input_size}" if not option.is_trees else ""
     if candidates.problem.noted:
         return (
@@ -194,7 +196,7 @@ def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected)
     weights = "pretrained" if model.pretrained else "trained from scratch"
     return (
         f"{model.name}{size} ({weights}, score {model.quality_score:.1f}) has the best expected quality "
-        f"for its time among {n_options} options that were priced: index {expected.quality_index.value:.1f}."
+        f"for its time among {weighed} options that were priced: index {expected.quality_index.value:.1f}."
     )
 
 
@@ -304,6 +306,13 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
         return f"{by} leaves out {problem.model or f'every model for {problem.task}'}."
     needed = all_sets.least_minutes()
     if needed == inf:
+        share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
+        if share is not None and share < 1.0:
+            limit = host_limit_gib(problem)
+            return (
+                f"Memory: {problem.n_train} rows of {problem.n_features} columns take {limit / share:.0f} "
+                f"GiB of the host at p90, more than the {limit:.1f} GiB a process can use."
+            )
         batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
         seen = {text for s in all_sets.sets for o in s.table.options if (text := ran_out(s, o))}
