@@ -105,7 +105,7 @@ def _choices(rows: Collection[Mapping[str, Any]], narrowing: Mapping[str, str]) 
     return choices
 
 
-def competition_page(database: Database, slug: str, now: dt.datetime) -> dict[str, Any]:
+def competition_page(database: Database, slug: str) -> dict[str, Any]:
     """`{"competition", "neighbours", "patterns", "runs", "more_runs", "curves", "history"}`; NotFound names
     the nearest slugs.
 
