@@ -136,12 +136,19 @@ def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:
     return NotFound(f"There is no {field} {shown!r}{hint}", refused)
 
 
+MOST_NAMED = 12
+"""A vocabulary of at most so many names is named whole where none is near."""
+
+
 def unknown_name(field: str, given: str, known: Sequence[str]) -> InvalidInput:
     """The refusal for a name outside a vocabulary, with the nearest known names (closest first)."""
     shown = given if len(given) <= 80 else given[:77] + "..."
     close = {name.lower(): name for name in reversed(known)}
     nearest = tuple(close[n] for n in get_close_matches(given.lower()[:80], list(close), n=5, cutoff=0.4))
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+    if not nearest and len(known) <= MOST_NAMED:
+        nearest = tuple(known)
+        hint = f"; one of {', '.join(known)}"
     return InvalidInput(
         f"Unknown {field} {shown!r}{hint}", [FieldError(field, f"unknown {field}", shown, nearest)]
     )

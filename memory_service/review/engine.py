@@ -9,7 +9,7 @@ reported, not followed. Nothing of the script is imported or run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_service.review.constants.mappings import expand
 from memory_service.review.constants.values import Values
@@ -27,6 +27,7 @@ from memory_service.review.rules import (
     mixed_precision,
     monitored_metric,
     objective,
+    own_settings,
     probability_metrics,
     stopping_and_seeds,
     torch_loop,
@@ -55,7 +56,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
     monitored_metric.watched_rules, logged_metric.logged_rules, removed_api.removed_api_rules,
     lr_schedule.step_rules, probability_metrics.score_rules, loss.loss_rules,
-    objective.objective_rules, torch_loop.loop_rules,
+    objective.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 
 
@@ -84,7 +85,8 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
     script_read = Script(tree, text)
     values = Values(script_read)
     expand(values)
-    facts = Facts(script_read, values, Training(script_read, values), context or Context())
+    asked = _with_own_task(context or Context(), script_read)
+    facts = Facts(script_read, values, Training(script_read, values), asked)
     found: list[Finding] = []
     left_out: list[str] = []
     for group in _GROUPS:
@@ -101,3 +103,12 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
     return Reviewed(in_order(found), tuple(left_out), facts)
+
+
+def _with_own_task(context: Context, script: Script) -> Context:
+    """What is asked with the task that a script of this service states, where nobody asks for another."""
+    stated = script.own.get("TASK")
+    task = stated.value if stated is not None else None
+    if not isinstance(task, str) or not task.startswith(context.task or ""):
+        return context
+    return replace(context, task=task)

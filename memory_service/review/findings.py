@@ -67,7 +67,7 @@ labels-reencoded | error | R28 | Codes of labels or categories are made anew for
 timm-trap | warning | R29 | timm used in a way that does not do what it seems to.
 albumentations-trap | warning | R29 | albumentations used in a way that fails or does nothing.
 wrong-parameter | warning | R28 | A parameter that the library refuses, ignores or reads otherwise.
-eval-mode-missing | error | R28 | Validation or prediction with dropout and batch norm in training.
+eval-mode-missing | error | R28 | Judged with dropout and batch norm in training, or trained with them off.
 no-grad-missing | warning | R28 | Validation or prediction that keeps gradients.
 gradients-not-zeroed | error | R28 | Gradients of earlier batches are never zeroed.
 train-not-shuffled | warning | R28 | Training rows come in one fixed order in every epoch.

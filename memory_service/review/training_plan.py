@@ -12,7 +12,10 @@ from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import accumulation, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
+from memory_service.review.rules.own_settings import COUNTS
+from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
 from memory_service.review.source.nodes import last_name, word_pairs
+from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
 _TORCHVISION = word_pairs(
@@ -72,12 +75,27 @@ def smaller_than(model: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Boosting:
+    """Rounds at most, the rate (None where the library's own), and whether early stopping ends a fold, after
+    how many rounds without a gain (None where unknown). on_card: trees grow there; planned: by a plan, whose
+    p90 held in its minutes."""
+
+    rounds: int
+    learning_rate: float | None
+    stops: bool
+    patience: int | None
+    on_card: bool
+    planned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingPlan:
     """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is
     set.
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
     options   what else /predict can be asked of the model
+    seeds     how often all folds are trained
     """
 
     framework: str | None
@@ -92,23 +110,25 @@ class TrainingPlan:
     optimizer: str | None
     folds: int | None
     epochs: int | None
-    rounds: int | None
+    boosting: Boosting | None
     num_workers: int | None
     place: ast.AST | None
     lighter: str | None
     trains: bool
     options: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int = 1
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""
         shown = {name: getattr(self, name) for name in _SHOWN}
+        shown["rounds"] = self.boosting.rounds if self.boosting else None
         shown["model"] = self.model or (list(self.models) if len(self.models) > 1 else None)
         return {name: value for name, value in shown.items() if value is not None}
 
 
 _SHOWN = (
     "framework", "trains", "model", "batch_size", "grad_accumulation", "image_size", "seq_len", "precision",
-    "optimizer", "folds", "epochs", "rounds", "num_workers",
+    "optimizer", "folds", "epochs", "num_workers",
 )  # fmt: skip
 
 
@@ -129,31 +149,32 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=facts.seq_len, precision=_precision(facts),
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
-        folds=_folds(facts), epochs=_epochs(facts), rounds=_rounds(facts),
+        folds=_folds(facts), epochs=_epochs(facts), boosting=_boosting(facts),
         num_workers=max(workers, default=None),
         place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
         lighter=_lighter(facts), trains=training.trains,
     )  # fmt: skip
-    return replace(read, **_own_settings(facts.script.tree, facts.script.text))
+    return replace(read, **_own_settings(facts.script))
 
 
-def _own_settings(script: ast.Module, text: str) -> dict[str, Any]:
-    """What a script of this service states at its head; its loop may be in another file. Empty for others."""
-    assigned = [node for node in script.body if isinstance(node, ast.Assign)]
-    stated = {
-        target.id: node.value
-        for node in assigned
-        if isinstance(target := node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
-    }
-    if not {"PLAN_ID", "MODEL", "FOLDS", "EPOCHS"} <= stated.keys():
+def _own_settings(script: Script) -> dict[str, Any]:
+    """The same as a script of this service states it."""
+    stated = script.own
+    if not stated:
         return {}
-    named = {name: stated[key].value for name, key in _OWN.items() if key in stated}
+    known: dict[str, Any] = {n: node.value for n, node in stated.items() if _can_be(node.value, n)}
+    named: dict[str, Any] = {name: known[key] for name, key in _OWN.items() if key in known}
     network = "BATCH_SIZE" in stated
-    named["epochs" if network else "rounds"] = stated["EPOCHS"].value
+    if network:
+        named["epochs"] = known.get("EPOCHS")
+    elif "EPOCHS" in known:
+        rate, patience = (known.get(name) for name in ("LEARNING_RATE", "PATIENCE"))
+        on_card = known.get("DEVICE") == "cuda"
+        named["boosting"] = Boosting(known["EPOCHS"], rate, patience is not None, patience, on_card, True)
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
-    options |= {name: stated[key].value for name, key in _OPTIONS.items() if key in stated}
+    options |= {name: known[key] for name, key in _OPTIONS.items() if key in known}
     if "LORA_RANK" in stated:
-        options["method"] = "qlora" if "bitsandbytesconfig" in text else "lora"
+        options["method"] = "qlora" if "bitsandbytesconfig" in script.text else "lora"
     return named | {
         "options": options,
         "lighter": None if stated.get("N_GPUS", _ONE).value == 1 else "several cards share the work",
@@ -164,9 +185,17 @@ def _own_settings(script: ast.Module, text: str) -> dict[str, Any]:
     }
 
 
+def _can_be(value: Any, name: str) -> bool:
+    """Texts and flags stay as they are; counts and rates are over 0."""
+    if isinstance(value, str | bool):
+        return name not in COUNTS
+    return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
+
+
 _OWN = {
     "model": "MODEL", "batch_size": "BATCH_SIZE", "grad_accumulation": "GRAD_ACCUMULATION",
     "image_size": "IMAGE_SIZE", "seq_len": "SEQ_LEN", "precision": "PRECISION", "folds": "FOLDS",
+    "seeds": "SEEDS",
 }  # fmt: skip
 _OPTIONS = {"gradient_checkpointing": "GRADIENT_CHECKPOINTING", "lora_rank": "LORA_RANK"}
 _ONE = ast.Constant(1)
@@ -258,13 +287,9 @@ def _precision(facts: Facts) -> str | None:
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
     if switched_on(facts) or "to_fp16" in text:
-        return "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
+        either = bool(re.search(r"torch\.bfloat16", text) and re.search(r"torch\.float16", text))
+        return None if either else "bf16" if re.search(r"bfloat16|bf16", text) else "fp16"
     return "fp32"
-
-
-def _whole(facts: Facts, node: ast.AST | None) -> int | None:
-    number = facts.values.number(node)
-    return int(number) if number is not None else None
 
 
 def _folds(facts: Facts) -> int | None:
@@ -285,10 +310,35 @@ def _epochs(facts: Facts) -> int | None:
     return int(known) if known is not None else None
 
 
-def _rounds(facts: Facts) -> int | None:
-    boosts = "boosting" in facts.training.kinds
-    given = _keywords(facts, "num_boost_round", "n_estimators", "iterations") if boosts else ()
-    return next((number for one in given if (number := _whole(facts, one)) is not None), None)
+def _boosting(facts: Facts) -> Boosting | None:
+    """Of the first fit of boosted trees."""
+    fit = next((fit.call for fit in facts.training.fits if fit.kind == "boosting"), None)
+    rounds = boosted_rounds(facts, fit) if fit is not None else None
+    if fit is None or rounds is None:
+        return None
+    numbers = [[facts.values.number(n) for n in _stated(facts, *names)] for names in (_RATES, _PATIENCES)]
+    rate, patience = (next((n for n in found if n is not None and n > 0), None) for found in numbers)
+    devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_DEVICES)}
+    return Boosting(
+        rounds=int(rounds),
+        learning_rate=rate,
+        stops=stops_rounds(facts, fit),
+        patience=None if patience is None else int(patience),
+        on_card=bool(devices & {"cuda", "gpu", "gpu_"}),
+    )
+
+
+_RATES, _PATIENCES = ("learning_rate", "eta"), ("early_stopping_rounds", "early_stopping_round", "od_wait")
+_DEVICES = ("device", "device_type", "task_type", "tree_method")
+
+
+def _stated(facts: Facts, *names: str) -> Iterator[ast.AST]:
+    """What calls are given under these names, or dicts hold under them."""
+    yield from _keywords(facts, *names)
+    for item in facts.script.all(ast.Dict):
+        for key, value in zip(item.keys, item.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value in names:
+                yield value
 
 
 def _lighter(facts: Facts) -> str | None:

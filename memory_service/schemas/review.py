@@ -25,7 +25,9 @@ class ReviewFacts(Request):
     n_test: f.Samples | None = Field(None, description="Samples to predict.")
     image_size: f.ImageSize | None = Field(None, description="Pixels a side.")
     seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
-    cpu_count: f.CpuCount | None = Field(None, description="Processor cores for the loader.")
+    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
+    n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
+    cpu_count: f.CpuCount | None = Field(None, description="Processor cores.")
     metric: f.Text200 | None = Field(
         None, description="What predictions are judged by.", examples=["roc auc"]
     )

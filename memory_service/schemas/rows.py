@@ -3,6 +3,7 @@ add, correct, undo and delete one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_names import gpu_from_row
 from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.policy import unreadable
 from memory_service.domain.recipe.solution import Solution
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas import fields as f
@@ -111,6 +113,13 @@ class GpuRow(Row):
     year: f.PastYear | None = None
     extra: f.JsonObject = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _usable_is_part_of_all(self) -> GpuRow:
+        if self.usable_gib > self.memory_gib:
+            message = f"must not be more than memory_gib, {self.memory_gib:g}"
+            raise wrong_fields([FieldError("usable_gib", message, self.usable_gib)])
+        return self
+
 
 class ClaimRow(Row):
     id: f.RowName
@@ -144,6 +153,53 @@ class StrategyRow(Row):
     statement: f.Sentences
     followed: bool
     why_not: f.Sentences | None = None
+
+    @model_validator(mode="after")
+    def _numbers_in_range(self) -> StrategyRow:
+        row: dict[str, Any] = {"id": self.id, "rule": self.rule, "key": self.key, "value": self.value}
+        wrong = {**_out_of_range("key", self.key), **_out_of_range("value", self.value), **unreadable(row)}
+        if wrong:
+            raise wrong_fields(
+                FieldError(part, f"{name} {message}", row[part].get(name))
+                for (part, name), message in wrong.items()
+            )
+        return self
+
+
+_NUMBER = re.compile(
+    r"percent|batch_size|epoch|folds|patience|num_workers|_gib|minutes|seconds|factor|_ratio|cores|_at_least"
+    r"|_(?:min|max|from|to)$"
+)
+_NO_NUMBER = re.compile(r"^(?:batch_size_form|factors|print_)")
+_WHOLE = re.compile(
+    r"^(?:batch_size|folds|epochs|early_stopping_patience|image_size)(?:_(?:min|max|from|to))?$"
+)
+_UPPER = {"_min": "_max", "percent_from": "percent_to"}
+
+
+def _out_of_range(part: str, values: Mapping[str, Any]) -> dict[tuple[str, str], str]:
+    """Numbers of a strategy that nobody can mean, told by what their fields are called."""
+    wrong = {}
+    for name, value in values.items():
+        named = _NUMBER.search(name) and not _NO_NUMBER.match(name)
+        number = isinstance(value, int | float)
+        if isinstance(value, bool) or not (number or named):
+            continue
+        most = 100 if "percent" in name and not name.startswith("speedup") else 10**9
+        if not number or not 0 <= value <= most:
+            wrong[part, name] = f"must be a number from 0 to {most:,}"
+        elif _WHOLE.match(name) and (value < 1 or value != int(value)):
+            wrong[part, name] = "must be a whole number from 1"
+    for end, other in _UPPER.items():
+        for low in [name for name in values if name.endswith(end)]:
+            high = low.removesuffix(end) + other
+            if (
+                high in values
+                and not {(part, low), (part, high)} & wrong.keys()
+                and values[low] > values[high]
+            ):
+                wrong[part, high] = f"must not be less than {low}"
+    return wrong
 
 
 class ProfileFigures(Row):

@@ -88,6 +88,7 @@ def environment() -> Environment:
         grades=GRADES,
         version=__version__,
         reader=ANYBODY,
+        input_unit=text.input_unit,
         fresh=lambda: f"n{next(_NUMBERS):x}",
     )
     jinja.tests["begins"] = lambda path, of: of == path or of.startswith(path + "/")

@@ -61,11 +61,15 @@ def _page(request: Request, document: dict[str, Any], headers: dict[str, str]) -
     status = int(document["status"])
     state = service_of(request).preparation.state
     waiting = status == 503 and not state.knowledge and not state.failed
+    here = here_of(request)
+    errors = document.get("errors") or ()
+    wrong = {name for error in errors for name in (error["field"], error["given"]) if name in here.query}
     html = rendered(
         "refused.html",
         title="Getting ready" if waiting else document["title"],
         data=document,
-        here=here_of(request),
+        here=here,
+        without=here.link(**dict.fromkeys(wrong)) if wrong and request.method == "GET" else None,
         reader=reader_of(request),
         waiting=waiting,
         state=state.as_dict(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -14,7 +16,7 @@ from memory_service.api.answers import json_answer
 from memory_service.api.request_body import parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
@@ -27,7 +29,13 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
+KEPT = {"Cache-Control": "private, no-cache"}
+"""Of a page that answers a form: Back shows it again, where `no-store` would show an error."""
 
+MOST_PLAIN = 2_000
+"""Characters of a description that stand in an address as they are."""
+
+_PACKED = "packed"
 _PAGING = ("cursor", "limit", "total", "still", "by")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -39,25 +47,23 @@ class Here:
 
     path: str
     query: Mapping[str, str]
-    posted: bool = False
-    """The query was posted, and is too long for a link."""
 
     def link(self, **changes: Any) -> str:
         """This page with other query fields; None removes one. Paging starts anew."""
         query = {name: value for name, value in self.query.items() if name != "cursor"}
         query |= {name: str(value) for name, value in changes.items()}
         gone = {name for name, value in changes.items() if value is None}
-        return _url(self.path, {name: value for name, value in query.items() if name not in gone})
+        return url_of(self.path, {name: value for name, value in query.items() if name not in gone})
 
     def at(self, path: str) -> str:
         """Another path with the same query."""
-        return _url(path, self.query)
+        return url_of(path, self.query)
 
     def file(self, form: str) -> str:
         """All the rows as `csv`, `jsonl` or `parquet`; `json`: the page as it is."""
         dropped = () if form == "json" else _PAGING
         stem = "/index" if self.path == "/" else self.path
-        return _url(
+        return url_of(
             f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in dropped}
         )
 
@@ -167,7 +173,10 @@ def query_of(request: Request) -> dict[str, str]:
     """Field -> text without empty fields. InvalidInput for a repeated field and what is not UTF-8."""
     raw: bytes = request.scope["query_string"]
     filled = b"&".join(part for part in raw.split(b"&") if part.partition(b"=")[2])
-    return parse_query_string(filled)
+    query = parse_query_string(filled)
+    if _PACKED in query:
+        query["description"] = unpacked(query.pop(_PACKED), _PACKED)
+    return query
 
 
 async def form_of(request: Request) -> dict[str, str]:
@@ -194,5 +203,29 @@ async def form_of(request: Request) -> dict[str, str]:
 Form = Annotated[dict[str, str], Depends(form_of)]
 
 
-def _url(path: str, query: Mapping[str, str]) -> str:
+def url_of(path: str, query: Mapping[str, str]) -> str:
+    """An address; a long description in it is packed, as `query_of` reads it."""
+    if len(query.get("description", "")) > MOST_PLAIN:
+        query = {
+            _PACKED if name == "description" else name: packed(text) if name == "description" else text
+            for name, text in query.items()
+        }
     return f"{path}?{urlencode(query, safe='/,:@')}" if query else path
+
+
+def packed(text: str) -> str:
+    """Text for an address, deflated: of a long one in English under half."""
+    return urlsafe_b64encode(zlib.compress(text.encode(), 9)).rstrip(b"=").decode()
+
+
+def unpacked(text: str, field: str) -> str:
+    """What was `packed`, up to 4 MiB; InvalidInput."""
+    try:
+        raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        inflating = zlib.decompressobj()
+        read = inflating.decompress(raw, 4 * 2**20).decode()
+    except (ValueError, zlib.error):
+        read = ""
+    if not read or not inflating.eof:
+        raise wrong_value(field, "cannot be read: a part of the address is missing", text[:80])
+    return read

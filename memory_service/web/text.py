@@ -125,6 +125,8 @@ def sparks(lines: Sequence[Sequence[float]]) -> list[str]:
 @lru_cache(maxsize=1024)
 def title_of(name: str) -> str:
     """A field's name as a heading: `peak_memory_gib` -> `Peak memory, GiB`."""
+    if name in _NAMED:
+        return _NAMED[name]
     words = name.split("_")
     unit = _UNITS.get(words[-1]) if len(words) > 1 else None
     text = " ".join(words[:-1] if unit else words)
@@ -139,7 +141,20 @@ def unit(name: str | None) -> str:
     return _SHORT_UNITS.get(name or "", name or "")
 
 
+def input_unit(kind: str | None, model: str | None) -> str:
+    """Of the size of a model's input; a spectrogram has frames."""
+    if kind == "seq_len" and (model or "").startswith("spec/"):
+        return "frames"
+    return {"image_size": "px", "seq_len": "tokens", "n_features": "columns"}.get(kind or "", "")
+
+
 _SHORT_UNITS = {"minute": "min", "second": "s", "percent": "%", "sample/second": "samples/s"}
+
+_NAMED = {
+    "n_train": "Training samples", "n_test": "Samples to predict", "n_classes": "Classes",
+    "n_features": "Columns", "num_workers": "Loader workers", "cpu_count": "Processor cores",
+    "grad_accumulation": "Gradient accumulation", "seq_len": "Sequence length",
+}  # fmt: skip
 
 _UNITS = {"gib": "GiB", "mib": "MiB", "gb": "GB", "percent": "%", "minutes": "min", "seconds": "s", "w": "W"}
 

@@ -223,3 +223,24 @@ def test_formulas_are_defused_in_csv(client: TestClient):
     assert "'=1+1" in text
     line = orjson.loads(client.get("/claims?format=jsonl&quantity=q").text)
     assert line["statement"] == "=1+1"
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "field"),
+    [
+        ("strategies/R03-a10-image-384", {"value": {"batch_size": -7}}, "value"),
+        ("strategies/R03-a10-image-384", {"value": {"batch_size": 0.5}}, "value"),
+        ("strategies/R04-fill-as-aim", {"value": {"aim_percent_to": "banana"}}, "value"),
+        ("strategies/R04-fill-as-aim", {"value": {"aim_percent_from": 95, "aim_percent_to": 90}}, "value"),
+        ("strategies/R20-under-50", {"key": {"fill_percent_below": 120}}, "key"),
+        ("gpus/l4", {"usable_gib": 500}, "usable_gib"),
+    ],
+)
+def test_a_number_that_nobody_can_mean_is_refused(
+    client: TestClient, path: str, change: dict[str, Any], field: str
+):
+    before = client.get(f"/{path}").json()
+    refused = client.patch(f"/{path}", json=change)
+    assert refused.status_code == 422
+    assert [error["field"] for error in refused.json()["errors"]] == [field]
+    assert client.get(f"/{path}").json() == before

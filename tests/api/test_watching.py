@@ -130,7 +130,7 @@ class TestTheSourcesExamples:
         assert (late["action"], late["rule"]) == ("stop_and_predict", "R15")
         given = client.get(f"/runs/{run_id}").json()["verdicts"]
         assert [each["action"] for each in given] == ["reduce_folds", "stop_and_predict"]
-        assert {each["followed"] for each in given} == {"open"}
+        assert [each["followed"] for each in given] == ["replaced", "open"]
         ended = client.post(f"/runs/{run_id}/finish", json={"status": "stopped", "at": at(600)}).json()
         assert [each["followed"] for each in ended["verdicts"]] == ["yes", "yes"]
         assert ended["verdict"]["action"] == "continue"
@@ -218,6 +218,20 @@ class TestTheVerdict:
         assert again == first
         assert verdict(client, run_id)["at_seconds"] == 63.0
         assert tell(client, run_id, [("gpu", 66.0, {"used_gib": 10.0})], 2)["verdict"]["at_seconds"] == 66.0
+
+    def test_a_loss_that_recovers_and_an_epoch_that_took_long_are_judged_at_once(
+        self, client: TestClient
+    ) -> None:
+        run_id = begin(client, **B4)
+        lost: list[Said] = [("epoch", 0.1, {"epoch": 1, "train_loss": "nan"})]
+        assert tell(client, run_id, lost)["verdict"]["rule"] == "not-a-number"
+        found: list[Said] = [("epoch", 0.2, {"epoch": 2, "train_loss": 0.3})]
+        heard = tell(client, run_id, found, 1)["verdict"]
+        assert (heard["action"], heard) == ("continue", verdict(client, run_id))
+        slow: list[Said] = [("epoch", 0.3, {"epoch": 3, "seconds": 600.0, "train_loss": 0.3})]
+        heard = tell(client, run_id, slow, 2)["verdict"]
+        assert (heard["action"], heard) == ("reduce_folds", verdict(client, run_id))
+        assert "cannot finish" in heard["why"]
 
     def test_advice_that_was_taken_is_seen_and_taken_back(self, client: TestClient) -> None:
         run_id = begin(client, **B4)

@@ -147,7 +147,7 @@ def test_a_run_is_begun_told_of_and_ended(agent: Agent):
     assert begun["expected"]["peak_memory_gib"]["value"] > 0
     run = {"run_id": begun["run_id"]}
     told = agent.answer("report_progress", **run, kind="epoch", fold=1, epoch=1, seconds=60, train_loss=0.7)
-    assert (told["accepted"], told["duplicates"], told["verdict"]["action"]) == (1, 0, "continue")
+    assert (told["accepted"], told["duplicates"], told["verdict"]["action"]) == (1, 0, "add_monitoring")
     failed = agent.answer(
         "report_progress", **run, kind="note", out_of_memory=True, text="CUDA out of memory"
     )

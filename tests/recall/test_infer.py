@@ -119,6 +119,7 @@ def test_without_an_encoder_words_alone_do_nearly_as_well() -> None:
             "tabular-classification",
         ),
         ("Find the span of the paragraph that answers the question", "question-answering"),
+        ("dogs photos two hours on a V100, 500 photos", "image-classification"),  # hours of training
     ],
 )
 def test_one_sentence_is_enough(text: str, task: str) -> None:

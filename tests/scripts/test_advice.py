@@ -10,6 +10,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.client.verdict import Verdict
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.state import Expectation, RunFacts
 from tests.scripts.test_reading import Open, Script, opened
 from tests.watching import Said, judged
@@ -25,6 +27,7 @@ class Box:
     rounds          that each fold needs until early stopping ends it
     seconds         of a round on a quiet box; imports: before training
     slow            how much longer a round takes between two moments, in seconds
+    promised        what its plan says of best rounds and inference, made for other data
     """
 
     minutes: float
@@ -34,6 +37,7 @@ class Box:
     seconds: float
     imports: float
     slow: tuple[float, float, float]
+    promised: Expectation
 
 
 def box(number: int) -> Box:
@@ -44,7 +48,14 @@ def box(number: int) -> Box:
     seconds = share * 60 * minutes / folds / rounds
     begun = rng.uniform(0, 40 * minutes)
     slow = (begun, begun + rng.uniform(0, 20 * minutes), rng.choice((1.0, 3.0, 10.0)))
-    return Box(minutes, folds, rounds * rng.randint(1, 8), rounds, seconds, rng.uniform(1, 12), slow)
+    cap, imports = rounds * rng.randint(1, 8), rng.uniform(1, 12)
+    best, inference = rounds * rng.choice((0.3, 1.0, 15.0)), minutes * rng.choice((0.01, 0.3, 2.0))
+    promised = Expectation(
+        patience=50,
+        best_epoch=Estimate(best, best / 4, best * 4),
+        inference_minutes=Estimate(inference / 6, inference / 36, inference),
+    )
+    return Box(minutes, folds, cap, rounds, seconds, imports, slow, promised)
 
 
 def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
@@ -71,7 +82,7 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
             told.append(("epoch", clock["now"], epoch))
             if advised and clock["now"] > asked:
                 asked = clock["now"] + 5 * box.minutes
-                state.follow(judged(facts, told, Expectation(patience=50)))
+                state.follow(Verdict.from_answer(judged(facts, told, box.promised).as_dict()))
             if state.time_is_over(None):
                 break
         told.append(("fold", clock["now"], {"fold": fold, "done": True}))

@@ -29,7 +29,7 @@ def answered(site: Site, path: str) -> Any:
 def test_a_question_typed_into_the_form_gets_the_plan_of_recommend(visit: Visitor, seeded: Site):
     page = visit(seeded, "/")
     page.get_by_label("Task", exact=True).select_option("tabular-classification")
-    page.get_by_label("Training samples").fill("200000")
+    page.get_by_role("textbox", name="Training samples").fill("200000")
     page.get_by_label("GPU", exact=True).fill("cpu")
     follow(page.get_by_role("button", name="Make the plan"))
     asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
@@ -54,9 +54,31 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     assert "10,222 from the text" in row.inner_text()
     assert "log loss from the text" in facts.get_by_role("listitem").filter(has_text="Metric").inner_text()
     follow(row.get_by_role("link"))
-    page.get_by_label("Training samples").fill("9000")
+    page.get_by_role("textbox", name="Training samples").fill("9000")
     follow(page.get_by_role("button", name="Make the plan"))
     assert "Training samples: 9,000 ✎" in facts.inner_text()
+
+
+def test_a_plan_of_a_long_text_has_an_address_like_any_other(visit: Visitor, seeded: Site):
+    text = "Tell the breed of a dog from a photo: 10222 images, 120 breeds. Größe 中. " + " ".join(
+        f"Rule {n}: be fair." for n in range(800)
+    )
+    page = visit(seeded, "/")
+    page.get_by_label("Description").fill(text)
+    page.get_by_label("GPU", exact=True).fill("t4")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert len(text) > 2 * len(page.url)
+    said = page.locator("p.said").inner_text()
+    page.goto(seeded.url + "/browse/models")
+    page.go_back()
+    assert page.locator("p.said").inner_text() == said
+    assert visit(seeded, page.url.removeprefix(seeded.url)).get_by_label("Description").input_value() == text
+    data = answered(seeded, page.get_by_role("link", name="This page as JSON").get_attribute("href"))
+    assert data["asked"]["description"] == text
+    follow(page.locator("#portfolio ~ .scroll th a").first)
+    assert page.get_by_label("Description").input_value() == text
+    broken = visit(seeded, "/?gpu=t4&packed=" + page.url.partition("packed=")[2][:60], expect=422)
+    assert "part of the address is missing" in broken.locator("main").inner_text()
 
 
 def test_gpu_and_hours_are_read_from_the_text_and_can_be_corrected(visit: Visitor, seeded: Site):
@@ -74,7 +96,57 @@ def test_gpu_and_hours_are_read_from_the_text_and_can_be_corrected(visit: Visito
     facts = page.get_by_role("region", name="What this plan assumes")
     assert "Minutes: 120" in facts.inner_text()
     assert "from the text" in facts.get_by_role("listitem").filter(has_text="GPU").inner_text()
-    assert "gpu=p100" in page.get_by_role("link", name="Download train.py").get_attribute("href")
+    assert "minutes=120" in page.get_by_role("link", name="Download train.py").get_attribute("href")
+    assert page.get_by_label("GPU", exact=True).get_attribute("placeholder") == "p100 (from the text)"
+
+
+def test_each_fact_says_where_the_plan_has_it_from(visit: Visitor, seeded: Site):
+    with urllib.request.urlopen(seeded.url + "/competitions/cassava-leaf-disease-classification") as row:
+        n_test = json.load(row)["n_test"]
+    text = (
+        "Cassava Leaf Disease Classification. Identify the type of disease present on a cassava leaf image: "
+        "21,367 labeled images, categorization accuracy. GPU Notebook <= 9 hours run-time."
+    )
+    for asked in (
+        {"description": text, "gpu": "t4"},
+        {"competition": "cassava-leaf-disease-classification", "gpu": "t4"},
+    ):
+        query = "?" + urllib.parse.urlencode(asked)
+        page = visit(seeded, "/" + query)
+        facts = {fact["name"]: fact for fact in answered(seeded, "/recommend" + query)["facts"]}
+        assert (facts["n_test"]["from"], facts["n_test"]["value"]) == ("record", n_test)
+        shown = {fact["field"]: fact for fact in answered(seeded, "/index.json" + query)["facts"]}
+        assert {name: fact["from"] for name, fact in shown.items()} == {
+            name: facts[name]["from"] for name in shown
+        }
+        chips = page.get_by_role("region", name="What this plan assumes").get_by_role("listitem")
+        assert f"{n_test:,} from the record" in chips.filter(has_text="Samples to predict").inner_text()
+        assert "characters)" not in " ".join(chips.all_inner_texts())
+        assert "of cassava-leaf" in chips.filter(has_text="Samples to predict").get_attribute("title")
+    words = visit(seeded, "/?" + urllib.parse.urlencode({"description": text, "gpu": "t4"}))
+    chip = words.locator("#facts li").filter(has_text="Training samples")
+    assert chip.get_attribute("title") == "from the text: “21,367 labeled images”"
+
+
+def test_the_seeds_stand_wherever_the_folds_do(visit: Visitor, seeded: Site):
+    asked = "/?task=image&n_train=21367&gpu=t4&minutes=540&model=resnet18"
+    plan = answered(seeded, "/recommend" + asked[1:])
+    folds, seeds = plan["folds"], plan["seeds"]
+    assert seeds > 1
+    page = visit(seeded, asked)
+    assert f"× {seeds} seeds = {folds * seeds} models" in page.locator("p.said").inner_text()
+    assert f"seeds = {seeds}" in page.locator("#settings + .copy").inner_text()
+    assert "of 14.6 usable" in page.locator("#expect + dl").inner_text()
+
+
+def test_a_plan_for_a_competition_names_no_gpu_that_nobody_asked_for(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/browse/competitions/cassava-leaf-disease-classification")
+    follow(page.get_by_role("link", name="Make a plan"))
+    assert "On which GPU" in page.locator("p.note").inner_text()
+    page.get_by_label("GPU", exact=True).fill("t4")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert "competition=cassava" in page.url
+    assert page.locator("p.said").is_visible()
 
 
 def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: Visitor, seeded: Site):
@@ -107,11 +179,42 @@ def test_what_somebody_fixes_stands_beside_what_is_planned_without(visit: Visito
 
 def test_a_refused_question_says_at_the_field_what_is_wrong(visit: Visitor, seeded: Site):
     page = visit(seeded, "/?task=imge&gpu=a100&n_train=-5", expect=422)
-    wrong = page.get_by_label("Training samples")
+    wrong = page.get_by_role("textbox", name="Training samples")
     assert wrong.get_attribute("aria-invalid") == "true"
     assert "1" in page.locator("#e-n_train").inner_text()
     assert "image" in page.locator("#e-task").inner_text()
     assert page.get_by_label("Task", exact=True).input_value() == "imge"
+    page = visit(
+        seeded, "/?description=dogs+photos+120+breeds&n_train=many&gpu=qqqqq&minutes=soon", expect=422
+    )
+    assert "for example t4" in page.locator("#e-gpu").inner_text()
+    assert page.locator("#e-n_train").is_visible()
+    assert page.locator("#e-minutes").is_visible()
+    assert page.get_by_role("alert").inner_text().startswith("Training samples: ")
+    page.locator("#understood li").first.wait_for()
+    assert "120 classes" in page.locator("#understood").inner_text()
+    assert "Training samples" not in page.locator("#understood").inner_text()
+
+
+def test_numbers_are_read_as_people_write_them(visit: Visitor, seeded: Site):
+    for n_train, minutes in (("21,367", "1h"), ("21 367", "60 min"), ("21367", "1 h 0 min")):
+        asked = {"task": "image", "n_train": n_train, "gpu": "T4 x2", "minutes": minutes}
+        plan = answered(seeded, "/index.json?" + urllib.parse.urlencode(asked))["plan"]
+        facts = {fact["name"]: fact["value"] for fact in plan["facts"]}
+        assert (facts["n_train"], facts["minutes"], facts["gpu"]) == (21367, 60, "2xt4")
+    page = visit(seeded, "/?" + urllib.parse.urlencode(asked))
+    assert page.locator("#f-n_train").input_value() == "21367"
+
+
+def test_no_change_gives_up_what_nobody_fixed(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/?task=image-classification&size=medium&gpu=a100&minutes=30&batch_size=100000")
+    offered = page.locator("#main h2:has-text('What would fit') + ul li").all_inner_texts()
+    assert offered
+    assert len(set(offered)) == len(offered)
+    assert not any("–:" in text or "Model" in text for text in offered)
+    assert "no model of it is known" not in page.locator(".used").inner_text()
+    free = visit(seeded, "/?task=image-classification&size=medium&gpu=a100&minutes=30&vram_gib=0.5")
+    assert free.get_by_role("link", name="No limit of memory", exact=True).is_visible()
 
 
 def test_what_does_not_fit_offers_what_would(visit: Visitor, seeded: Site):

@@ -52,6 +52,9 @@ def test_an_edit_and_its_undo_leave_the_row_as_it_was_and_both_in_its_history(vi
     page.get_by_role("button", name="Save").click()
     page.wait_for_url(f"**{PAGE}?saved=1")
     assert row_of(desk, f"/strategies/{ROW}")["statement"] == "Batch <b>256</b> at 224 px."
+    page.go_back()
+    assert page.get_by_label("Statement").input_value() == "Batch <b>256</b> at 224 px."
+    page.go_forward()
     assert "measured here" in page.locator(".history").inner_text()
     toast = page.get_by_role("status")
     assert "Saved" in toast.inner_text()
@@ -98,6 +101,19 @@ def test_what_is_no_row_is_said_at_its_field(visit: Visitor, desk: Site):
     page.get_by_label("Why (kept").fill("x")
     follow(page.get_by_role("button", name="Review changes"))
     assert "JSON" in page.locator("#w-value").inner_text()
+    visit.wrong.clear()  # the browser notes the 422
+
+
+def test_everything_that_is_wrong_is_said_at_once(visit: Visitor, desk: Site):
+    page = visit(desk, "/browse/edit/competitions/cassava-leaf-disease-classification")
+    for label, text in (("Dataset, GB", "x"), ("Training samples", "-5"), ("Year", "99999"), ("Task", "zzz")):
+        page.get_by_label(label).first.fill(text)
+    page.get_by_label("Why (kept").fill("x")
+    follow(page.get_by_role("button", name="Review changes"))
+    for name in ("dataset_gb", "n_train", "year", "task"):
+        assert page.locator(f"#w-{name}").is_visible(), name
+    assert "must be a number" in page.locator("#w-dataset_gb").inner_text()
+    assert "float" not in page.get_by_role("alert").inner_text()
     visit.wrong.clear()  # the browser notes the 422
 
 

@@ -36,6 +36,12 @@ def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: 
     assert httpx2.get(seeded.url + href).status_code == 200
 
 
+def test_a_search_says_that_it_found_nothing(seeded: Site):
+    assert "Go to" not in found(seeded, "cassava t4"), "no model is called cassava"
+    for text, said in (("zzzzqq", "Nothing has a name like this"), ("%", "no word in this")):
+        assert said in httpx2.get(f"{seeded.url}/browse/find", params={"q": text}).text
+
+
 def test_a_run_is_found_by_the_beginning_of_its_id(lived: Site):
     run = data_of(lived, "/runs?limit=1")["items"][0]
     assert found(lived, run["id"][:8])["Runs"][0]["href"] == f"/browse/runs/{run['id']}"
@@ -105,11 +111,11 @@ def test_a_whole_competition_page_may_be_pasted(seeded: Site):
         "Classify photos of leaves into 12 diseases; macro F1. 18 632 photos. " + "More of the rules. " * 900
     )
     asked = {"description": text, "gpu": "a100", "minutes": "60"}
-    answer = httpx2.post(seeded.url + "/", data=asked)
+    answer = httpx2.post(seeded.url + "/", data=asked, follow_redirects=True)
     assert answer.status_code == 200
     assert "18,632" in answer.text
     assert "The plan" in answer.text
-    script = httpx2.post(seeded.url + "/browse/script.py", data=asked)
+    script = httpx2.get(f"{seeded.url}/browse/script.py?{answer.url.query.decode()}")
     assert script.headers["content-type"].startswith("text/x-python")
     assert "batch_size" in script.text
     short = httpx2.post(seeded.url + "/", data={**asked, "description": text[:200]})

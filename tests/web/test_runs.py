@@ -176,6 +176,30 @@ def test_a_run_that_went_silent_has_no_signal(telling: Site):
     assert row["silent_minutes"] > 5
     assert (row["best_metric"], row["best_so_far"]) == (None, 0.8)
     assert "no signal" in text_of(telling, f"/browse/runs/{key}")
+    where = "/browse/competitions/tensorflow-speech-recognition-challenge"
+    assert "no signal" in text_of(telling, where)
+    assert data_of(telling, where + ".json")["runs"][0]["silent_minutes"] > 5
+
+
+def test_one_advice_holds_and_the_end_says_whether_it_followed(telling: Site):
+    """The list shows what the page of the run says now; what was advised before is replaced."""
+    key = begun(telling, model="resnet34", epochs=40)
+    slow = [epoch(n, seconds=110.0) for n in range(5)]
+    post(telling, f"/runs/{key}/events", {"events": slow})
+    oom = {"seq": 9, "kind": "note", "at": "2026-03-01T12:12:00Z", "out_of_memory": True}
+    post(telling, f"/runs/{key}/events", {"events": [oom]})
+    page = data_of(telling, f"/browse/runs/{key}.json")
+    (row,) = data_of(telling, "/browse/runs.json?model=resnet34.a1_in1k")["items"]
+    assert row["advice"]["action"] == page["verdict"]["action"] == "lower_batch"
+    assert [each["followed"] for each in page["verdicts"]] == ["replaced", "open"]
+    late = [epoch(n, seconds=110.0) for n in range(10, 13)]
+    post(telling, f"/runs/{key}/events", {"events": late})
+    stop = data_of(telling, f"/browse/runs/{key}.json")["verdicts"][-1]
+    assert stop["action"] == "stop_and_predict"
+    post(telling, f"/runs/{key}/finish", {"status": "stopped", "at": "2026-03-01T12:29:30Z"})
+    text = text_of(telling, f"/browse/runs/{key}")
+    assert "stopped early and on purpose" in text
+    assert "It followed the advice of minute 26 to stop and predict." in text
 
 
 @browser

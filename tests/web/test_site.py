@@ -254,3 +254,29 @@ def test_a_number_opens_where_it_came_from_by_keyboard(visit: Visitor, seeded: S
     assert "profile × rates" in opened.inner_text()
     page.keyboard.press("Escape")
     assert page.locator(".origin:popover-open").count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/browse/sizing/t4/resnet50.a1_in1k?image_size=224&batch_size=banana", ""),
+        ("/browse/accuracy?last=abc&gpu=t4", ""),
+        ("/browse/runs?status=foo&gpu=t4", "out_of_memory"),
+    ],
+)
+def test_a_wrong_value_in_an_address_is_said_once_and_the_rest_is_kept(
+    visit: Visitor, seeded: Site, path: str, known: str
+):
+    page = visit(seeded, path, expect=422)
+    text = page.locator("main").inner_text().lower()
+    assert text.count("must be a whole number") + text.count("unknown status") == 1
+    assert known in text
+    follow(page.get_by_role("link", name="This page without it"))
+    kept = path.partition("?")[2].replace("&batch_size=banana", "").replace("last=abc&", "")
+    assert page.url.partition("?")[2] == kept.replace("status=foo&", "")
+
+
+def test_comparing_nothing_leads_back_to_the_runs(client: TestClient):
+    answered = client.get("/browse/compare", follow_redirects=False)
+    assert (answered.status_code, answered.headers["location"]) == (303, "/browse/runs")

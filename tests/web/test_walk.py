@@ -67,7 +67,8 @@ def test_every_page_can_be_read_by_everybody(
 
 _WIDER_THAN_THE_WINDOW = """() => {
   const all = document.documentElement.scrollWidth;
-  if (all <= 360) return [];
+  if (all <= 360) return [...document.querySelectorAll('.scroll')]
+    .filter(e => !e.closest('details') && e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel ?? e.id);
   const found = [...document.querySelectorAll('main *, header *, footer *')]
     .filter(e => e.getBoundingClientRect().right > 361 && !e.closest('.scroll, [popover], .visually-hidden'))
     .slice(0, 5).map(e => e.outerHTML.slice(0, 150));

@@ -108,6 +108,22 @@ def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
     )
 
 
+def sharded_step_on(
+    step: StepModel, profile: Profile, cards: Cards, *, frozen: bool, half_weights: bool = False
+) -> StepModel:
+    """The step of one card's batch where weights lie spread over the cards (FSDP): they are gathered in half
+    precision for each pass, and gradients scattered unless the weights are frozen.
+
+    profile        of the whole model, on one card
+    half_weights   the weights themselves are kept in half precision
+    """
+    if cards.n <= 1:
+        return step
+    weights = profile.params * 4.0 + profile.buffers_bytes
+    moved = (weights if half_weights else weights / 2) * (2.0 if frozen else 3.0) * (cards.n - 1) / cards.n
+    return replace(step_on(step, profile, cards), exchange_seconds=moved / (cards.gb_s * 1e9))
+
+
 def profile_on(profile: Profile, cards: Cards) -> Profile:
     """What each of several cards holds: buckets of gradients beside the gradients."""
     if cards.n <= 1:

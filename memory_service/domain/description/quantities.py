@@ -70,12 +70,12 @@ _ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
 _DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
-_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
+NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
     rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion"
     rf"|hundred)\b)?"
-    rf"|(?P<words>\b(?:half an? |an? )?{_WORD}(?:[ -](?:and )?{_WORD})*\b))(?!\s?%|\s?per ?cent|[.]\d"
-    rf"|(?:st|nd|rd|th)\b|-(?!class|way|categor|label|species)[a-z])",
+    rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD})*\b))"
+    r"(?!\s?%|\s?per ?cent|[.]\d|(?:st|nd|rd|th)\b|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")

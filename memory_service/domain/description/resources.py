@@ -1,25 +1,24 @@
-"""GPU and time limit that a description states: "GPU Notebook <= 9 hours run-time", "on a T4 in 30 minutes".
+"""GPU and time limit that a description states: "GPU Notebook <= 9 hours run-time", "two T4s, 1h30".
 
 Conservative: two different GPUs, or two different limits of which not exactly one is the GPU's, mean that
-neither is known. Short names that also mean something else (T4, L4, A10) need a word of hardware beside them.
+neither is known. Short names that also mean something else (T4, L4, A10) need a word of hardware, a count or
+a span of time beside them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_service.domain.description.phrases import sentences_of
+from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
 
 MOST_READ = 20_000
 """Characters: the resources of a competition stand in its first sections."""
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
-_MODEL = re.compile(r"(?=.*\d)(?=.*[a-z]).*")
-"""A name like "3090" alone is as likely a number of rows."""
-
 _MOST_WORDS = 4
 _SHORT = 3
 _HARDWARE = re.compile(
@@ -27,21 +26,33 @@ _HARDWARE = re.compile(
     r"|\b(?:on|have|with|using|own) (?:an?|one|the|two|my)\b|\d\s?[x×]\s?$|^\s?[x×]\s?\d",
     re.IGNORECASE,
 )
-_COUNT_BEFORE = re.compile(r"\b(\d)\s?[x×]\s?$", re.IGNORECASE)
-_COUNT_BEHIND = re.compile(r"^\s?[x×]\s?(\d)\b|^\s?\(x(\d)\)", re.IGNORECASE)
+_BARE = re.compile(r"\b(?:my|our|on an?|with an?|have an?|an?)\s$", re.IGNORECASE)
+_BARE_BEHIND = re.compile(
+    r"\s*(?:$|[,.;:)]|(?:gpu|card|and|for|with|in)\b|\d+ ?gb\b)(?!\s?\d+ ?[x×])", re.IGNORECASE
+)
+"""A number alone is a card ("my 4090"), not a count of rows, between such words."""
 
+_COUNTS = {"dual": 2, "twin": 2, "quad": 4}
+_COUNT_BEFORE = re.compile(
+    rf"\b(\d|{NUMBER_WORD}|{'|'.join(_COUNTS)})\s?(?:[x×]\s?)?(?:(?:nvidia|tesla|geforce)\s)?$", re.IGNORECASE
+)
+_COUNT_BEHIND = re.compile(r"\s?(?:gpus?\s)?[x×]\s?(\d)\b|\s?\(x(\d)\)", re.IGNORECASE)
+_COUNT_WITHIN = re.compile(r"(?:(\d)x)?(\w+?)(?:x(\d))?", re.IGNORECASE)
+
+_NUMBER = (
+    rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an"
+    rf"|(?:an? )?{NUMBER_WORD}(?:[\s-](?:and )?{NUMBER_WORD})*|an?"
+)
 _SPAN = re.compile(
-    r"\b(?P<n>\d{1,4}(?:\.\d+)?|half an|an|one|two|three|four|five|six|nine|twelve)[\s-]?"
-    r"(?P<unit>hours?|hrs?|h|minutes?|mins?)\b",
+    rf"(?<![\w.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?[\s-]?"
+    r"(?:(?P<day>days?)|(?P<hour>hours?|hrs?|h)|(?P<minute>minutes?|mins?))"
+    rf"(?:(?<=h)(?P<rest>\d\d)(?:m|min)?|,?\s?(?:and\s)?(?P<more>\d{{1,2}}|{NUMBER_WORD}(?:[\s-]{NUMBER_WORD})?)"
+    r"[\s-]?(?:minutes?|mins?|m)|(?P<half_behind>\sand a half))?\b",
     re.IGNORECASE,
 )
-_NUMBERS = {
-    "half an": 0.5, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "nine": 9,
-    "twelve": 12,
-}  # fmt: skip
 _LIMIT_BEFORE = re.compile(
     r"(?:<=?|≤|\bat most|\bup to|\bwithin|\bunder|\b(?:no|not) (?:more|longer) than|\bless than"
-    r"|\bmax(?:imum)?(?: of)?|\blimit(?:ed)?(?: is| of| to)?:?|\bbudget(?: is| of)?:?|\b(?:i|we|you) have)"
+    r"|\bmax(?:imum)?(?: of)?|\btime:|\b(?:budget|limit(?:ed)?)(?: is| of| to)?:?|\b(?:i|we|you) have)"
     r"(?: about| only| just| a)*\s*$",
     re.IGNORECASE,
 )
@@ -49,65 +60,154 @@ _LIMIT_BEHIND = re.compile(
     r"^\s*(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
     re.IGNORECASE,
 )
-_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s*$|^\W*$|[,;:(]\s*$", re.IGNORECASE)
+_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s*$", re.IGNORECASE)
+_ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s*$|\b(?:gpus?|cards?|only)\s*$", re.IGNORECASE)
 _WEAK_BEHIND = re.compile(r"^\s*(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
 """Beside a card a span of time is the limit: "two hours on a T4", "one A100, 30 minutes"."""
 _OF_DATA = re.compile(
     r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s*$", re.IGNORECASE
 )
+_SOME_OF = re.compile(r"\s+(?:of|long|old)\b", re.IGNORECASE)
+_TIME_BESIDE = re.compile(r"\s*(?:gpus?)?\s*(?:[,:]|for|in|within)?\s*$", re.IGNORECASE)
+_PROCESSOR = re.compile(
+    r"\bcpus?[- ]only\b|\bno gpus?\b|\bwithout (?:an? |any )?gpus?\b|\bonly (?:an? |the |my )?cpus?\b"
+    r"|\bon (?:an? |the |my )?(?:laptop(?:'s)?,? )?cpus?\b",
+    re.IGNORECASE,
+)
+
+
+_OF_RULES = re.compile(
+    r"\b(?:notebooks?|test|track|speed|inference|submissions?|efficien\w+|hidden|code|rules?)\b",
+    re.IGNORECASE,
+)
+"""What must run on a processor there is what predicts, not what trains."""
+
+
+class _Card(NamedTuple):
+    """One that a sentence names, at these characters."""
+
+    gpu: str
+    start: int
+    end: int
 
 
 def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
-    """`{"gpu": slug, "minutes": float}` as far as the text says so; two of a card are "2xt4".
+    """`{"gpu": slug, "minutes": float}` as far as the text says so; two of a card are "2xt4", none is "cpu".
 
     gpus   normalised name of a GPU model -> its slug
     """
     cards: set[str] = set()
     limits: set[tuple[float, bool]] = set()
-    for sentence in sentences_of(text[:MOST_READ]):
+    sentences = sentences_of(text[:MOST_READ])
+    for sentence in sentences:
         here = _cards_in(sentence, gpus)
-        cards |= here
-        limits |= {(minutes, near) for minutes, near in _limits_in(sentence, on_gpu=bool(here))}
+        cards |= {card.gpu for card in here}
+        limits |= _limits_in(sentence, here)
+    if not cards:
+        alone = [
+            sentence
+            for sentence in sentences
+            if _PROCESSOR.search(sentence) and not _OF_RULES.search(sentence)
+        ]
+        cards |= {"cpu" for _ in alone}
+        limits |= {limit for each in alone for limit in _limits_in(each, [_Card("cpu", 0, 0)])}
     of_gpu = {minutes for minutes, near in limits if near}
     minutes = of_gpu if len(of_gpu) == 1 else {minutes for minutes, _ in limits}
     found: dict[str, Any] = {"gpu": cards.pop()} if len(cards) == 1 else {}
     return found | ({"minutes": minutes.pop()} if len(minutes) == 1 else {})
 
 
-def _cards_in(sentence: str, gpus: Mapping[str, str]) -> set[str]:
+def cards_in(text: str, gpus: Mapping[str, str]) -> list[str]:
+    """Slugs of all cards that the text names, two of one as "2xt4"."""
+    named = (card.gpu for each in sentences_of(text[:MOST_READ]) for card in _cards_in(each, gpus))
+    return list(dict.fromkeys(named))
+
+
+def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
     words = list(_WORD.finditer(sentence))
-    found, place = set(), 0
+    found: list[_Card] = []
+    place = 0
     while place < len(words):
         for last in range(min(place + _MOST_WORDS, len(words)), place, -1):
             start, end = words[place].start(), words[last - 1].end()
-            name = normal_gpu_name(sentence[start:end])
-            slug = gpus.get(name) if _MODEL.fullmatch(name) else None
-            if slug is None:
+            named = _named(sentence[start:end], gpus)
+            if named is None:
                 continue
+            slug, n, sure = named
             before, behind = sentence[:start], sentence[end:]
-            if len(name) > _SHORT or _HARDWARE.search(before[-25:]) or _HARDWARE.search(behind[:12]):
-                count = _COUNT_BEFORE.search(before) or _COUNT_BEHIND.search(behind)
-                n = next(filter(None, count.groups()), "1") if count else "1"
-                found.add(slug if n in "01" else f"{n}x{slug}")
+            count = _COUNT_BEFORE.search(before)
+            n = n or (_count(count[1]) if count else 0)
+            after = _COUNT_BEHIND.match(behind)
+            n = n or (int(after[1] or after[2]) if after else 1)
+            joined = bool(found) and sentence[found[-1].end : start].strip(" ,/").lower() in ("or", "and", "")
+            counted = n > 1 and (bool(named[1]) or sentence[end - 1] == "s")
+            if sure or counted or joined or _of_hardware(sentence, start, end):
+                found.append(_Card(slug if n <= 1 else f"{n}x{slug}", count.start() if count else start, end))
                 place = last - 1
             break
         place += 1
     return found
 
 
-def _limits_in(sentence: str, *, on_gpu: bool) -> set[tuple[float, bool]]:
+def _named(words: str, gpus: Mapping[str, str]) -> tuple[str, int, bool] | None:
+    """(slug, how many the words themselves count, whether nothing else is called so) of a card's name."""
+    name, n = normal_gpu_name(words), 0
+    if name not in gpus and (parts := _COUNT_WITHIN.fullmatch(name)) and parts[2] in gpus:
+        name, n = parts[2], int(parts[1] or parts[3] or 0)
+    plural = words.endswith("s") and name[:-1] in gpus and (name not in gpus or not words.islower())
+    name = name[:-1] if plural else name
+    if name not in gpus or not re.search(r"\d", name):
+        return None
+    bare = name.isdigit()
+    return gpus[name], n, len(name) > _SHORT and not bare
+
+
+def _of_hardware(sentence: str, start: int, end: int) -> bool:
+    """Whether a short name, or a number, is a card's where it stands."""
+    before, name, behind = sentence[:start], sentence[start:end], sentence[end:]
+    if name.isdigit():
+        return bool(_BARE.search(before) and _BARE_BEHIND.match(behind))
+    if any(_HARDWARE.search(part) for part in (before[-25:], name, behind[:12])):
+        return True
+    beside = _SPAN.search(behind)
+    return beside is not None and bool(_TIME_BESIDE.match(behind[: beside.start()]))
+
+
+def _count(word: str) -> int:
+    word = word.lower()
+    return int(word) if word.isdigit() else _COUNTS.get(word) or int(number_of_words(word))
+
+
+def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, bool]]:
     """(minutes, whether the GPU's) of spans of time that are said to be a limit."""
     found = set()
     for span in _SPAN.finditer(sentence):
         before, behind = sentence[: span.start()], sentence[span.end() :]
-        weak = on_gpu and (_WEAK_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
-        limit = (weak and not _OF_DATA.search(before)) or _LIMIT_BEFORE.search(before)
-        if not (limit or _LIMIT_BEHIND.search(behind)):
+        limit = bool(_LIMIT_BEFORE.search(before) or _LIMIT_BEHIND.search(behind))
+        of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
+        if (span["day"] and not cards) or (_SOME_OF.match(behind) and not (limit or of_card)):
             continue
-        given = span["n"].lower()
-        number = float(_NUMBERS[given]) if given in _NUMBERS else float(given)
-        minutes = number * (60.0 if span["unit"][0] in "hH" else 1.0)
-        if minutes > 0:
+        if cards and not limit and not _OF_DATA.search(before):
+            beside = any(0 <= span.start() - card.end <= 1 for card in cards)
+            weak = not span["day"] and _WEAK_BEFORE.search(before)
+            limit = bool(beside or weak or _ALONE_BEFORE.search(before) or _WEAK_BEHIND.search(behind))
+        minutes = _minutes(span)
+        if limit and minutes > 0:
             clause = before[max(before.rfind(";"), before.rfind(",")) + 1 :][-40:]
-            found.add((minutes, on_gpu or "gpu" in clause.lower()))
+            found.add((minutes, bool(cards) or "gpu" in clause.lower()))
     return found
+
+
+def _minutes(span: re.Match[str]) -> float:
+    """Of a range, "2-3 hours", the lower end."""
+    given = span["n"].lower()
+    if "quarter" in given:
+        number = 0.75 if given.startswith("three") else 0.25
+    elif given[0].isdigit():
+        number = float(given.replace(",", "."))
+    else:
+        number = 1.0 if given in ("a", "an") else number_of_words(given)
+    number += 0.5 if span["half"] or span["half_behind"] else 0.0
+    more = span["rest"] or span["more"] or "0"
+    extra = float(more) if more.isdigit() else number_of_words(more)
+    return number * (1440.0 if span["day"] else 60.0 if span["hour"] else 1.0) + extra

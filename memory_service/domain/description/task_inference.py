@@ -22,6 +22,7 @@ from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
 from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
+from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
     sizes_of_recommendation,
@@ -239,7 +240,9 @@ def _read(text: str, said: Stated) -> _Reading:
         factor = _GOAL_FACTOR if is_goal else _OPENING_FACTOR if position < 400 else 1.0
         if len(words) <= 6:
             heading_is_evaluation = evaluates
-        for _, phrase, (axis, value, weight) in _CUES.find(words):
+        for place, phrase, (axis, value, weight) in _CUES.find(words):
+            if axis == "answer" and phrase == "hour" and place and _COUNT.fullmatch(words[place - 1]):
+                continue  # how long it may take, or how long the data are
             key = axis, value, phrase
             counts[key] += factor
             weights[key] = weight
@@ -275,6 +278,7 @@ def _read(text: str, said: Stated) -> _Reading:
     return _Reading(cues, metrics, _loudest(mentions))
 
 
+_COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
 _BARE_WORDS = 9
 """A sentence no longer than this that names a metric says that it judges ("Mean column-wise ROC AUC.")."""
 

@@ -30,21 +30,22 @@ def normal_gpu_name(name: str) -> str:
     return "".join(words)
 
 
-_COUNT = re.compile(r"^\s*(\d{1,3})\s*x\s*(?=[a-zA-Z])", re.IGNORECASE)
+_COUNT = re.compile(r"^\s*(\d{1,3})\s*[x×]\s*(?=[a-zA-Z])", re.IGNORECASE)
+_COUNT_BEHIND = re.compile(r"\s+[x×]\s*(\d{1,3})\s*$", re.IGNORECASE)
 
 
 def counted(name: str) -> tuple[int, str]:
-    """How many cards a name means, and of which: "2xt4" -> (2, "t4"), "a100" -> (1, "a100").
+    """How many cards a name means, and of which: "2xt4" and "t4 x2" -> (2, "t4"), "a100" -> (1, "a100").
 
     InvalidInput for none and for more than a box holds.
     """
-    found = _COUNT.match(name)
+    found = _COUNT.match(name) or _COUNT_BEHIND.search(name)
     if found is None:
         return 1, name
     n = int(found[1])
     if not 1 <= n <= MOST_CARDS:
         raise wrong_value("gpu", f"between 1 and {MOST_CARDS} cards", name)
-    return n, name[found.end() :]
+    return n, name[: found.start()] + name[found.end() :]
 
 
 def gpu_from_row(row: Mapping[str, Any]) -> Gpu:

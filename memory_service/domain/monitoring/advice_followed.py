@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Any, Literal
 
 from memory_service.domain.monitoring.event import MEMORY_KINDS
@@ -12,8 +13,8 @@ Followed = Literal["yes", "no", "open"]
 """open: the run still goes on and may take it."""
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 120.0, 0.1
-"""Advice to stop was followed if the run sent nothing new after 2 minutes or a tenth of its time: the epoch
-under way may end."""
+"""Advice to stop was followed if the run sent nothing new after 2 minutes or a tenth of its time, and an
+epoch's time: the one under way may end."""
 
 SAME_VALUE = 1e-6
 
@@ -29,9 +30,8 @@ def followed(
     action, changes = str(advice["action"]), dict(advice.get("set") or {})
     ended = state.facts.status != "running"
     if action == "stop_and_predict":
-        taken = ended and state.now_seconds - at_seconds <= max(
-            STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * at_seconds
-        )
+        within = max(STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * at_seconds) + _epoch_seconds(state)
+        taken = ended and state.now_seconds - at_seconds <= within
     elif action == "add_monitoring":
         taken = _reads_after(state, at_seconds)
     elif action in ("continue", "investigate"):
@@ -68,6 +68,12 @@ def _same(a: Any, b: Any) -> bool:
         return abs(float(a) - float(b)) <= SAME_VALUE * max(abs(float(b)), 1e-12)
     except (TypeError, ValueError):
         return bool(a == b)
+
+
+def _epoch_seconds(state: State) -> float:
+    """Of the latest epochs, as reported."""
+    seconds = [record["seconds"][2] for record in state.summary.epochs.values() if "seconds" in record]
+    return float(median(seconds)) if seconds else 0.0
 
 
 def _reads_after(state: State, at_seconds: float) -> bool:

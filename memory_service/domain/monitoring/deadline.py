@@ -12,14 +12,16 @@ from memory_service.domain.monitoring.batch_change import (
 )
 from memory_service.domain.monitoring.projection import (
     Projection,
+    is_agreed,
     later_fold_epochs,
     present_fold_epochs,
+    seconds_into_epoch,
     too_late,
     training_deadline_seconds,
 )
 from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
-from memory_service.domain.monitoring.verdict import Answer, figures
+from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
 from memory_service.domain.quality.boosting_rounds import points_short
 from memory_service.domain.quality.quality_index import fold_gain, learning_of, quality_index
 
@@ -79,9 +81,7 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
     if state.facts.is_trees:
         needed = round(max(later_fold_epochs(view, epochs)[1], present_fold_epochs(view, epochs)[1]))
         about, epochs = "about " if needed < epochs else "", max(1, needed, at.epochs_done)
-    into = (
-        min(max(0.0, view.now - view.epochs[-1].at_seconds), projection.epoch.value) if view.epochs else 0.0
-    )
+    into = seconds_into_epoch(view, projection.epoch.value)
     room = (deadline - view.now + into) / projection.epoch.high
     cannot = (
         f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {about}{epochs} {unit}s of "
@@ -110,9 +110,16 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
             "critical" if projection.end.low > deadline else "warning",
             observation=f"{cannot}.",
         )
-    if at.epochs_done or at.fold_index:
-        return _stop(view, "R14", f"{cannot}; not even one more epoch fits")
-    return _smaller(view, projection, deadline, cannot)
+    if not (at.epochs_done or at.fold_index):
+        return _smaller(view, projection, deadline, cannot)
+    if is_agreed(view, deadline - view.now + into):
+        return _stop(view, "R14", f"{cannot}; not even one more {unit} fits")
+    return keep_going(
+        f"{cannot}; perhaps not even one more {unit} fits. Too little is measured to end it by: it is judged "
+        "again as it goes on.",
+        "R12",
+        state.expected.smaller,
+    )
 
 
 def _changed(planned: dict[str, int], folds: int, epochs: int) -> dict[str, int]:
@@ -185,7 +192,7 @@ def _relaunch(
 
 def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str) -> Answer:
     """Not one epoch fits and nothing is trained yet: a smaller model where one is known, else fewer
-    samples."""
+    samples; an end now would leave nothing to predict with."""
     smaller = view.state.expected.smaller
     if smaller:
         why = f"{cannot}. Not one epoch fits: start again with {smaller.get('model')}."
@@ -202,4 +209,4 @@ def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str
             {"n_train": keep, "epochs": 2, "folds": 1},
             "critical",
         )
-    return _stop(view, "R14", f"{cannot}; nothing fits any more")
+    return keep_going(f"{cannot}. Nothing that is known fits any more.", "R12")

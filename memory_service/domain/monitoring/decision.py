@@ -33,9 +33,12 @@ LATEST_SETUP_S = 120.0
 data's index take up to 45 s at p90 on a good day."""
 
 FIRST_CHECK_SHARE = 0.25
-"""A run that is a quarter over is judged, however short it is: R20's 60 s are of runs of many minutes."""
+"""A run that is a quarter over, or whose budget is, is judged, however short it is: R20's 60 s are of runs of
+many minutes."""
 
 LOWER_LEARNING_RATE = 0.3
+
+ENDED = {"stopped": "stopped early and on purpose, by its script or whoever reported its end"}
 
 
 def verdict(state: State) -> Verdict:
@@ -53,7 +56,7 @@ def verdict(state: State) -> Verdict:
         eta_minutes=_eta(view, projection),
         budget_used_percent=None if budget is None else 100.0 * view.now / budget,
         reading=None if fill is None else fill.kind, fill_percent=None if fill is None else fill.percent,
-        model_class=state.model_class, at_seconds=view.now, next_check_seconds=_next_check(view),
+        model_class=state.model_class, at_seconds=view.now, next_check_seconds=_next_check(view, projection),
         next_time=next((a.next_time for a in answers if a.next_time), {}), notes=notes,
     )  # fmt: skip
 
@@ -98,17 +101,20 @@ def _has_something(stop: Answer) -> bool:
 
 
 def _first_check(view: RunView, projection: Projection | None) -> float:
-    """R20's 60 s; a quarter of a run whose measured epochs say that it is shorter."""
-    first = view.state.expected.first_check_seconds
+    """R20's 60 s; a quarter of the budget, and of a run whose measured epochs say that it is shorter."""
+    first, budget = view.state.expected.first_check_seconds, view.state.budget_seconds
+    if budget is not None:
+        first = min(first, FIRST_CHECK_SHARE * budget)
     if projection is None or not projection.certain:
         return first
     return min(first, FIRST_CHECK_SHARE * projection.end.value)
 
 
 def _may_check(view: RunView, projection: Projection | None) -> bool:
-    """The time of the first check, and enough steps (`not_before_steps`): cuDNN has chosen its kernels."""
-    expected = view.state.expected
-    if view.now < _first_check(view, projection):
+    """The time of the first check, by the clock or by what the epochs took, and enough steps
+    (`not_before_steps`): cuDNN has chosen its kernels."""
+    expected, first = view.state.expected, _first_check(view, projection)
+    if view.now < first and sum(e.seconds or 0.0 for e in view.epochs) < first:
         return False
     if view.epochs:
         return True
@@ -125,9 +131,9 @@ def _wait(view: RunView, projection: Projection | None) -> Answer:
     return keep_going(f"Too few steps to mean something: {made} of {steps}.", "R20")
 
 
-def _next_check(view: RunView) -> float:
-    """60 s, then every 150 s (R21 says 120-180), in the run's own time."""
-    first, every = view.state.expected.first_check_seconds, view.state.expected.every_seconds
+def _next_check(view: RunView, projection: Projection | None) -> float:
+    """The first, then every 150 s (R21 says 120-180), in the run's own time."""
+    first, every = _first_check(view, projection), view.state.expected.every_seconds
     if view.now < first:
         return first
     return first + every * ceil((view.now - first + 1e-9) / every) if every > 0 else view.now
@@ -208,4 +214,6 @@ def _ended(view: RunView) -> Answer:
         changes = _halved(view, batch)
         why = f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients."
         return Answer("lower_batch", why, "R02", changes, "warning", changes)
-    return keep_going(f"The run has ended: {status.replace('_', ' ')}.", "R21")
+    how = ENDED.get(status, status.replace("_", " "))
+    last = f" Its last report is of minute {view.now / 60.0:.1f}." if view.summary.events else ""
+    return keep_going(f"The run has ended: {how}.{last}", "R21")

@@ -30,6 +30,13 @@ PATIENCE = 5
 FOLDS_DIFFER = 1.5
 """Best rounds of the folds of one table: 1.5 times the longest so far is past the 90th percentile."""
 
+MOST_RESERVED = 0.5
+"""Of the budget, for inference that was only predicted: what needs more wants fewer models to predict with,
+not an end before anything is learned."""
+
+ENOUGH_READINGS = 3
+"""Measured epochs that must agree before training is ended by a projection: an end cannot be taken back."""
+
 LATCH_OFF = 0.95
 """An alarm of time goes off again only when the projection is 5 % inside the deadline."""
 
@@ -50,13 +57,15 @@ class Projection:
 
 
 def training_deadline_seconds(view: RunView) -> float | None:
-    """When training must be over: 15 % of the budget stay (R14), or what inference needs if more."""
+    """When training must be over: 15 % of the budget stay (R14), or what inference needs if more, at most
+    half."""
     budget = view.state.budget_seconds
     if budget is None:
         return None
     inference = view.state.expected.inference_minutes
     reserve = view.state.expected.reserve_share * budget
-    return budget - max(reserve, 0.0 if inference is None else 60.0 * inference.high)
+    needed = 0.0 if inference is None else 60.0 * inference.high
+    return budget - max(reserve, min(needed, MOST_RESERVED * budget))
 
 
 def project(view: RunView) -> Projection | None:
@@ -73,7 +82,7 @@ def project(view: RunView) -> Projection | None:
 
 def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -> Projection:
     least, left, most = _epochs_left(view, epochs)
-    into = min(max(0.0, view.now - view.epochs[-1].at_seconds), one.value) if view.epochs else 0.0
+    into = seconds_into_epoch(view, one.value)
     folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
     gaps = folds * FOLD_OVERHEAD_S[0]
     end = Estimate(
@@ -87,6 +96,16 @@ def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -
     return Projection(one, end, left, n, n > 0 and (least == left or bool(view.position.per_fold)))
 
 
+def seconds_into_epoch(view: RunView, epoch_seconds: float) -> float:
+    """How much of the epoch under way is done: since the one before; of a run's first as its steps say."""
+    if view.epochs:
+        return min(max(0.0, view.now - view.epochs[-1].at_seconds), epoch_seconds)
+    steps, done = view.steps_per_epoch, view.steps_seen
+    if not steps or not done or view.state.since_us or view.position.fold_index:
+        return 0.0
+    return epoch_seconds * min(1.0, done / steps)
+
+
 def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
     """Seconds of one ordinary epoch, how many were measured, and from what."""
     later = view.later_epoch_seconds
@@ -97,7 +116,7 @@ def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
         basis = f"median of {n} measured epoch{'s' if n > 1 else ''} after the first"
         return _around(middle, width, "measured", n, basis), n, basis
     first = view.first_epoch_seconds
-    if first:
+    if first and not view.state.facts.is_trees:  # a first round has the reading and binning of all rows in it
         basis = f"the first epoch, which takes about {FIRST_EPOCH_FACTOR:g} times an ordinary one"
         value = first / FIRST_EPOCH_FACTOR
         return Estimate(value, value / FIRST_EPOCH_FACTOR, first, "measured", 1, basis), 0, basis
@@ -105,7 +124,7 @@ def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
     if steps and view.step_seconds and (view.steps_seen or 0) >= view.state.expected.not_before_steps:
         low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
         basis = f"{view.steps_seen} measured steps, {steps} an epoch"
-        return Estimate(value, low, high, "measured", 1, basis), 0, basis
+        return Estimate(value, low, high, "estimated", 1, basis), 0, basis
     expected = view.state.expected
     wrong = (
         expected.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * expected.epoch_seconds.high
@@ -220,6 +239,12 @@ def too_late(view: RunView, projection: Projection, deadline: float) -> bool:
     if not LATCH_OFF * deadline <= end <= deadline:
         return end > deadline
     return latched([*_ends_epoch_after_epoch(view), end], deadline, LATCH_OFF * deadline)
+
+
+def is_agreed(view: RunView, seconds: float) -> bool:
+    """Whether the latest epochs, `ENOUGH_READINGS` of them at least, each took longer than that."""
+    latest = [e.seconds for e in view.epochs if e.seconds is not None][-ENOUGH_READINGS:]
+    return len(latest) == ENOUGH_READINGS and min(latest) > seconds
 
 
 def _ends_epoch_after_epoch(view: RunView) -> list[float]:

@@ -14,6 +14,7 @@ _NETWORKS = frozenset({"network", "decoder"})
 _HOLDS_FOR = {
     "method": frozenset({"decoder"}),
     "lora_rank": frozenset({"decoder"}),
+    "sharding": frozenset({"decoder"}),
     "rounds": frozenset({"estimator"}),
     **dict.fromkeys(
         ("batch_size", "precision", "layout", "optimizer", "mode", "gradient_checkpointing", "n_gpus",
@@ -23,7 +24,7 @@ _HOLDS_FOR = {
 }  # fmt: skip
 """Option -> the kinds of model that it means something for."""
 
-_ASKS_NOTHING = {"n_gpus": 1, "mode": "train", "gradient_checkpointing": False}
+_ASKS_NOTHING = {"n_gpus": 1, "mode": "train", "gradient_checkpointing": False, "sharding": "none"}
 """What holds for every model."""
 
 _NONE_OF_THEM = {

@@ -144,52 +144,71 @@ def _place(row: Row) -> Place | None:
     return str(key["gpu"]), str(kind), int(size)
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Where a row says a number of the policy: of `part`, one field or the least and the most of a range."""
+
+    name: str
+    part: str
+    fields: tuple[str, ...]
+    least: float
+    most: float
+
+
+_SAID: Mapping[str, _Said] = {
+    "R14-reserve": _Said("reserve_share", "value", ("reserve_percent",), 0, 60),
+    "R12-fewer-folds": _Said("median_share", "key", ("estimate_over_budget_percent",), 20, 100),
+    "R12-fewer-epochs": _Said("median_share", "key", ("estimate_over_budget_percent",), 20, 100),
+    "S04-updates-per-epoch": _Said("updates_per_epoch", "value", ("updates_per_epoch_at_least",), 1, 10_000),
+    "R17-start": _Said("folds", "value", ("folds", "folds_max"), 1, 20),
+    "R16-patience": _Said(
+        "patience", "value", ("early_stopping_patience_min", "early_stopping_patience_max"), 1, 1_000
+    ),
+    "R04-report": _Said("target_percent", "value", ("target_percent_from", "target_percent_to"), 1, 100),
+    "R20-under-50": _Said("kill_percent", "key", ("fill_percent_below",), 1, 95),
+    "R21-every": _Said("every_seconds", "value", ("every_seconds_min", "every_seconds_max"), 5, 36_000),
+}
+
+
+def unreadable(row: Row) -> dict[tuple[str, str], str]:
+    """Numbers out of their range that a row steers plans with: (part, field) -> what is wrong."""
+    place, said = _place(row), _SAID.get(row["id"])
+    if place is not None:
+        said = _Said("batches", "value", ("batch_size",), 1, LARGEST_BATCH)
+    if said is None:
+        return {}
+    values = row[said.part]
+    wrong = {
+        (said.part, name): f"must be a number from {said.least:g} to {said.most:g}"
+        for name in said.fields
+        if name in values and _number(values[name], said.least, said.most) is None
+    }
+    low, high = said.fields[0], said.fields[-1]
+    if not wrong and all(name in values for name in said.fields) and values[low] > values[high]:
+        wrong[said.part, high] = f"must not be less than {low}"
+    return wrong
+
+
 def _stated(row: Row) -> dict[str, Any] | None:
     """Fields of the policy that a row says; None where it steers none."""
-    key, value = row["key"], row["value"]
-    rule = row["id"]
-    if rule == "R14-reserve":
-        return _one("reserve_share", _number(value.get("reserve_percent"), 0, 60), 0.01)
-    if rule in ("R12-fewer-folds", "R12-fewer-epochs"):
-        return _one("median_share", _number(key.get("estimate_over_budget_percent"), 20, 100), 0.01)
-    if rule == "S04-updates-per-epoch":
-        return _one("updates_per_epoch", _number(value.get("updates_per_epoch_at_least"), 1, 10_000))
-    if rule == "R17-start":
-        return _pair(("folds", "folds_max"), value.get("folds"), value.get("folds_max"), 1, 20)
-    if rule == "R16-patience":
-        least, most = value.get("early_stopping_patience_min"), value.get("early_stopping_patience_max")
-        return _range("patience", least, most, 1, 1_000)
-    if rule == "R04-report":
-        return _range(
-            "target_percent", value.get("target_percent_from"), value.get("target_percent_to"), 1, 100
-        )
-    if rule == "R20-under-50":
-        return _one("kill_percent", _number(key.get("fill_percent_below"), 1, 95))
-    if rule == "R21-every":
-        stated = _range("every", value.get("every_seconds_min"), value.get("every_seconds_max"), 5, 36_000)
-        return None if stated is None else {"every_seconds": sum(stated["every"]) // 2}
-    return None
+    said = _SAID.get(row["id"])
+    if said is None:
+        return None
+    numbers = [_number(row[said.part].get(name), said.least, said.most) for name in said.fields]
+    low, high = numbers[0], numbers[-1]
+    if low is None or high is None or low > high:
+        return None
+    if said.name.endswith("_share"):
+        return {said.name: round(low * 0.01, 6)}
+    pair = int(low), int(high)
+    if said.name == "folds":
+        return dict(zip(("folds", "folds_max"), pair, strict=True))
+    if said.name == "every_seconds":
+        return {said.name: sum(pair) // 2}
+    return {said.name: pair if len(said.fields) > 1 else pair[0]}
 
 
 def _number(value: Any, least: float, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         return None
     return float(value) if least <= value <= most else None
-
-
-def _one(name: str, number: float | None, scale: float | None = None) -> dict[str, Any] | None:
-    if number is None:
-        return None
-    return {name: int(number) if scale is None else round(number * scale, 6)}
-
-
-def _pair(names: tuple[str, str], a: Any, b: Any, least: float, most: float) -> dict[str, Any] | None:
-    low, high = _number(a, least, most), _number(b, least, most)
-    if low is None or high is None or low > high:
-        return None
-    return {names[0]: int(low), names[1]: int(high)}
-
-
-def _range(name: str, a: Any, b: Any, least: float, most: float) -> dict[str, Any] | None:
-    stated = _pair(("low", "high"), a, b, least, most)
-    return None if stated is None else {name: (stated["low"], stated["high"])}

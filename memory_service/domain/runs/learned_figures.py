@@ -54,11 +54,12 @@ def learned_figures(
         before, after = prediction.get(name), (now or {}).get(name)
         if not (actual and before and after) or (excluded is not None and name == "step_seconds"):
             continue
-        shown = [f"{unit * value:.3g} {symbol}" for value in (before["value"], after["value"], actual)]
+        amounts = [unit * value for value in (before["value"], after["value"], actual)]
+        shown = [f"{value:,.0f} {symbol}" if value >= 1000 else f"{value:.3g} {symbol}" for value in amounts]
         if abs(after["value"] / before["value"] - 1.0) >= CHANGED:
-            found.append(
-                f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}."
-            )
+            away = abs(after["value"] - actual) > abs(before["value"] - actual)
+            moved = f"{what} is predicted at {shown[1]} now, {shown[0]} when it began; measured {shown[2]}"
+            found.append(f"{moved}{'; other runs that measured otherwise moved it since' if away else ''}.")
         elif abs(actual / before["value"] - 1.0) <= FAR:
             found.append(f"{what} was near its prediction ({shown[0]}, measured {shown[2]}): it stays.")
         else:

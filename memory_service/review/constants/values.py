@@ -243,6 +243,9 @@ class Values:
             return [known[name]]
         owner = last_name(base)
         set_there = self.attributes_of(owner).get(name, [])
+        if owner in self.script.imports:  # what one function sets another may find as it was
+            around = (self.script.function(base), None)
+            set_there = [n for n in set_there if self.script.function(n) in around]
         made_by = [call for call in self.definitions(base, deep) if isinstance(call, ast.Call)]
         given = [k.value for call in made_by for k in call.keywords if k.arg == name]
         if given:

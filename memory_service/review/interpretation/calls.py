@@ -232,9 +232,11 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     out = derived(base)
     out.series |= {use.node}
     out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
-    out.columns = base.columns
     closed = constant(walk, walk.values.argument(use.node, "closed"), use.scope)
-    if use.name in ("shift", "lag") or closed == "left":
+    by = constant(walk, walk.values.argument(use.node, "periods", 0), use.scope)
+    ahead = use.name == "shift" and isinstance(by, int | float) and by < 0
+    out.columns = None if ahead else base.columns
+    if (use.name in ("shift", "lag") and not ahead) or closed == "left":
         out.attrs[OTHER_ROWS] = Value()
     else:
         out.reads = base.reads

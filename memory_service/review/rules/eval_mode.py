@@ -69,6 +69,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         if stated not in seen:
             seen.add(stated)
             yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+    yield from _trained_in_evaluation(facts)
     phased = _both_phases(facts)
     for call in (c for c in script.calls if _is_model(facts, c)):
         loop = next((up for up in script.loops(call) if up in phased), None)
@@ -101,6 +102,25 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
                 "with torch.inference_mode():  # around this loop, or as the function's decorator",
                 since=_single_pass(facts, place),
             )
+
+
+def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
+    """`model.eval()` in the loop over batches, then `model(x)` and the backward pass of it."""
+    script = facts.script
+    for loop in facts.training.loops:
+        if loop.batch is None:
+            continue
+        modes: dict[str, ast.Call] = {}
+        for call in (c for c in script.calls if script.loops(c)[:1] == [loop.batch]):
+            name = receiver_name(call)
+            if name and switch_of(facts, call):
+                modes[name] = call
+            elif script.order[call] < script.order[loop.backward] and last_name(call.func) in modes:
+                switch = modes[last_name(call.func)]
+                if switch_of(facts, switch) == "eval" and not _under_no_grad(facts, call):
+                    message = "The network is trained in evaluation mode: dropout and batch norm do nothing."
+                    yield finding("eval-mode-missing", switch, message, f"{name or 'model'}.train()")
+                    return
 
 
 def _single_pass(facts: Facts, place: ast.AST) -> Function | None:

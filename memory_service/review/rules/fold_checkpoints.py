@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
@@ -30,6 +31,9 @@ _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
 _SETTINGS = words("cfg config conf hparams opt args settings")
 _FILE = re.compile(r"\.\w{1,12}$|/|model|best|ckpt")
 _PATH = re.compile(r"path|file|name|ckpt|dir|fold|out|dest", re.IGNORECASE)
+_OF_MINUTES = {"boosting", "sklearn"}
+"""What is trained again soon."""
+
 MOST_NAMES = 4
 """Names within names that are followed to settings."""
 
@@ -43,13 +47,14 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
-            yield finding(
+            found = finding(
                 "no-fold-checkpoint",
                 _switched_off(facts, loop) or loop,
                 "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
                 "predict with.",
                 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")',
             )
+            yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
         elif saves and all(_same_path(facts, c) for c in saves):
             message = "Every fold writes the same file: only the last one is left."
             yield finding("no-fold-checkpoint", saves[0], message, 'f"fold_{fold}.pt" as its name')

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
-from memory_service.review.rules.libraries.parameters import FINE_TUNING_RATE
+from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.nodes import last_name, receiver_name
 from memory_service.review.training.training import KERAS, LIGHTNING
 
@@ -97,7 +97,7 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if facts.value(call, "fp16") is True and facts.value(call, "bf16") is True:
         yield wrong(call, "fp16 and bf16 together are refused.", "bf16=True")
     place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
-    if place is not None and rate is not None and rate > FINE_TUNING_RATE:
+    if place is not None and rate is not None and rate > largest_tuning_rate(facts.script):
         yield wrong(place, f"Learning rate {rate:g} of a pretrained transformer.", "learning_rate=2e-5")
 
 

@@ -111,14 +111,8 @@ def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
 
 
 def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
-    model = receiver(fit)
-    made = facts.training.objects.makers(model) if model is not None else []
-    rounds = _rounds(facts, fit, made)
-    for function, factory in _factories(facts, model, fit) if rounds is None else ():
-        with facts.values.called_by(function, factory):
-            rounds = _rounds(facts, fit, made)
-    rounds = _rounds(facts, fit, made, several=True) if rounds is None else rounds
-    if rounds is not None and rounds >= MANY_ROUNDS and not _stops_rounds(facts, fit, made):
+    rounds = boosted_rounds(facts, fit)
+    if rounds is not None and rounds >= MANY_ROUNDS and not stops_rounds(facts, fit):
         yield finding(
             "no-early-stopping",
             fit,
@@ -126,6 +120,22 @@ def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
             "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
             "catboost: od_wait=100",
         )
+
+
+def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
+    """How many rounds a fit boosts at most; None where that cannot be told."""
+    model, made = receiver(fit), _made(facts, fit)
+    rounds = _rounds(facts, fit, made)
+    for function, factory in _factories(facts, model, fit) if rounds is None else ():
+        with facts.values.called_by(function, factory):
+            rounds = _rounds(facts, fit, made)
+    return _rounds(facts, fit, made, several=True) if rounds is None else rounds
+
+
+def _made(facts: Facts, fit: ast.Call) -> list[ast.Call]:
+    """What makes the model of a fit."""
+    model = receiver(fit)
+    return facts.training.objects.makers(model) if model is not None else []
 
 
 def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool = False) -> float | None:
@@ -156,8 +166,9 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
     ]
 
 
-def _stops_rounds(facts: Facts, fit: ast.Call, made: list[ast.Call]) -> bool:
+def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
+    made = _made(facts, fit)
     for call in (fit, *made):
         unknown = (k for k in call.keywords if k.arg is None and facts.values.mapping(k.value) is None)
         if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):

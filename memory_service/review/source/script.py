@@ -87,6 +87,18 @@ class Script:
                 out[last_name(base)].append(node)
         return out
 
+    @cached_property
+    def own(self) -> dict[str, ast.Constant]:
+        """What a script of this service states at its head, by name; its loop may be in another file. Empty
+        for others."""
+        stated = {
+            target.id: node.value
+            for node in self.tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            if isinstance(target := node.targets[0], ast.Name)
+        }
+        return stated if {"PLAN_ID", "MODEL", "FOLDS", "EPOCHS"} <= stated.keys() else {}
+
     def returned(self, function: ast.AST) -> list[ast.expr]:
         """What a function returns, functions within it left out."""
         found = (n for n in ast.walk(function) if isinstance(n, ast.Return) and n.value is not None)

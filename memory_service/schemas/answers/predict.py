@@ -65,6 +65,7 @@ class NetworkPrediction(_Prediction, InputSize):
     lora_rank: int | None = left_out("Of a decoder's LoRA.")
     n_gpus: int | None = left_out("Of several cards; batches are of each, samples a second of all.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
+    sharding: Literal["fsdp"] | None = left_out("Where weights are spread over the cards.")
     batch_size: int = Field(description="Samples a step: the one asked for, or the knee within what fits.")
     safe_batch_size: int = Field(description="The largest that fits nine times in ten.")
     n_train: int | None = left_out("Training rows, where they were said.")

@@ -308,7 +308,7 @@ class _Answered(Answer):
 
 
 class Fact(Answer):
-    """asked > text > record of the competition > usual value; `words`: of the text."""
+    """asked > text > record of the competition or device > usual value; `words`: of the text."""
 
     name: str
     value: str | int | float | bool

@@ -92,8 +92,9 @@ class AdviceGiven(Answer):
     """What was advised while it ran, and whether it was taken."""
 
     given_at: Time
-    followed: Literal["yes", "no", "open"] | None = Field(
-        description="open: the run goes on; null: it cannot be known."
+    followed: Literal["yes", "no", "open", "replaced"] | None = Field(
+        description="open: the run goes on; replaced: it goes on, and another answer holds by now; null: it "
+        "cannot be known."
     )
     at_seconds: float = Field(description="In the run's own time.")
     action: Action

@@ -139,6 +139,7 @@ def _one(
     body["epochs"] = max(2, min(12, int(0.7 * 1_800 / likely / body["folds"])))
     begun, _ = begin_run(database, body)
     predicted = (begun["prediction"] or {}).get("epoch_seconds") or {}
+    course = replace(course, wait=max(course.wait, _waits(begun["prediction"], body)))
     seconds = float(predicted.get("value") or likely) * course.slow * draw.lognormvariate(0.0, 0.07)
     peak = ((begun["prediction"] or {}).get("peak_memory_gib") or {}).get("value") or 6.0
     story = _Story(body, course, seconds, peak * draw.uniform(0.93, 1.02), direction, draw, every_seconds)
@@ -156,6 +157,15 @@ def _one(
         finish_run(database, begun["run_id"], end)
     _as_if_then(database, begun["run_id"], started, story.at)
     return str(begun["run_id"])
+
+
+def _waits(prediction: Mapping[str, Any], body: Mapping[str, Any]) -> float:
+    """Share of the predicted epoch in which the card waits, where the pipeline is expected to be slower."""
+    epoch, step = prediction.get("epoch_seconds"), prediction.get("step_seconds")
+    if not epoch or not step:
+        return 0.0
+    share = 1.0 - body["n_train"] / body["batch_size"] * step["value"] / epoch["value"]
+    return float(min(0.95, share)) if share > 0.5 else 0.0
 
 
 def _epoch_seconds(body: Mapping[str, Any]) -> float:

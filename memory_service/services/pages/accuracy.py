@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.scoring import Pair, pairs_of, score
+from memory_service.domain.learning.scoring import Pair, Score, pairs_of, score
 from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
@@ -104,7 +105,7 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
         "query": {name: value for name, value in wanted.items() if value is not None},
         "unit": ACCURACY_QUANTITIES[wanted["quantity"]],
         "runs": {"most": wanted["last"]} | counted([(run, pairs.get(run.id, ())) for run in ended]),
-        "scores": [asdict(each) for each in score(each.pair for each in points)],
+        "scores": [_shown(each) for each in score(each.pair for each in points)],
         "meant_percent": MEANT_PERCENT,
         "baselines": _baselines(knowledge, wanted["quantity"], scored),
         "by_device": _groups(scored, lambda each: each.where),
@@ -156,9 +157,17 @@ def _found(
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:
     """Errors and coverage by group, the largest group first."""
     return [
-        {"name": name} | asdict(score(each.pair for each in members)[0])
+        {"name": name} | _shown(score(each.pair for each in members)[0])
         for name, members in largest_first(points, name_of)
     ]
+
+
+def _shown(one: Score) -> dict[str, Any]:
+    """A score, and whether its intervals are too narrow: they held so rarely, where 80 % is meant, that
+    chance explains it in under a twentieth of cases."""
+    meant, held = MEANT_PERCENT / 100.0, round(one.inside_percent * one.n / 100.0)
+    chance = sum(comb(one.n, k) * meant**k * (1.0 - meant) ** (one.n - k) for k in range(held + 1))
+    return asdict(one) | {"too_narrow": chance < 0.05}
 
 
 def _baselines(knowledge: Knowledge, quantity: str, points: Sequence[_Point]) -> list[dict[str, Any]]:

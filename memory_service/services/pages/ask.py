@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -15,24 +15,24 @@ from memory_service.domain.planning.request import PINS
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
 from memory_service.domain.portfolio.portfolio import choose_portfolio
 from memory_service.domain.portfolio.run_sets import run_sets
-from memory_service.errors import FieldError, InvalidInput, NotFound
+from memory_service.errors import InvalidInput, NotFound
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.pages.ask_form import LABELS, all_wrong, plain_numbers
 from memory_service.services.planning.plan_script import has_script, plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
 
-MOST_IN_ADDRESS = 5_000
-"""Characters of a description that an address takes; the form posts longer ones."""
-
 
 def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`{"asked", "choices", "known", "errors", "refused", "facts", "plan", "sources", "points", "script"}`.
+    """The page as plain values, among them:
 
-    asked    the fields as they were given, with the GPU and the minutes that the description states
+    asked    the fields as they were given; read: the GPU and the minutes that only the description states
     errors   field -> what is wrong with it; `refused`: the sentence, None when the question can be answered
-    facts    what the plan rests on: `[{"field", "value", "from", "assumed"}]`
+    facts    what the plan rests on: `[{"field", "value", "from", "words", "why", "record", "assumed"}]`,
+             `from` and `words` as in the plan's own facts, `why` what the plan says of it
+    closest  changes that make a plan feasible, the smallest first
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     sources  what the recipe names -> its page
     others   the alternatives that are not the plan itself, before them what is planned without fixed settings
@@ -40,8 +40,10 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     script   whether there is a training script for the plan (`ask_script`)
     """
+    requested = plain_numbers(requested)
     page: dict[str, Any] = {
-        "asked": dict(requested),
+        "asked": requested,
+        "read": {},
         "choices": _choices(knowledge),
         "known": _known(knowledge),
         "errors": {},
@@ -52,19 +54,24 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "others": [],
         "main": None,
         "points": None,
+        "closest": [],
         "script": False,
     }
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
-    if not requested or only_a_card:
+    no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
+    if not requested or only_a_card or no_card:
         return page
-    read = resources_of(knowledge, requested)
-    requested = {**requested, **read}
-    page["asked"] = requested
+    page["read"] = resources_of(knowledge, requested)
     try:
         found = evaluate_request(database, plan_request(requested))
     except (InvalidInput, NotFound) as refusal:
-        errors = {error.field: _sentence(error) for error in refusal.errors}
-        return page | {"errors": errors, "refused": refusal.detail, "status": refusal.status}
+        errors = all_wrong(knowledge, requested, refusal)
+        said = "; ".join(f"{LABELS.get(name, name.capitalize())}: {text}" for name, text in errors.items())
+        return page | {
+            "errors": errors,
+            "refused": said if all(errors) else refusal.detail,
+            "status": refusal.status,
+        }
     others = [each for each in found.answer.get("alternatives", ()) if not _same(each, found.answer)]
     others = [*_without_pins(database, requested, found.answer), *others]
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
@@ -73,8 +80,9 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "main": mains[-1] if mains else None,
         "plan": linked(found.answer, found.knowledge),
         "sources": _sources(found.answer.get("recipe"), found.knowledge),
-        "facts": _facts(found.case, found.memory, requested, read),
+        "facts": _facts(found.case, found.memory),
         "points": _points(found.candidate_sets, found.answer),
+        "closest": _closest(found.answer, requested),
         "script": has_script(found.answer),
     }
 
@@ -102,11 +110,15 @@ def _without_pins(
 
 
 def understood(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
-    """`ask_page` of a question that is being written: without a GPU its facts alone, read as for an A100."""
+    """`ask_page` of a question that is being written: without a GPU its facts alone, read as for an A100;
+    without the fields that are wrong."""
     lacks_gpu = "gpu" not in {**resources_of(knowledge, requested), **requested}
     page = ask_page(database, knowledge, {**requested, "gpu": "a100"} if lacks_gpu else requested)
+    left = {name: value for name, value in requested.items() if name not in page["errors"]}
+    if left and len(left) < len(requested):
+        return understood(database, knowledge, left)
     if lacks_gpu:
-        left_out = ("gpu",) if "minutes" in page["asked"] else ("gpu", "minutes")
+        left_out = ("gpu",) if "minutes" in {**page["asked"], **page["read"]} else ("gpu", "minutes")
         facts = [fact for fact in page["facts"] if fact["field"] not in left_out]
         page |= {
             "plan": None,
@@ -129,11 +141,7 @@ def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
     """The training script of the plan that the page shows for the same fields. InvalidInput, NotFound;
     NoScript where nothing fits or there is none for the model."""
-    return plan_script(recommend(database, requested), server)
-
-
-def _sentence(error: FieldError) -> str:
-    return f"{error.message}; nearest: {', '.join(error.nearest)}" if error.nearest else error.message
+    return plan_script(recommend(database, plain_numbers(requested)), server)
 
 
 def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:
@@ -160,56 +168,45 @@ def _known(knowledge: Knowledge) -> dict[str, int]:
     }
 
 
-USUAL = "default; change it if you know it"
+_SHOWN = (
+    "task", "n_train", "n_test", "n_classes", "n_features", "gpu", "cpu_count", "minutes", "metric",
+)  # fmt: skip
 
 
-def _facts(
-    case: PlanningProblem, memory: RequestText, requested: Mapping[str, str], read: Collection[str]
-) -> list[dict[str, Any]]:
-    """Each fact with where it came from, so that a wrong one can be put right."""
-    kind = case.task.rpartition("-")[2]
-    minutes, count = case.question.minutes, max(counted(name)[0] for name in case.question.gpus)
-    values: dict[str, Any] = {
-        "task": case.task,
-        "n_train": case.n_train,
-        "n_test": case.n_test,
-        "n_classes": case.n_classes if kind == "classification" else None,
-        "n_features": case.n_features if case.task.startswith("tabular") else None,
-        "gpu": (f"{count}x " if count > 1 else "") + ", ".join(card.name for card in case.cards),
-        "cpu_count": case.cpu_count,
-        "minutes": int(minutes) if minutes == int(minutes) else minutes,
-    }
-    facts = [
-        {
-            "field": name,
-            "value": value,
-            "from": "read from the description"
-            if name in read
-            else USUAL
-            if name == "minutes" and name not in requested
-            else _from(name, value, case, memory),
-        }
-        for name, value in values.items()
-        if value is not None
-    ]
-    if case.metric is not None:
-        facts.append({"field": "metric", "value": case.metric.name, "from": case.metric.source})
-    words = ("default", "assumed")
-    return [{**fact, "assumed": any(word in fact["from"] for word in words)} for fact in facts]
+def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
+    """The plan's facts that a person may correct, each with where it came from."""
+    count = max(counted(name)[0] for name in case.question.gpus)
+    cards = (f"{count}x " if count > 1 else "") + ", ".join(card.name for card in case.cards)
+    facts = {fact.name: fact for fact in case.facts}
+    slug = case.question.competition or memory.described
+    out: list[dict[str, Any]] = []
+    for fact in (facts[name] for name in _SHOWN if name in facts):
+        why = next((text for text in case.inferred if _SAID_BY.get(fact.name, "\n") in text), None)
+        record = f"{slug}, which the text is of" if memory.described else slug
+        value = int(fact.value) if fact.name == "minutes" and fact.value == int(fact.value) else fact.value
+        out.append(
+            {"field": fact.name, "value": cards if fact.name == "gpu" else value, "from": fact.source}
+            | {"words": fact.words, "why": why, "assumed": fact.source == "usual"}
+            | {"record": record if fact.source == "record" and fact.name != "cpu_count" else None}
+        )
+    return out
 
 
-def _from(name: str, value: Any, case: PlanningProblem, memory: RequestText) -> str:
-    """Whether a fact was asked, found (the sentence in which the planner says where), or is usual."""
-    if name == "gpu" or getattr(case.question, name) is not None:
-        return "as asked"
-    reported = next((text for text in case.inferred if name in _SAID_BY and _SAID_BY[name] in text), None)
-    if reported is not None:
-        return reported
-    read = getattr(memory.facts, name, None) if memory.facts else None
-    return "read from the description" if read == value else USUAL
+_SAID_BY = {
+    "task": "Task ", "n_train": " training samples", "cpu_count": " processor cores", "minutes": " minutes",
+    "gpu": "GPU ",
+}  # fmt: skip
 
 
-_SAID_BY = {"task": "Task ", "n_train": "training samples", "cpu_count": "processor cores"}
+def _closest(plan: Mapping[str, Any], requested: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The changes that make a plan feasible, without giving up what nobody fixed; each once."""
+    first = plan.get("closest")
+    found: list[dict[str, Any]] = []
+    for change in [first, *first.get("or", ())] if first else ():
+        changed = {k: v for k, v in change["set"].items() if v is not None or k in requested}
+        if changed and changed not in [each["set"] for each in found]:
+            found.append({**change, "set": changed})
+    return found
 
 
 def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +21,7 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.pages.run_list import silent_minutes
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
@@ -108,6 +110,7 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     the nearest slugs.
 
     competition   the row with `outcomes` and `runs`, as GET /competitions/{slug} has it
+    runs          its latest, each with `silent_minutes` as the list of runs has it
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
@@ -119,13 +122,18 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
             transaction, list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
         )
         runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
+        running = [run["id"] for run in runs.items if run["status"] == "running"]
+        last = run_store.last_event_bodies(transaction.session, running)
         curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
         history = history_of(transaction, "competitions", slug)
+    now = dt.datetime.now(dt.UTC)
     return {
         "competition": row,
         "neighbours": [hit.as_dict() for hit in neighbours if hit.slug != slug][:MOST_NEIGHBOURS],
         "patterns": patterns,
-        "runs": runs.items,
+        "runs": [
+            {**run, "silent_minutes": silent_minutes(run, last.get(run["id"]), now)} for run in runs.items
+        ],
         "more_runs": runs.next is not None,
         "curves": [curve for curve in curves if curve is not None],
         "history": history,

@@ -96,10 +96,15 @@ def changes_of(table: str, row: Mapping[str, Any], form: Mapping[str, str]) -> d
             changes[name] = _value(form[name].strip(), _kind(table, name)["kind"])
         except ValueError as error:
             wrong.append(FieldError(name, f"cannot be read: {error}", form[name][:80]))
-    if wrong:
-        raise InvalidInput("; ".join(f"{e.field} {e.message}" for e in wrong[:3]), wrong)
     stored = {name: row.get(name) for name in fields_of(table)} | changes
-    checked = validate(table, {name: value for name, value in stored.items() if value is not None})
+    try:
+        checked = validate(table, {name: value for name, value in stored.items() if value is not None})
+    except InvalidInput as refused:
+        wrong += refused.errors
+        if not wrong:
+            raise
+    if wrong:
+        raise InvalidInput("; ".join(f"{e.field} {e.message}" for e in wrong), wrong)
     return {name: checked[name] for name in changes}
 
 
@@ -182,5 +187,12 @@ def _value(text: str, kind: str) -> Any:
         try:
             return int(text)
         except ValueError:
-            return float(text)
+            return _float(text)
     return {"true": True, "false": False}.get(text, text) if kind == "choice" else text
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from memory_service.domain.hardware.gpu_names import normal_gpu_name
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.pages.sizing import spelled
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
@@ -25,14 +26,14 @@ Entry = dict[str, Any]
 
 
 def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, Any]:
-    """`{"q", "groups"}`: groups `[{"kind", "entries": [{"name", "href", "about"}]}]` of at most
-    `MOST_OF_A_KIND` entries; a name that begins with the words goes first, then the shorter one. A model and
-    GPUs in one text lead to their comparison, a long text to a plan.
+    """`{"q", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}]}]` of at most
+    `MOST_OF_A_KIND` entries, `found` of them by name; a name that begins with the words goes first, then the
+    shorter one. A model and GPUs in one text lead to their comparison, a long text to a plan.
     """
     q = text.strip()[:LONGEST]
     words, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
     if not words:
-        return {"q": q, "groups": []}
+        return {"q": q, "groups": [], "found": 0}
     solutions = (one for some in knowledge.solution_memory.by_competition.values() for one in some)
     kinds: tuple[tuple[str, str, Iterable[tuple[str, str, str]]], ...] = (
         ("Models", "models", ((m.name, m.name, m.family) for m in knowledge.models.values())),
@@ -48,7 +49,8 @@ def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, 
         _group("Runs", _runs(database, q, words)),
         _group("By meaning", [_entry("Competitions like this", alike)]),
     ]
-    return {"q": q, "groups": [group for group in groups if group["entries"]]}
+    found = sum(len(group["entries"]) for group in groups[:-1])
+    return {"q": q, "groups": [group for group in groups if group["entries"]], "found": found}
 
 
 def _words(text: str) -> list[str]:
@@ -92,7 +94,8 @@ def _questions(knowledge: Knowledge, q: str, words: list[str]) -> list[Entry]:
     gpus = [w for w in q.lower().split() if normal_gpu_name(w) in cards.models or w in cards.devices]
     rest = " ".join(word for word in words if word not in gpus and word not in _FILLING)
     entries = []
-    if gpus and rest:
+    models = knowledge.models.values() if gpus and rest else ()
+    if any(all(word in spelled(row) for word in rest.split()) for row in models):
         query = urlencode({"q": rest, "gpu": ",".join(gpus)})
         entries.append(_entry(f"Batch & speed of {rest} on {', '.join(gpus)}", f"/browse/sizing?{query}"))
     if len(words) > 3:

@@ -26,6 +26,7 @@ from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
 WEEK_DAYS = 7
+"""Today among them."""
 MOST_RECENT = 1_000
 """Latest runs that facets count and the panel of last week adds up: read with every page of the list."""
 
@@ -63,7 +64,7 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     by = fields.pop("by", MINUTES_BY[0])
     if "status" in fields and fields["status"] not in (*STATUSES, "running"):
         raise unknown_name("status", fields["status"], ("running", *STATUSES))
-    since = (now - dt.timedelta(days=WEEK_DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+    since = (now - dt.timedelta(days=WEEK_DAYS - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     with database.read() as transaction:
         session = transaction.session
         page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})

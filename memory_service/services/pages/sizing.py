@@ -80,7 +80,7 @@ def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExpor
 def cell(
     knowledge: Knowledge, row: CatalogueModel, card: TargetDevice, settings: Mapping[str, Any], n_train: int
 ) -> dict[str, Any]:
-    """One model on one card at the batch a plan would begin from; boosted trees have a fit and no epochs.
+    """One model on one card at the fastest efficient batch that fits; boosted trees have a fit and no epochs.
     `page`: whether it has a page of its own; what can be profiled is traced there."""
     requested = _taken(row, without_idle(settings, row))
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
@@ -169,14 +169,14 @@ def _matching(knowledge: Knowledge, query: SizingQuery) -> list[CatalogueModel]:
         and query.library in (None, row.library)
         and (query.params_min is None or row.params_m >= query.params_min)
         and (query.params_max is None or row.params_m <= query.params_max)
-        and all(word in _spelled(row) for word in words)
+        and all(word in spelled(row) for word in words)
     ]
     rows.sort(key=lambda row: row.name)
     sort = query.sort.removeprefix("-")
     return sorted(rows, key=lambda row: getattr(row, sort), reverse=query.sort.startswith("-"))
 
 
-def _spelled(row: CatalogueModel) -> str:
+def spelled(row: CatalogueModel) -> str:
     """What a search is compared with: `ConvNeXt Base` finds `convnext_base.fb_in1k`."""
     return _BETWEEN.sub(" ", " ".join((row.name, row.family, *row.aliases)).lower())
 

@@ -99,7 +99,7 @@ def _numbers(value: Any) -> set[str]:
 
 def computed_beside(knowledge: Knowledge, row: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is computed now for the figure that a row states: a Number with `model` and `verdict` ("agrees",
-    "may fit", "differs"); None where it states none that can be computed."""
+    of a batch "fits" or "may fit", "differs"); None where it states none that can be computed."""
     key, value = row["key"] or {}, row["value"] or {}
     facts = {**key, **value}
     model = facts.get("model") or _REFERENCES.get(str(key.get("input_kind")))
@@ -115,7 +115,7 @@ def computed_beside(knowledge: Knowledge, row: Mapping[str, Any]) -> dict[str, A
     if now is None:
         return None
     if quantity == "feasible_batch":
-        verdict = "agrees" if high <= now.low else "may fit" if low <= now.high else "differs"
+        verdict = "fits" if high <= now.low else "may fit" if low <= now.high else "differs"
     else:
         verdict = "agrees" if now.low <= high and low <= now.high else "differs"
     basis = f"{now.basis}; {CLAIMED_N_TRAIN:,} images" if quantity == "epoch_minutes" else now.basis

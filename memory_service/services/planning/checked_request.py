@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from memory_service.domain.description.known_facts import Fact, Source
-from memory_service.domain.description.resources import resources_in
+from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_names import counted, normal_gpu_name
 from memory_service.domain.planning.request import MOST_MINUTES, Question
@@ -23,7 +23,8 @@ def with_resources(
     gpu_from: Source = "asked" if gpus else "text"
     minutes_from: Source = "asked" if question.minutes_given else "text" if "minutes" in read else "usual"
     if not gpus and "gpu" not in read:
-        message = "choose a GPU (a100, t4, rtx3090 ...) or cpu; the description names none"
+        of_text = ", ".join(cards_in(question.description or "", knowledge.cards.models)) or "none"
+        message = f"choose a GPU (a100, t4, rtx3090 ...) or cpu; the description names {of_text}"
         raise InvalidInput(f"gpu: {message}", [FieldError("gpu", message)])
     gpus = gpus or (read["gpu"],)
     if gpu_from == "text":

@@ -153,7 +153,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         policy=knowledge.policy,
         size_assumed=size_assumed,
         metric=metric,
-        facts=(*_facts(question, said, known_there, used, metric), *resources),
+        facts=(*_facts(question, said, {**known_there, **_cores_of_device(cards)}, used, metric), *resources),
         quality=knowledge.quality
         if question.mode == "blind" or question.as_of is not None
         else knowledge.quality_without(slug),
@@ -344,6 +344,12 @@ def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: li
         return cores
     inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")
     return DEFAULT_CPU_COUNT
+
+
+def _cores_of_device(cards: tuple[TargetDevice, ...]) -> dict[str, int]:
+    """The processor cores that a registered device was measured with, as its record says."""
+    known = [cores for card in cards if card.device and (cores := cores_beside(card)) is not None]
+    return {"cpu_count": min(known)} if known else {}
 
 
 def _check_memory(question: Question, cards: tuple[TargetDevice, ...], warnings: list[str]) -> None:

@@ -12,7 +12,7 @@ from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
 from memory_service.domain.cost.memory import GIB
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, step_on
+from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, sharded_step_on, step_on
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.learning.measured_jobs import Job
@@ -140,11 +140,8 @@ def _generation(row: MeasuredRow, profile: Profile, gpu: TargetDevice, batch: in
 
 
 def _together(alone: StepModel, profile: Profile, job: Job, cards: Cards) -> StepModel:
-    """The step of one of the cards; sharded weights are gathered for each pass."""
-    step = step_on(alone, profile, cards)
-    if not job.sharded or cards.n <= 1:
-        return step
-    weights = profile.params * 4.0 + profile.buffers_bytes
-    passes = 2.0 if job.method != "full" else 3.0
-    moved = (weights if job.half_weights else weights / 2) * passes * (cards.n - 1) / cards.n
-    return replace(step, exchange_seconds=moved / (cards.gb_s * 1e9))
+    """The step of one of the cards."""
+    if not job.sharded:
+        return step_on(alone, profile, cards)
+    frozen = job.method != "full"
+    return sharded_step_on(alone, profile, cards, frozen=frozen, half_weights=job.half_weights)

@@ -31,7 +31,14 @@ from memory_service.domain.cost.boosted_trees import (
 )
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.several_cards import Cards, cards_of, check_link, profile_on, step_on
+from memory_service.domain.cost.several_cards import (
+    Cards,
+    cards_of,
+    check_link,
+    profile_on,
+    sharded_step_on,
+    step_on,
+)
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.cost.throughput_knee import throughput_knee
@@ -66,7 +73,6 @@ LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
 USUAL_ROUNDS = 500
-_NO_TRACES = TraceBudget(0)
 
 Asked = PredictRequest | Mapping[str, Any]
 Key = tuple[object, ...]
@@ -77,10 +83,10 @@ def predict(database: Database, asked: Asked) -> dict[str, Any]:
     return _answer(knowledge_of(database), sizing_question(asked), TraceBudget(MOST_TRACES))
 
 
-def predict_known(knowledge: Knowledge, asked: Asked) -> dict[str, Any]:
+def predict_known(knowledge: Knowledge, asked: Asked, traces: int = 0) -> dict[str, Any]:
     """The same of a snapshot, in well under a millisecond: a model that would have to be traced first is
-    InvalidInput."""
-    return _answer(knowledge, sizing_question(asked), _NO_TRACES)
+    InvalidInput, past as many as `traces`."""
+    return _answer(knowledge, sizing_question(asked), TraceBudget(traces))
 
 
 def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[str, Any]]:
@@ -144,6 +150,8 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
+    if question.sharding == "fsdp" and (n_gpus == 1 or question.mode == "infer"):
+        raise wrong_value("sharding", "applies to training on several cards: gpu=2x… or n_gpus", "fsdp")
     if row is not None and not row.can_be_profiled:
         return _cpu_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
@@ -156,22 +164,35 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
         question.optimizer or "adamw",
         question.mode or "train",
         question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes, cards,
+        question.sharding,
     )  # fmt: skip
     cache = knowledge.cards.caches.of(PredictionCache)
     prepared = cache.get(key)
     if prepared is None:
-        profile = requested_profile(knowledge, question, row, name, precision_class(precision), budget)
-        prepared = _prepare(profile, gpu, precision, question, cards)
+        kind = precision_class(precision)
+        whole = requested_profile(knowledge, question, row, name, kind, budget)
+        shards = cards.n if question.sharding == "fsdp" else 1
+        spread = (
+            whole if shards == 1 else requested_profile(knowledge, question, row, name, kind, budget, shards)
+        )
+        prepared = _prepare(whole, spread, gpu, precision, question, cards)
         cache.store(key, prepared)
     return _at_batch(prepared, question)
 
 
 def _prepare(
-    profile: Profile, gpu: TargetDevice, precision: str, question: PredictRequest, cards: Cards
+    whole: Profile,
+    spread: Profile,
+    gpu: TargetDevice,
+    precision: str,
+    question: PredictRequest,
+    cards: Cards,
 ) -> _Prepared:
+    """whole: of the model on one card; spread: of what one of the cards holds, the same without sharding."""
+    profile, sharded = spread, spread is not whole
     layout, mode = question.layout or layout_of(profile, gpu), question.mode or "train"
     training = mode == "train"
-    if training:
+    if training and not sharded:
         profile = profile_on(profile, cards)
     optimizer = "none" if mode == "infer" else question.optimizer or "adamw"
     config = StepConfig(precision, layout, optimizer, mode)
@@ -179,8 +200,10 @@ def _prepare(
     def most(confidence: Confidence) -> int:
         return largest_batch(profile, gpu, config, confidence=confidence)
 
-    step = prepare(profile, gpu, config)
-    if training:
+    step = prepare(whole if sharded else profile, gpu, config)
+    if sharded:
+        step = sharded_step_on(step, whole, cards, frozen=question.method in ("lora", "qlora"))
+    elif training:
         step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
     shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
@@ -205,6 +228,7 @@ def _prepare(
         "optimizer": optimizer,
         "mode": mode,
         **_settings(profile, cards),
+        **({"sharding": "fsdp"} if sharded else {}),
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": throughput_knee(step.seconds_many, value) if value else None,

@@ -31,15 +31,15 @@ PrecisionClass = Literal["fp32", "amp"]
 class TraceBudget:
     """How many models this request may still have traced."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, most: int) -> None:
+        self.most = self.left = most
 
     def spend(self, model: str) -> None:
         self.left -= 1
         if self.left < 0:
+            limit = f", and one request traces at most {self.most} models" if self.most else " at this size"
             raise InvalidInput(
-                f"{model!r} is not profiled, and one request traces at most {MOST_TRACES} models; "
-                f"run `memory-service profile {model}` first",
+                f"{model!r} is not profiled{limit}; run `memory-service profile {model}` first",
                 [FieldError("model", "not profiled yet", model)],
             )
 
@@ -111,10 +111,13 @@ def requested_profile(
     name: str,
     kind: PrecisionClass,
     budget: TraceBudget,
+    shards: int = 1,
 ) -> Profile:
     """Known exactly, else between two known sizes, else traced now; InvalidInput where the model takes
-    another kind of input than was given."""
-    profile = _found(knowledge, name, row, requested_size(question, row), kind, budget, question)
+    another kind of input than was given.
+
+    shards   cards over which a decoder's weights lie spread"""
+    profile = _found(knowledge, name, row, requested_size(question, row), kind, budget, question, shards)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
             raise InvalidInput(
@@ -132,12 +135,13 @@ def _found(
     kind: PrecisionClass,
     budget: TraceBudget,
     question: PredictRequest,
+    shards: int,
 ) -> Profile:
     law = decoder_of(row.config) if row is not None else None
     if row is not None and size is not None and law is not None and _by_law(row, question):
         tuning = Tuning(
             question.method or "full", question.lora_rank or USUAL_RANK,
-            checkpointing=bool(question.gradient_checkpointing),
+            checkpointing=bool(question.gradient_checkpointing), shards=shards,
             head="sequence" if question.n_classes else "lm",
         )  # fmt: skip
         return decoder_profile(
@@ -159,5 +163,8 @@ def _found(
 
 def _by_law(row: CatalogueModel, question: PredictRequest) -> bool:
     """Whether a decoder is priced by formula; those of public tables that nobody tunes were traced."""
-    asked = (question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes)
+    asked = (
+        question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes,
+        question.sharding,
+    )  # fmt: skip
     return "methods" in row.config or any(value is not None for value in asked)

@@ -22,7 +22,12 @@ from memory_service.domain.planning.budget import RESERVE_SHARE, split_of
 from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
 from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.domain.quality.boosting_rounds import best_round, patience_rounds, rounds_trained
+from memory_service.domain.quality.boosting_rounds import (
+    ROWS_EXPONENT,
+    best_round,
+    patience_rounds,
+    rounds_trained,
+)
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
@@ -224,4 +229,41 @@ def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(reported["smaller"], Mapping):
         expected["smaller"] = dict(reported["smaller"])
     expected["planned"] = _follows(case, plan)
+    return _at_own_data(case, plan, expected)
+
+
+def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """What the plan said of its own rows and folds, brought to those that the run states: rounds by the law
+    of rows, inference in proportion to samples, models and rounds. Where the rows differ, the plan's time of
+    an epoch says nothing of this run's; nor does its smaller model fit another budget."""
+    said = case.reported
+    rows = _ratio(said.get("n_train"), _fact(plan, "n_train")) or 1.0
+    models = _ratio(_models(said), _models(plan)) or 1.0
+    rounds = rows**ROWS_EXPONENT if case.is_trees else 1.0
+    samples = _ratio(said.get("n_test"), _fact(plan, "n_test")) or rows
+    for name, factor in (("best_epoch", rounds), ("inference_minutes", samples * models * rounds)):
+        if name in expected:
+            for part in ("value", "low", "high"):
+                expected[name][part] *= factor
+    if rows != 1.0:
+        expected.pop("epoch_seconds", None)
+    if rows != 1.0 or _ratio(said.get("minutes"), plan.get("minutes")) not in (None, 1.0):
+        expected.pop("smaller", None)
     return expected
+
+
+def _models(of: Mapping[str, Any]) -> int | None:
+    return of["folds"] * (of.get("seeds") or 1) if of.get("folds") else None
+
+
+def _ratio(own: Any, planned: Any) -> float | None:
+    return float(own) / float(planned) if own and planned else None
+
+
+def _fact(plan: Mapping[str, Any], name: str) -> Any:
+    """A fact that the plan was made with, assumed or not."""
+    facts = plan.get("facts") or ()
+    if isinstance(facts, Mapping):
+        return number_of(facts.get(name))
+    found = (row.get("value") for row in facts if isinstance(row, Mapping) and row.get("name") == name)
+    return number_of(next(found, None))

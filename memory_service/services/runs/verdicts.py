@@ -13,12 +13,12 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from memory_service.domain.monitoring.advice_followed import followed
+from memory_service.domain.monitoring.advice_followed import Followed, followed
 from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import SETTINGS
+from memory_service.domain.monitoring.summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
@@ -32,7 +32,7 @@ from memory_service.store.tables.runs import Run, RunAdvice
 
 ANEW_SECONDS = 5.0
 """Between samples and epochs, which only show more of the same, the verdict of the last 5 s of the run's own
-time stands: it looks at minutes."""
+time stands: it looks at minutes. An epoch that took as long is news by itself."""
 
 MORE_OF_THE_SAME = frozenset({"gpu", "batch", "epoch"})
 MOST_REMEMBERED = 512
@@ -93,7 +93,13 @@ def standing_verdict(
     names: set[str] = set().union(*[fields for _, _, fields in reported])
     if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
         return None
-    if "train_loss" in names and str in {type(fields.get("train_loss")) for _, _, fields in reported}:
+    if "train_loss" in names and (
+        known.signs[1] or str in {type(fields.get("train_loss")) for _, _, fields in reported}
+    ):
+        return None
+    if "epoch" in kinds and any(
+        kind == "epoch" and (fields.get("seconds") or 0.0) >= ANEW_SECONDS for _, kind, fields in reported
+    ):
         return None
     known.arrived_at = time.time()
     return known.wire
@@ -118,7 +124,14 @@ def reported_verdict(
         with database.read() as transaction:
             summary = read_summary(transaction, run_id, known.start)
     stated = tuple(reported[2] for _, reported in sorted(summary.settings.items()))
-    signs = (status, summary.bad_loss_us, summary.out_of_memory_us, summary.error_us, stated)
+    long = [
+        key
+        for key, record in summary.epochs.items()
+        if "seconds" in record and record["seconds"][2] >= ANEW_SECONDS
+    ]
+    signs = (
+        status, _is_bad(summary), summary.out_of_memory_us, summary.error_us, stated, max(long, default=None),
+    )  # fmt: skip
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
     if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
         state = State(replace(known.facts, status=status), summary, known.expected)
@@ -129,9 +142,16 @@ def reported_verdict(
     return known.wire
 
 
+def _is_bad(summary: Summary) -> bool:
+    """Whether the latest training loss is no number."""
+    bad, good = summary.bad_loss_us, summary.good_loss_us
+    return bad is not None and (good is None or good <= bad)
+
+
 def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
     state = state_of(transaction, run)
+    current = verdict(state).as_dict()
     log = watched.log_of(transaction.session, run.id)
     given = watched.advice_of(transaction.session, run.id, MOST_ADVICE)
     after = (
@@ -139,12 +159,14 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     )
     return {
         "outcome": run.summary or outcome_so_far(transaction, run, state.summary),
-        "verdict": verdict(state).as_dict(),
+        "verdict": current,
         "watch": live_view(state),
         "verdicts": [
             {
                 "given_at": utc_text(each.given_at.isoformat()),
-                "followed": followed(each.at_seconds, each.verdict, state, after),
+                "followed": _now(
+                    followed(each.at_seconds, each.verdict, state, after), each.verdict, current
+                ),
                 **{name: each.verdict.get(name) for name in _SHOWN},
             }
             for each in given
@@ -153,11 +175,24 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     }
 
 
+def _now(answer: Followed | None, advice: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+    """What may still be followed is replaced where another answer holds by now."""
+    same = (advice["action"], advice["set"]) == (current["action"], current["set"])
+    return answer if answer != "open" or same else "replaced"
+
+
 def gravest_advice(
     transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]
 ) -> dict[str, Any] | None:
-    """`{"action", "rule", "severity", "at_seconds", "followed"}` of a run's gravest advice that was not
-    followed (of equal ones the latest), else of its latest; None before the first."""
+    """`{"action", "rule", "severity", "at_seconds", "followed"}` of the verdict that holds now, of a run that
+    goes on; else of its gravest advice that was not followed (of equal ones the latest), else of its latest;
+    None before the first."""
+    if run.status == "running":
+        current = verdict(state_of(transaction, run))
+        if current.action == "continue" and not given:
+            return None
+        shown = {name: getattr(current, name) for name in ("action", "rule", "severity", "at_seconds")}
+        return {**shown, "followed": None if current.action == "continue" else "open"}
     if not given:
         return None
     facts, expected = expected_of(run)

@@ -32,13 +32,17 @@ def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
         series.append(
             points("other models, within the budget", [_at(p) for p in others], colour="var(--series-8)")
         )
-    for number, (objective, pick) in enumerate(data["picks"].items(), start=2):
-        mine = objective == data["objective"]
-        name = f"{objective} (this plan)" if mine else objective
+    at: dict[tuple[float, float, str], list[str]] = {}
+    for objective, pick in data["picks"].items():
+        at.setdefault((pick["minutes"], pick["quality_index"], pick["model"]), []).append(objective)
+    for number, ((minutes, quality, model), objectives) in enumerate(at.items(), start=2):
+        mine = data["objective"] in objectives
         series.append(
             points(
-                name,
-                [_at(pick)],
+                ", ".join(
+                    f"{name} (this plan)" if name == data["objective"] else name for name in objectives
+                ),
+                [{"value": [minutes, quality], "name": model}],
                 colour=f"var(--series-{number})",
                 symbolSize=16 if mine else 11,
                 symbol="circle" if mine else "emptyCircle",
@@ -46,7 +50,7 @@ def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
         )
     chart = option(
         axis("Smallest budget that holds the plan, min", "log"),
-        axis("Expected quality, index within the task", at="y", scale=True),
+        axis("Expected quality, index within the task", at="y", scale=True, nameGap=26),
         series,
     )
     return chart | {"tooltip": {"trigger": "item"}}

@@ -7,6 +7,7 @@ in the value of the theme that is shown. Tooltips are drawn on the canvas, so te
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any, Literal
 
 Series = dict[str, Any]
@@ -39,6 +40,7 @@ def option(
         )
     named = [s["name"] for s in series if s.get("name") and not s.get("unnamed")]
     plain = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
+    narrow = ceil(sum(7 * len(name) + 40 for name in dict.fromkeys(named)) / 330)
     flat = all(s["type"] == "scatter" for s in series)
     return {
         "grid": {"left": 12, "right": 24, "top": 56, "bottom": 34, "containLabel": True},
@@ -47,6 +49,12 @@ def option(
         "xAxis": dict(x),
         "yAxis": ys if len(ys) > 1 else ys[0],
         "series": plain,
+        "media": [
+            {
+                "query": {"maxWidth": 500},
+                "option": {"legend": {"type": "plain", "top": 0}, "grid": {"top": 32 + 24 * narrow}},
+            }
+        ],
     }
 
 
@@ -102,7 +110,7 @@ def limit(value: float, label: str, *, colour: str = "var(--limit)") -> dict[str
 def deadline(value: float | str, label: str, *, colour: str = "var(--limit)") -> dict[str, Any]:
     """An upright line at a moment or batch."""
     drawn = limit(0.0, label, colour=colour)
-    return drawn | {"data": [{"xAxis": value}]}
+    return drawn | {"label": {**drawn["label"], "position": "end"}, "data": [{"xAxis": value}]}
 
 
 def mark(x: float, y: float, label: str, *, colour: str = "var(--accent)") -> dict[str, Any]:

@@ -42,7 +42,8 @@ def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     if not reported:
         return None
     series: list[Series] = []
-    expected = (run["prediction"] or {}).get("samples_per_second")
+    expected = ((run.get("watch") or {}).get("expected") or {}).get("samples_per_second")  # with its loader
+    expected = expected or (run["prediction"] or {}).get("samples_per_second")
     if expected:
         ends = (0.0, reported[-1][0])
         series += band(

@@ -13,26 +13,46 @@ from starlette.responses import Response
 from memory_service.api.service import database_of
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.pages.ask import MOST_IN_ADDRESS, ask_page, ask_script, understood
+from memory_service.services.pages.ask import ask_page, ask_script, understood
 from memory_service.services.pages.run_list import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
-from memory_service.web.site import HEADERS, Form, Here, Pages, answer, query_of, see
+from memory_service.web.site import HEADERS, MOST_PLAIN, Form, Here, Pages, answer, query_of, see, url_of
 
 router = Pages()
 
 
 @router.page("/")
 def ask(request: Request) -> Response:
-    return _asked(request, query_of(request))
+    query: Mapping[str, str] = query_of(request)
+    database = database_of(request)
+    data = ask_page(database, knowledge_of(database), query)
+    query = data["asked"]
+    if not query:
+        data["now"] = runs_page(database, {"limit": "5"}, dt.datetime.now(dt.UTC))
+    plan = data["plan"]
+    status = data.pop("status", 200)
+    url = f"{str(request.base_url).rstrip('/')}/recommend"
+    short = len(query.get("description", "")) <= MOST_PLAIN
+    ask_for = f"'{url}?{urlencode(query, safe='/,:@')}'" if short else f"--json @question.json '{url}'"
+    return answer(
+        request,
+        "ask/page.html",
+        data,
+        title="Plan" if plan is None else f"Plan for {plan['task']}",
+        status=status,
+        command=f"curl {ask_for}",
+        script_command=f"curl -o train.py -H 'Accept: text/x-python' {ask_for}" if data["script"] else None,
+        text=plan_markdown(plan) if plan else None,
+        text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
+        charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
+        here=Here("/", query),
+    )
 
 
 @router.form("/")
-def ask_by_form(request: Request, form: Form) -> Response:
-    """To the question's address; a description that is too long for one is answered here."""
-    query = _filled(form)
-    if len(query.get("description", "")) <= MOST_IN_ADDRESS:
-        return see(f"/?{urlencode(query)}")
-    return _asked(request, query, posted=True)
+def ask_by_form(_request: Request, form: Form) -> Response:
+    """To the question's address."""
+    return see(url_of("/", _filled(form)))
 
 
 @router.form("/browse/understand")
@@ -47,47 +67,11 @@ def _filled(form: Mapping[str, str]) -> dict[str, str]:
     return {name: value.strip() for name, value in form.items() if value.strip() and name != "csrf"}
 
 
-def _asked(request: Request, query: Mapping[str, str], *, posted: bool = False) -> Response:
-    database = database_of(request)
-    data = ask_page(database, knowledge_of(database), query)
-    query = data["asked"]
-    if not query:
-        data["now"] = runs_page(database, {"limit": "5"}, dt.datetime.now(dt.UTC))
-    plan = data["plan"]
-    status = data.pop("status", 200)
-    url = f"{str(request.base_url).rstrip('/')}/recommend"
-    short = len(query.get("description", "")) <= MOST_IN_ADDRESS
-    ask_for = f"'{url}?{urlencode(query, safe='/,:@')}'" if short else f"--json @question.json '{url}'"
-    return answer(
-        request,
-        "ask/page.html",
-        data,
-        title="Plan" if plan is None else f"Plan for {plan['task']}",
-        status=status,
-        command=f"curl {ask_for}",
-        script_command=f"curl -o train.py -H 'Accept: text/x-python' {ask_for}" if data["script"] else None,
-        text=plan_markdown(plan) if plan else None,
-        text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
-        charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
-        here=Here("/", query, posted),
-    )
-
-
 @router.get("/browse/script.py")
 def script(request: Request) -> Response:
     """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
-    return _script(request, query_of(request))
-
-
-@router.form("/browse/script.py")
-def script_by_form(request: Request, form: Form) -> Response:
-    """The same of a question that is too long for an address."""
-    return _script(request, _filled(form))
-
-
-def _script(request: Request, query: Mapping[str, str]) -> Response:
     server = str(request.base_url).rstrip("/")
-    text = ask_script(database_of(request), query, server)
+    text = ask_script(database_of(request), query_of(request), server)
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 
 
@@ -95,7 +79,7 @@ _AS_FILE = {"Content-Disposition": 'attachment; filename="train.py"'}
 
 _COPIED = (
     "batch_size", "grad_accumulation", "precision", "channels_last", "compile", "gradient_checkpointing",
-    "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
+    "folds", "seeds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "warmup_epochs",
     "tree_device",
 )  # fmt: skip
 

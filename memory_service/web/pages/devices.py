@@ -16,7 +16,7 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page, devices_page
 from memory_service.web.charts.devices import figures_over_time, products_by_size, share_of_data_sheet
-from memory_service.web.site import Form, Pages, answer, query_of, see
+from memory_service.web.site import KEPT, Form, Pages, answer, query_of, see
 
 router = Pages()
 router.files("/browse/devices", "gpus")
@@ -59,6 +59,7 @@ def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response
         data,
         title="Devices",
         status=status,
+        headers=KEPT if request.method == "POST" else None,
         may_calibrate=allowed,
         server=str(request.base_url).rstrip("/"),
         **{"form": {}, "refused": None, **view},

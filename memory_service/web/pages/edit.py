@@ -25,8 +25,8 @@ from memory_service.services.pages.edit import (
     seen,
 )
 from memory_service.services.pages.strategies import effect_on_plans
-from memory_service.web.site import Form, Pages, answer, see
-from memory_service.web.text import plain
+from memory_service.web.site import KEPT, Form, Pages, answer, see
+from memory_service.web.text import plain, title_of
 
 router = Pages()
 
@@ -70,7 +70,9 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
         return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     except InvalidInput as refusal:
         errors = {error.field.partition(".")[0]: error.message for error in refusal.errors}
-        return _form(request, table, key, form, status=422, refused=refusal.detail, errors=errors)
+        said = "; ".join(f"{title_of(name)}: {text}" for name, text in errors.items() if name)
+        said = said or refusal.detail
+        return _form(request, table, key, form, status=422, refused=said, errors=errors)
     return see(f"{page_of(table)}{quote(key, safe='/@+:')}?saved=1")
 
 
@@ -96,7 +98,16 @@ def _form(
     view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused", "meanwhile"))
     view |= {"form": form, "errors": {}}
     back = page_of(table) + quote(key, safe="/@+:")
-    return answer(request, "edit.html", data, title=f"Edit {key}", status=status, back=back, **(view | more))
+    return answer(
+        request,
+        "edit.html",
+        data,
+        title=f"Edit {key}",
+        status=status,
+        headers=KEPT if request.method == "POST" else None,
+        back=back,
+        **(view | more),
+    )
 
 
 def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from memory_service.web.charts.runs import (
     verdicts_over_time,
     waiting_over_time,
 )
-from memory_service.web.site import Pages, answer, file_of, query_of
+from memory_service.web.site import Pages, answer, file_of, query_of, see, wants_json
 
 STILL = "still"
 """In the query: the page is not to look again by itself."""
@@ -46,6 +46,8 @@ def compare(request: Request) -> Response:
     pairs = parse_qsl(request.scope["query_string"].decode("ascii", "replace"))
     database, now = database_of(request), dt.datetime.now(dt.UTC)
     ids = [value for name, value in pairs if name == "run"]
+    if not ids and not wants_json(request):
+        return see("/browse/runs")
     data = compare_page(database, knowledge_of(database), ids, now)
     metrics = dict.fromkeys(run["metric"] for run in data["runs"])
     charts = {

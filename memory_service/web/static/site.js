@@ -42,6 +42,17 @@ document.addEventListener("click", ({ target }) => {
   field.focus();
 });
 
+// On a phone a table is a list of its rows: each cell is named by the head of its column.
+const named = () => {
+  for (const table of document.querySelectorAll(":is(.grid, .stack):not([data-named])")) {
+    const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+    for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, n) => { if (cell.tagName === "TD") cell.dataset.name ??= heads[n]; });
+    table.dataset.named = "";
+  }
+};
+document.addEventListener("htmx:afterSettle", named);
+named();
+
 // "/" and Ctrl+K or ⌘K go to the search.
 document.addEventListener("keydown", (event) => {
   const writing = event.target.closest("input, textarea, select, [contenteditable]");

@@ -17,6 +17,7 @@ from tests.synthetic import catalogue, sheets
 def test_a_box_of_cards_is_read_from_its_name() -> None:
     assert counted("2xt4") == (2, "t4")
     assert counted("8 x h100") == (8, "h100")
+    assert counted("T4 x2") == (2, "T4")
     assert counted("x570") == (1, "x570")
     with pytest.raises(InvalidInput):
         counted("0xt4")

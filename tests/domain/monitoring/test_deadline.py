@@ -177,6 +177,32 @@ def test_inference_that_needs_more_than_15_percent_gets_it() -> None:
     assert at([40.0, 40.0, 40.0]).action == "continue"
 
 
+@settings(max_examples=200)
+@given(
+    st.lists(st.floats(0.001, 400.0), min_size=1, max_size=2),
+    st.floats(1.0, 60.0),
+    st.floats(0.0, 500.0),
+    st.sampled_from(["resnet50", "lightgbm"]),
+)
+def test_nothing_is_ended_by_a_prediction_or_by_one_or_two_epochs(
+    each: list[float], minutes: float, inference: float, model: str
+) -> None:
+    """Only the clock ends training then, past the half of the budget; an end cannot be taken back."""
+    promised = Estimate(inference / 6.0, inference / 36.0, inference)
+    facts = replace(RUN, model=model, minutes=minutes)
+    answer = at(each, facts, inference_minutes=promised, best_epoch=Estimate(4_000.0, 1_000.0, 16_000.0))
+    assert answer.budget_used_percent is not None
+    assert answer.action != "stop_and_predict" or answer.budget_used_percent >= 50.0
+
+
+def test_an_epoch_that_does_not_fit_ends_training_once_three_have_shown_it() -> None:
+    facts = replace(RUN, folds=1, minutes=20.0)
+    one, three = at([560.0], facts), at([260.0, 260.0, 260.0], facts)
+    assert (one.action, one.rule) == ("continue", "R12")
+    assert "cannot finish" in one.why
+    assert (three.action, three.rule) == ("stop_and_predict", "R14")
+
+
 def test_done_training_is_not_told_to_stop() -> None:
     answer = at([50.0] * 30)
     assert answer.action == "continue"
@@ -224,6 +250,18 @@ def test_steps_foresee_the_end_before_an_epoch_is_over() -> None:
     answer = judged(RUN, said)
     assert answer.action in {"reduce_folds", "relaunch"}
     assert "cannot finish" in answer.why
+
+
+def test_steps_of_the_first_epoch_count_as_done() -> None:
+    """783 of 1 069 steps in 529 s, two epochs of 30 minutes: half of the work is done, none of it lost."""
+    facts = replace(RUN, folds=1, epochs=2, batch_size=16, n_train=21_397)
+    bar = {"step": 783, "of": 1069, "elapsed_seconds": 522.0, "scope": "epoch"}
+    answer = judged(facts, [READING, ("batch", 529.0, bar)])
+    eta = answer.eta_minutes
+    assert eta is not None
+    assert eta.value == pytest.approx((2 - 783 / 1069) * 1069 * 1.12 * 522 / 783 / 60, rel=0.01)
+    assert eta.grade == "estimated", "no epoch has ended"
+    assert "cannot finish" not in " ".join((answer.why, *answer.notes))
 
 
 def test_a_bar_over_the_whole_run_foresees_the_end() -> None:

@@ -85,7 +85,11 @@ def asked(said: list[Said], seconds: float, facts: RunFacts = RUN) -> Verdict:
 
 def test_silence_is_a_stall_when_it_is_asked_about() -> None:
     said: list[Said] = [READING, GOOD]
-    assert asked(said, 110.0) == replace(judged(RUN, said), at_seconds=110.0)
+    before, after = judged(RUN, said), asked(said, 110.0)
+    assert after == replace(before, at_seconds=110.0, eta_minutes=after.eta_minutes)
+    assert before.eta_minutes is not None
+    assert after.eta_minutes is not None
+    assert after.eta_minutes.value == pytest.approx(before.eta_minutes.value)
     assert asked(said, 235.0).rule != "stall", "a log is read every 120-180 s (R21)"
     answer = asked(said, 250.0)
     assert (answer.action, answer.rule, answer.severity) == ("investigate", "stall", "critical")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.planning.hyperparameters import rule_batch
 from memory_service.domain.planning.planner import make_plan
-from memory_service.domain.planning.policy import Policy, policy_of
+from memory_service.domain.planning.policy import Policy, policy_of, unreadable
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.planning_problem import case_of
@@ -108,6 +108,21 @@ def test_a_row_that_says_nothing_usable_changes_nothing(row: str, changes: dict[
     assert row not in said.steering
     assert said.reserve_share == 0.15
     assert said.batches["a100", "image", 224].batch_size == 256
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "field"),
+    [
+        ("R03-a10-image-384", {"batch_size": -7}, ("value", "batch_size")),
+        ("R14-reserve", {"reserve_percent": 100}, ("value", "reserve_percent")),
+        ("R16-patience", {"early_stopping_patience_min": 9}, ("value", "early_stopping_patience_max")),
+        ("R20-under-50", {"fill_percent_below": "half"}, ("key", "fill_percent_below")),
+    ],
+)
+def test_a_number_out_of_its_range_is_named(
+    row: str, changes: dict[str, Any], field: tuple[str, str]
+) -> None:
+    assert list(unreadable(_corrected(row, **changes).strategy[row])) == [field]
 
 
 @given(

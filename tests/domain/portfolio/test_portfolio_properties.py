@@ -75,8 +75,8 @@ def test_the_free_plan_is_no_worse_than_the_same_with_a_part_of_it_pinned(
     task: str, model: str | None, gpu: str, n_train: int, n_features: int, minutes: float, objective: str,
     rounds: int, epochs: int,
 ) -> None:  # fmt: skip
-    asked = {"task": task, "model": model, "gpu": gpu, "n_train": n_train, "n_features": n_features}
-    asked |= {"minutes": minutes, "objective": objective}
+    asked: dict[str, Any] = {"task": task, "model": model, "gpu": gpu, "n_train": n_train}
+    asked |= {"n_features": n_features, "minutes": minutes, "objective": objective}
     free = asked_for(**asked)
     if free is None:
         return
@@ -135,7 +135,8 @@ def test_a_faster_card_never_takes_longer(
     )
     if slow is not None:
         assert fast is not None
-        assert fast.runs[-1].deadline <= slow.runs[-1].deadline * (1 + 1e-9)
+        sooner = fast.runs[-1].deadline <= slow.runs[-1].deadline * (1 + 1e-9)
+        assert sooner or fast.runs[-1].quality > slow.runs[-1].quality, "larger inputs fit"
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,6 +163,43 @@ def test_every_run_keeps_its_promises_and_all_end_inside_the_minutes(
     assert shares <= minutes * (1 + 1e-9)
     assert answer["reserve_minutes"] >= 0.15 * minutes - 0.01
     assert answer["used_percent"] <= 100.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE)
+def test_gains_add_up_to_the_quality_and_a_first_submission_is_no_part_of_it(
+    task: str, gpu: str, n_train: int, minutes: float, objective: str
+) -> None:
+    found = asked_for(task=task, gpu=gpu, n_train=n_train, minutes=minutes, objective=objective)
+    if found is None:
+        return
+    assert all(run.gain >= 0 for run in found.runs)
+    assert abs(sum(run.gain for run in found.runs) - found.quality) < 1e-9
+    for run in found.runs:
+        assert run.start < run.first <= run.deadline
+        assert run.start < run.training_end < run.deadline
+        own = run.candidate.candidates.grid.run_of(run.candidate.pick).repeated(
+            run.candidate.candidates.grid.folds[run.candidate.pick.fold], run.seeds
+        )
+        assert abs(run.deadline - run.start - own.total_end.high / 60) < 1e-6
+        assert abs(run.training_end - run.start - own.training_end.high / 60) < 1e-6
+    first = found.runs[0]
+    if first.role == "first":
+        assert first.gain <= first.quality + 1e-9
+        alone = found.runs[1:] if len(found.runs) == 2 else ()
+        assert all(abs(first.gain + run.gain - run.quality) < 1e-9 for run in alone)
+
+
+@settings(max_examples=20, deadline=None)
+@given(TASK, CARD, N_TRAIN, MINUTES)
+def test_who_is_in_a_hurry_waits_no_longer_for_the_first_submission(
+    task: str, gpu: str, n_train: int, minutes: float
+) -> None:
+    asked: dict[str, Any] = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes}
+    fast, best = (asked_for(**asked, objective=objective) for objective in ("fast", "quality"))
+    roles = [found.runs[0].role if found else None for found in (fast, best)]
+    if fast is not None and best is not None and roles == ["first", "first"]:
+        assert fast.runs[0].deadline <= best.runs[0].deadline + 1e-9
 
 
 @settings(max_examples=60, deadline=None)

@@ -114,7 +114,9 @@ def _moment(number: int, seconds: float) -> str:
 def test_the_page_scores_the_same_runs_as_accuracy_does(scored: Database) -> None:
     page = accuracy_page(scored, {})
     assert page["runs"]["ended"] == 6
+    narrow = {each["quantity"]: each.pop("too_narrow") for each in page["scores"]}
     assert page["scores"] == accuracy(scored)["overall"]
+    assert narrow["samples_per_second"], "two of six inside is beyond chance where 80 % is meant"
     assert len(page["points"]) == 6
     worst = page["misses"][0]
     assert worst["ratio"] == max(point["ratio"] for point in page["points"])

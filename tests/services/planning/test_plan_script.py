@@ -18,9 +18,11 @@ import pytest
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.profiling import profile_model
 from memory_service.services.planning.plan_script import NoScript, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_kinds import SCRIPTED
+from memory_service.services.prediction import requested_profile
 from memory_service.services.review.review import review_script
 from tests.conftest import Servers
 
@@ -33,6 +35,7 @@ ASKED: tuple[dict[str, Any], ...] = (
     *({"task": "text", "model": "qwen2.5-0.5b", "method": method} for method in ("full", "lora", "qlora")),
     {"task": "text-regression", "model": "gemma-2-9b", "method": "lora", "minutes": 500, "gpu": "h100"},
     *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
+    *({"task": "time-series-regression", "model": name} for name in TREES),
 )
 
 
@@ -72,13 +75,98 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
     for plan in plans:
         whole, named = plan_script(plan), plan["model"]["name"]
         asked = {"gpu": plan["gpu"]["slug"], "minutes": plan["minutes"], "n_train": 10_000, "cpu_count": 8}
-        for text in (whole, plan_files(plan)["train.py"]):
-            answer = review_script(knowing, {**asked, "script": text})
+        asked |= {"n_features": 20}
+        for text, given in ((whole, {"plan": plan}), (plan_files(plan)["train.py"], asked)):
+            answer = review_script(knowing, {**given, "script": text})
             assert (answer["findings"], answer["not_checked"]) == ([], []), named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE) and not plan["task"].startswith("tabular"):
             raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", whole, flags=re.MULTILINE)
             found = review_script(knowing, {**asked, "script": raised})["findings"]
             assert "batch-does-not-fit" in {one["rule"] for one in found}, named
+
+
+def test_the_review_sees_a_series_that_is_split_at_random_by_the_script_alone(plans, knowing):
+    forecasts = [plan for plan in plans if plan["task"] == "time-series-regression"]
+    for plan, asked in zip(forecasts, ({}, {"task": "time-series"}, {"plan": forecasts[2]}), strict=False):
+        for text in (plan_script(plan), plan_files(plan)["train.py"]):
+            shuffled = re.sub('^SPLIT = "time"', 'SPLIT = "random"', text, flags=re.MULTILINE)
+            found = review_script(knowing, {**asked, "script": shuffled})["findings"]
+            assert [one["rule"] for one in found] == ["shuffled-time-series"]
+
+
+HUGE = {"n_train": 2_000_000, "n_features": 30, "minutes": 60, "gpu": "a100"}
+
+
+@pytest.mark.parametrize("model", ["xgboost", "catboost"])
+def test_the_review_prices_trees_as_the_plan_does(knowing, model: str):
+    plan = recommend(knowing, {"task": "tabular-regression", "model": model} | HUGE)
+    text = plan_script(plan)
+
+    def found(name: str, value: str, asked: dict[str, Any]) -> Any:
+        edited, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert n == 1
+        findings: list[dict[str, Any]] = review_script(knowing, {"script": edited, **asked})["findings"]
+        return findings
+
+    for asked in ({"plan": plan}, HUGE, HUGE | {"n_features": None}):
+        assert found("SEED", "7", asked) == []
+    for name, value in (("DEVICE", '"cpu"'), ("FOLDS", "30"), ("SEEDS", "20")):
+        (late,) = found(name, value, {"plan": plan})
+        assert late["rule"] == "cannot-end-in-budget", name
+        assert ("on 8 cores" in late["message"]) is (name == "DEVICE")
+        assert f"{plan['gpu']['name']} (" in late["message"] or name == "DEVICE"
+
+
+def test_the_review_prices_trees_of_the_processor_without_a_card(plans):
+    plan = next(plan for plan in plans if plan["model"]["name"] == "lightgbm")
+    answer = review_script(
+        None, {"script": plan_script(plan), "minutes": 1, "n_train": 10**7, "n_features": 99}
+    )
+    assert ([each["rule"] for each in answer["findings"]], answer["not_checked"]) == (
+        ["cannot-end-in-budget"],
+        [],
+    )
+    untold = review_script(None, {"script": plan_script(plan)})["not_checked"]
+    assert untold == ["cannot-end-in-budget: minutes, n_train not given or not to be told"]
+
+
+@pytest.mark.parametrize(("task", "name", "size"), [("image", "IMAGE_SIZE", 1024), ("text", "SEQ_LEN", 4096)])
+def test_the_review_sizes_an_input_that_nobody_profiled(knowing, monkeypatch, task, name, size):
+    monkeypatch.setattr(
+        requested_profile, "profile_in_child_process", profile_model
+    )  # which has a time limit
+    plan = recommend(knowing, {"task": task, "gpu": "t4", "minutes": 60, "n_train": 20_000})
+    text = re.sub(rf"^{name} = \d+", f"{name} = {size}", plan_script(plan), flags=re.MULTILINE)
+    answer = review_script(knowing, {"script": text, "plan": plan})
+    (large,) = (one for one in answer["findings"] if one["rule"] == "batch-does-not-fit")
+    assert f" at {size} in " in large["message"]
+    assert answer["not_checked"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "value", "rule"),
+    [
+        ({"task": "image"}, "NUM_WORKERS", "0", "loader-workers"),
+        ({"task": "image"}, "LEARNING_RATE", "1.0", "wrong-parameter"),
+        ({"task": "image"}, "PRECISION", '"fp64"', "wrong-parameter"),
+        ({"task": "image"}, "PRETRAINED", "False", "wrong-parameter"),
+        ({"task": "image"}, "PATIENCE", "0", "wrong-parameter"),
+        ({"task": "image"}, "SEED", "None", "wrong-parameter"),
+        ({"task": "image"}, "GROUP_BY", '"patient"', "groups-across-folds"),
+        ({"task": "text", "gpu": "t4"}, "PRECISION", '"bf16"', "wrong-parameter"),
+        ({"task": "text"}, "LEARNING_RATE", "0.01", "wrong-parameter"),
+        ({"task": "tabular", "model": "xgboost"}, "LEARNING_RATE", "0.001", "wrong-parameter"),
+        ({"task": "tabular", "model": "lightgbm"}, "RESERVE_SHARE", "0.0", "no-deadline"),
+        ({"task": "tabular", "model": "catboost"}, "SPLIT", '"none"', "wrong-parameter"),
+    ],
+)
+def test_the_review_sees_a_setting_that_makes_no_sense(knowing, asked, name: str, value: str, rule: str):
+    plan = recommend(knowing, {"gpu": "a100", "minutes": 60, "n_train": 40_000} | asked)
+    text, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", plan_script(plan), flags=re.MULTILINE)
+    assert n == 1
+    (found,) = review_script(knowing, {"script": text, "plan": plan})["findings"]
+    shown = text.splitlines()[found["line"] - 1].split(" = ")[0]
+    assert (found["rule"], shown) == (rule, "SPLIT" if name == "GROUP_BY" else name)
 
 
 def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
@@ -109,6 +197,9 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
         laid_out(folder)
         del files["train.py"]
         assert all(shared.setdefault(name, text) == text for name, text in files.items())
+    for text in shared.values():  # what they take from the plan is not theirs
+        answer = review_script(None, {"script": text})
+        assert (answer["findings"], answer["read"].get("precision")) == ([], None)
 
 
 def laid_out(folder: Path) -> None:
@@ -296,11 +387,15 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
     ):
         state.follow(Verdict(action=action, set=settings, known=True))
     assert (state.epochs, state.batch_size, state.accumulation) == (8, 12, 8)
-    stops = [Verdict(action="stop_and_predict", rule=rule, known=True) for rule in ("R16", "R16", "R16")]
-    stops += [Verdict(action="stop_and_predict", rule="R14", known=True) for _ in range(2)]
-    for verdict in (*stops[:3], Verdict(known=True), *stops[3:], stops[4]):
+
+    def stop(rule: str, at: float) -> Verdict:
+        return Verdict(action="stop_and_predict", rule=rule, known=True, raw={"at_seconds": at})
+
+    for verdict in (stop("R16", 1), stop("R16", 2), stop("R16", 3), Verdict(known=True)):
         state.follow(verdict)
+    for at in (4, 4, 4, 5, 5):  # an answer that comes again says nothing new
+        state.follow(stop("R14", at))
     assert state.seconds_left() > 0
-    state.follow(Verdict(action="stop_and_predict", rule="R14", known=True))
+    state.follow(stop("R14", 6))
     assert state.seconds_left() == 0
     assert capsys.readouterr().out.count("VERDICT: ") == 6

@@ -139,6 +139,8 @@ def test_more_cores_train_a_network_faster_on_the_processor(seeded_sqlite: Datab
         ({"model": "lightgbm", "image_size": None, "batch_size": 64}, "batch_size"),
         ({"model": "lightgbm", "image_size": None, "batch_size": None, "method": "lora"}, "method"),
         ({"model": "qwen2.5-0.5b", "image_size": None, "method": "full", "lora_rank": 8}, "lora_rank"),
+        ({"gpu": "2xt4", "sharding": "fsdp"}, "sharding"),
+        ({"model": "qwen2.5-0.5b", "image_size": None, "sharding": "fsdp"}, "sharding"),
     ],
 )
 def test_wrong_values_are_refused_by_field(
@@ -209,6 +211,24 @@ def test_a_decoder_is_priced_by_its_method_without_a_trace(seeded_sqlite: Databa
     assert qlora["step_seconds"]["value"] > lora["step_seconds"]["value"]
     with pytest.raises(InvalidInput, match="no decoder"):
         predict(seeded_sqlite, ASKED | {"method": "lora"})
+
+
+def test_weights_spread_over_the_cards_fit_where_copies_do_not_and_cost_time_on_a_slow_link(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"model": "llama-3.1-8b", "seq_len": 1024, "batch_size": 1}
+
+    def on(gpu: str, **more: Any) -> dict[str, Any]:
+        return predict(seeded_sqlite, {**asked, "gpu": gpu, **more})
+
+    copies, four, eight = on("8xh100"), on("4xh100", sharding="fsdp"), on("8xh100", sharding="fsdp")
+    peaks = [answer["peak_memory_gib"]["value"] for answer in (copies, four, eight)]
+    assert peaks == sorted(peaks, reverse=True)
+    assert (copies["fits"], eight["fits"]) == (False, True)
+    assert (eight["sharding"], "sharding" in copies) == ("fsdp", False)
+    slow = on("8xh100", sharding="fsdp", interconnect="pcie")
+    assert slow["step_seconds"]["value"] > 1.5 * eight["step_seconds"]["value"]
+    assert on("8xh100", sharding="none") == copies
 
 
 def test_two_cards_train_nearly_twice_as_fast(seeded_sqlite: Database) -> None:

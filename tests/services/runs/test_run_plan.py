@@ -70,6 +70,26 @@ def test_a_run_is_watched_in_the_direction_of_its_plans_metric(shared: Database)
             assert run.watch["facts"]["metric_direction"] == way, "of a metric nobody knows the competition's"
 
 
+def test_a_run_of_fewer_rows_and_folds_is_held_to_its_own(shared: Database):
+    """A plan for 300 000 rows, tried on 3 200: its rounds, its inference and its time of a round are no
+    measure."""
+    table = {"task": "time-series-regression", "n_train": "300000", "n_features": "20"}
+    plan = recommend(shared, {**table, "gpu": "t4", "minutes": "20"})
+    for body in ({"plan_id": plan["plan_id"]}, {"plan": plan}):
+        said = {**body, "minutes": 1, "n_train": 3_200, "folds": 3}
+        run_id = begin_run(shared, said)[0]["run_id"]
+        with shared.read() as unit:
+            run = unit.session.get(Run, run_id)
+            assert run is not None
+            expected = run.watch["expected"]
+        rows = 3_200 / 300_000
+        best, inference = plan["expected"]["best_epoch"], plan["expected"]["inference_minutes"]
+        assert expected["best_epoch"]["value"] == pytest.approx(best["value"] * rows**0.44)
+        shared_by = rows * rows**0.44 * 3 / (plan["folds"] * plan["seeds"])
+        assert expected["inference_minutes"]["high"] == pytest.approx(inference["high"] * shared_by)
+        assert "epoch_seconds" not in expected
+
+
 def test_what_a_run_says_goes_before_its_plan(shared: Database):
     plan = recommend(shared, {"task": "image", "gpu": "box9", "minutes": "30"})
     said = {"plan_id": plan["plan_id"], "epochs": 2, "minutes": 7, "gpu": "v100"}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, observed
@@ -343,6 +344,10 @@ class TestWhatItChanged:
         now = predict(shared, QUESTION | {"gpu": "a40"})["step_seconds"]["value"]
         assert f"{1000 * now:.3g} ms now, {1000 * before:.3g} ms when it began" in step
         assert "measured 50 ms" in step
+        mine = [{"batch_size": 64, "out_of_memory": False, "peak_allocated_gib": 7.27}]
+        began, later = ({"case": {}, "peak_allocated_gib": {"value": gib}} for gib in (7.06, 6.9))
+        assert "other runs" in learned_figures(began, later, mine, None, 64)[0], "away from what it measured"
+        assert "other runs" not in learned_figures(later, began, mine, None, 64)[0]
         far = told(shared, case(gpu="h100"), epochs(0.5))
         assert any("far from the" in line and "two other runs" in line for line in far["learned"])
 

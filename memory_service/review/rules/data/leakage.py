@@ -103,7 +103,8 @@ def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
 
 def _target(supervised: Supervised) -> str | None:
     """The column that is the answer."""
-    for names in (supervised.answer.columns, supervised.answer.reads):
+    answer = supervised.answer
+    for names in (answer.columns, None if answer.series else answer.reads):
         if names is not None and len(names) == 1:
             return next(iter(names))
     return None

@@ -20,6 +20,8 @@ _IGNORES_GROUPS = words(
 _BY_PARAMETER = words("cross_val_score cross_validate cross_val_predict learning_curve fit cv")
 
 
+_FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
+_MESSAGE = "Rows are split at random although {}: training sees the future of what it is judged on."
 _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|lag", re.IGNORECASE)
 
 
@@ -32,13 +34,18 @@ def row_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
+    own = facts.script.own.get("SPLIT")
+    if own is not None and (own.value == "time" or facts.context.task == _FORECAST):
+        if own.value != "time":  # of the branches of its `split` this one runs
+            yield finding("shuffled-time-series", own, _MESSAGE.format(_IS_FORECAST), 'SPLIT = "time"')
+        return
     for division in divisions:
         shuffled, why = _shuffled(facts, division), _of_time(facts, division)
         if shuffled is not None and why:
             yield finding(
                 "shuffled-time-series",
                 shuffled,
-                f"Rows are split at random although {why}: training sees the future of what it is judged on.",
+                _MESSAGE.format(why),
                 "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]",
             )
             return
@@ -62,8 +69,8 @@ def _of_time(facts: Facts, division: Division) -> str:
     """Why rows must not be mixed: a forecast, or rows made of their neighbours in time."""
     metric = metric_of(facts)
     values = metric is not None and metric.family in VALUE_FAMILIES
-    if facts.context.task == "time-series-regression" or (facts.context.task == "time-series" and values):
-        return "the task is a forecast"
+    if facts.context.task == _FORECAST or (facts.context.task == "time-series" and values):
+        return _IS_FORECAST
     made = [
         n
         for n in division.contents.series

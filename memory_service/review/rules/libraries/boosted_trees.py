@@ -45,6 +45,9 @@ _METRICS = {
 }  # fmt: skip
 """Metrics that a library does not know -> one that it does."""
 
+LEAST_RATE = 0.002
+"""From 0.02 down nothing is gained that could be told from noise (docs/boosting_rounds.md)."""
+
 _IGNORED = {
     "use_label_encoder": "leave it out; labels must be 0 ... n - 1",
     "gpu_id": 'device="cuda:0"',
@@ -82,6 +85,8 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
         yield from _values(facts, library, params)
         if library == "catboost":
             yield from _aliases(call, params)
+            if (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
+                yield from _refused_on_card(facts, call, params)
 
 
 def _library(facts: Facts, call: ast.Call) -> str:
@@ -149,8 +154,11 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
         yield wrong(params["task_type"], f"task_type is CPU or GPU, not {device!r}.", '"GPU"')
     place = params.get("learning_rate") or params.get("eta")
     rate = values.number(place)
-    if place is not None and rate is not None and rate > 1:
-        yield wrong(place, f"learning rate {rate:g} of boosting is over 1.", "learning_rate=0.05")
+    if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
+        what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
+        yield wrong(
+            values.origin(place), f"learning rate {rate:g} of boosting is {what}.", "learning_rate=0.05"
+        )
     for key in _SHARES:
         share = values.number(params.get(key))
         if share is not None and not 0 < share <= 1:
@@ -163,6 +171,19 @@ def _aliases(call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
         if len(both) > 1:
             message = f"CatBoost refuses {both[0]} and {both[1]} together: they are one parameter."
             yield wrong(call, message, f"{both[0]}=...")
+
+
+def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
+    """What CatBoost takes on the processor only (its issues 983 and 1792)."""
+    pairwise = "Pairwise" in str(facts.values.one(params.get("loss_function")))
+    for name in ("rsm", "colsample_bylevel"):
+        share = facts.values.number(params.get(name))
+        if share is not None and share != 1 and not pairwise:
+            yield wrong(params[name], f"CatBoost refuses {name} on a card.", f'no {name}, or task_type="CPU"')
+    for fit in facts.training.fits:
+        model, given = receiver(fit.call), facts.argument(fit.call, "callbacks")
+        if given is not None and model is not None and call in facts.training.objects.makers(model):
+            yield wrong(given, "CatBoost refuses callbacks on a card.", 'no callbacks, or task_type="CPU"')
 
 
 def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:

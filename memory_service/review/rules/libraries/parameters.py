@@ -9,14 +9,26 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
 from memory_service.review.source.nodes import is_none, keyword_names, last_name
+from memory_service.review.source.script import Script
 
-_LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
+LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3
 """No pretrained transformer is trained at more."""
+
+_ENCODER = re.compile(r"(deberta|roberta|electra|bert|mpnet|longformer)[\w.-]*", re.IGNORECASE)
+_ADAPTED = re.compile(r"\bpeft\b|\blora|requires_grad_?\s*(=|\()\s*false", re.IGNORECASE)
+ENCODER_RATE = 5e-4
+"""Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
 
 _SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
 _BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost|GradientBoosting|dict$)")
 """Whose `subsample` is a share of the rows; elsewhere it is a number of rows."""
+
+
+def largest_tuning_rate(script: Script) -> float:
+    """For the pretrained transformer of a script, whose every layer learns at one rate."""
+    whole = not _ADAPTED.search(script.text)
+    return ENCODER_RATE if whole and any(map(_ENCODER.search, script.strings)) else FINE_TUNING_RATE
 
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
@@ -101,12 +113,12 @@ def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     rate = facts.values.number(place)
     if (
         rate is None
-        or name not in _LARGEST_RATE
+        or name not in LARGEST_RATE
         or not facts.script.qualified(call.func).startswith(("torch.", "optim."))
     ):
         return
     fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
-    if rate > (FINE_TUNING_RATE if fine_tuned else _LARGEST_RATE[name]) or rate <= 0:
+    if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
         yield wrong(
             place or call,
             f"Learning rate {rate:g} with {name}{' of a pretrained transformer' if fine_tuned else ''}: "

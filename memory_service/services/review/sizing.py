@@ -1,0 +1,267 @@
+"""Batch and minutes of a script against a card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from memory_service.errors import InvalidInput, Unavailable
+from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
+from memory_service.review.sizing_facts import SizingFacts
+from memory_service.review.training.training import BOOSTERS
+from memory_service.review.training_plan import RECOMPUTED, TrainingPlan, smaller_than
+
+if TYPE_CHECKING:
+    from memory_service.domain.planning.budget import Seconds
+    from memory_service.domain.prediction.device import TargetDevice
+    from memory_service.services.knowledge.snapshot import Knowledge
+
+HALF = 2
+FAR_UNDER = 4
+"""A batch under a quarter of what the card computes best is far under it; of 32 images and fewer, for which
+R28 asks a reason, one from half on."""
+
+SINGLE_SPLIT = 0.8
+TRAINING = 0.85
+"""Of the minutes: what `domain.planning.budget` leaves beside its reserve (R14)."""
+
+LIKELY_SHARE = 0.8
+"""Of the minutes, which what is proposed instead is expected to take."""
+
+_SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
+
+
+@dataclass
+class Sizing:
+    """Batch and minutes against the card."""
+
+    facts: SizingFacts
+    plan: TrainingPlan
+    tensor_cores: bool | None
+    query: Mapping[str, Any]
+    knowledge: Knowledge | None
+    not_checked: list[str]
+
+    def findings(self) -> list[Finding]:
+        """Of the card where it can be sized, else by R28's limits alone."""
+        if self.plan.model in BOOSTERS:
+            return [*self._fits_of_trees(), *self.facts.small_batches]
+        why = self._why_not()
+        predicted = None
+        if why is None:
+            predicted, why = self._predicted()
+        if predicted is None:
+            found = list(self._by_smaller()) if self._why_not() is None else []
+            self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
+            return [*found, *self.facts.small_batches]
+        if self.plan.lighter:
+            self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
+            return [*self._too_long(predicted), *self.facts.small_batches]
+        return [*self._too_large(predicted), *self._too_small(predicted), *self._too_long(predicted)]
+
+    def _why_not(self) -> str | None:
+        if not self.query.get("gpu"):
+            return "no card was given (gpu)"
+        if self.knowledge is None:
+            return "without a database no card is known"
+        if self.plan.model is None:
+            several = ", ".join(self.plan.models[:5])
+            return (
+                f"several models are made: {several}" if several else "the model is not one that can be told"
+            )
+        if self.plan.lighter and self.plan.lighter != RECOMPUTED:
+            return self._why_lighter()
+        if self.plan.framework == "keras":
+            return "figures are of PyTorch, not of Keras"
+        return None
+
+    def _why_lighter(self) -> str:
+        what = "memory is not that" if self.plan.lighter == RECOMPUTED else "memory and time are not those"
+        return f"{self.plan.lighter}, so {what} of {self.plan.model}"
+
+    def _by_smaller(self) -> Iterator[Finding]:
+        """Of a model that is not known: what not even the next smaller of its family does."""
+        for name in smaller_than(str(self.plan.model)):
+            known = replace(self, plan=replace(self.plan, model=name), not_checked=[])
+            predicted = known._predicted(traces=0)[0]
+            if predicted is not None and predicted["max_batch_size"] is not None:
+                yield from () if self.plan.lighter else known._too_large(predicted)
+                yield from known._too_long(predicted)
+                return
+
+    def _predicted(self, precision: str | None = None, traces: int = 1) -> tuple[dict[str, Any] | None, str]:
+        if self.knowledge is None:
+            return None, "without a database no card is known"
+        question: dict[str, Any] = {"model": self.plan.model, "gpu": self.query["gpu"], **self.plan.options}
+        if self.plan.batch_size is not None:
+            question["batch_size"] = min(self.plan.batch_size, 10**6)
+        for name in ("image_size", "seq_len"):
+            size = getattr(self.plan, name) or self.query.get(name)
+            if size:
+                question[name] = size
+        question["precision"] = precision or self._precision()
+        if self.plan.optimizer:
+            question["optimizer"] = self.plan.optimizer
+        for name in ("n_train", "cpu_count"):
+            if self.query.get(name):
+                question[name] = self.query[name]
+        from memory_service.domain.planning.applicable import without_idle
+        from memory_service.services.prediction.predict import predict_known
+
+        try:
+            model = self.knowledge.listed_model(question["model"])
+            return predict_known(self.knowledge, without_idle(question, model), traces), ""
+        except (InvalidInput, Unavailable) as error:
+            return None, error.detail[:300]
+
+    def _precision(self) -> str | None:
+        gpu, precision = self._card(), self.plan.precision
+        return precision if precision is not None and gpu is not None and gpu.supports(precision) else None
+
+    def _too_large(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        batch_place = self.facts.batch_place
+        if self.plan.batch_size is None or batch_place is None:
+            self.not_checked.append("batch-does-not-fit: the batch cannot be told")
+            return
+        if predicted["fits"]:
+            return
+        most, peak = int(predicted["max_batch_size"]["value"]), predicted["peak_memory_gib"]
+        would = predicted.get("would_fit", {})
+        batch = would.get("batch_size")
+        fix = (
+            f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
+            if batch
+            else str(would.get("why"))
+        )
+        yield finding(
+            "batch-does-not-fit",
+            batch_place,
+            f"Batch {self.plan.batch_size} of {predicted['model']}{_at(predicted)} in "
+            f"{predicted['precision']} needs about "
+            f"{_short(peak['value'])} GiB ({_short(peak['low'])}-{_short(peak['high'])}); on "
+            f"{predicted['gpu']} {f'about {most} fit' if most else 'not even one sample fits'}.",
+            fix,
+        )
+
+    def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        if self.plan.precision == "fp32" and self.tensor_cores:
+            # the knee of fp32 is not that of the precision to change to
+            predicted = self._predicted("fp16")[0] or predicted
+            found = list(self.facts.small_batches)
+            yield from found
+            if found:
+                return
+        place, batch = self.facts.batch_place, self.plan.batch_size
+        knee = predicted["knee_batch_size"]
+        if place is None or batch is None or not knee:
+            return
+        best = min(int(knee), int(predicted["safe_batch_size"]) or 1)
+        if self.query.get("n_train"):
+            from memory_service.domain.planning.hyperparameters import most_by_updates
+
+            best = min(best, most_by_updates(self.query["n_train"], 16))
+        far = HALF if self._is_never_right(batch) else FAR_UNDER
+        if batch * far > best or (self.plan.grad_accumulation or 1) > 1 or self.facts.has_reason:
+            return
+        yield finding(
+            "batch-too-small",
+            place,
+            f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} "
+            "computes best, "
+            f"about {best}.",
+            f"BATCH_SIZE = {best}",
+        )
+
+    def _is_never_right(self, batch: int) -> bool:
+        """R28: images are never trained by 32 and fewer without a reason."""
+        return batch <= NEVER_WITHOUT_REASON and self.facts.plain_images
+
+    def _too_long(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
+        minutes, n_train = self.query.get("minutes"), self.query.get("n_train")
+        unknown = [
+            name for name, value in (
+                ("minutes", minutes), ("n_train", n_train), ("epochs", self.plan.epochs),
+                ("folds", self.plan.folds),
+                ("batch size", self.plan.batch_size),
+            ) if not value
+        ]  # fmt: skip
+        if unknown or minutes is None:
+            self._untold(unknown)
+            return
+        from memory_service.domain.planning.budget import Seconds
+
+        folds, epochs = self.plan.folds or 1, self.plan.epochs or 1
+        share = SINGLE_SPLIT if folds == 1 else (folds - 1) / folds
+        epoch = predicted["epoch_seconds"]
+        times = folds * self.plan.seeds * epochs * share / 60.0
+        time = Seconds(epoch["low"], epoch["value"], epoch["high"]).times(times)
+        fits = max(1, int(epochs * folds * minutes * LIKELY_SHARE / time.value))
+        fewer = min(folds, max(1, fits // max(1, min(epochs, 5))))
+        what = f"{folds * self.plan.seeds} x {epochs} epochs of {n_train} samples"
+        fix = f"FOLDS = {fewer}; EPOCHS = {max(1, fits // fewer)}"
+        yield from self._over(time, time.low / TRAINING, what, predicted["gpu"], fix)
+
+    def _fits_of_trees(self) -> Iterator[Finding]:
+        """Boosted trees need no card to be priced, unless they grow on it."""
+        from memory_service.services.review.tree_fits import tree_fits
+
+        boosting, folds, seeds = self.plan.boosting, self.plan.folds, self.plan.seeds
+        stated: dict[str, Any] = {name: self.query.get(name) for name in ("minutes", "n_train")}
+        stated |= {"folds": folds, "rounds": boosting}
+        if boosting is not None and boosting.on_card:
+            stated["gpu"] = self._card()
+        unknown = [name for name, value in stated.items() if not value]
+        if unknown or boosting is None or folds is None:
+            self._untold(unknown)
+            return
+        fits = tree_fits(str(self.plan.model), boosting, folds, seeds, self.query, self._card())
+        time, n, known = fits.total.times(1 / 60.0), folds * seeds, self.query.get("n_features")
+        part = "high" if boosting.planned and known else "value" if boosting.stops else "low"
+        needed = max(getattr(fits.training, part) / TRAINING, getattr(fits.total, part)) / 60.0
+        fewer = int(n * self.query["minutes"] / needed) // seeds
+        rounds = f"{boosting.rounds}"
+        if fits.rounds[1] < boosting.rounds:
+            rounds = f"about {fits.rounds[1]:.0f} (early stopping; at most {rounds})"
+        found = list(self._over(
+            time, needed,
+            f"{n} fit{'s' if n > 1 else ''} of {rounds} rounds over {self.query['n_train']} rows x "
+            f"{fits.features} columns", fits.where,
+            f"FOLDS = {fewer}" if 0 < fewer < folds else "a higher learning rate, or fewer rounds",
+        ))  # fmt: skip
+        if not found and not known:
+            self._untold(["n_features"])
+        yield from found
+
+    def _card(self) -> TargetDevice | None:
+        try:
+            return self.knowledge.gpu(self.query["gpu"]) if self.knowledge and "gpu" in self.query else None
+        except InvalidInput:
+            return None
+
+    def _untold(self, unknown: Iterable[str]) -> None:
+        self.not_checked.append(f"cannot-end-in-budget: {', '.join(unknown)} not given or not to be told")
+
+    def _over(self, time: Seconds, needed: float, what: str, where: str, fix: str) -> Iterator[Finding]:
+        """Minutes: time as they are expected, needed as a budget."""
+        minutes = float(self.query["minutes"])
+        if needed > minutes and self.plan.place is not None:
+            yield finding(
+                "cannot-end-in-budget",
+                self.plan.place,
+                f"{what} take about {_short(time.value)} minutes on {where} (8 in 10 cases: "
+                f"{_short(time.low)} to {_short(time.high)}); of {minutes:g} minutes "
+                f"{1.0 - TRAINING:.0%} are for prediction.",
+                fix,
+            )
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _at(predicted: Mapping[str, Any]) -> str:
+    return next(
+        (f" at {predicted[k]}" for k in ("image_size", "seq_len", "n_features") if k in predicted), ""
+    )
