@@ -254,6 +254,21 @@ def no_device_memory(name: str, kind: str) -> str:
     )
 
 
+def card_peak(
+    kind: str, n_train: int, n_valid: int, n_features: int, n_classes: int, usable_gib: float
+) -> Estimate | None:
+    """The same as the driver shows it, of a card of which a process can use so much; None where the data do
+    not fit it nine times in ten. CatBoost takes its share whatever they need."""
+    needed = card_memory(kind, n_train, n_valid, n_features, n_classes)
+    most = usable_gib * CATBOOST_SHARE if kind == "catboost" else usable_gib
+    if needed.high > most:
+        return None
+    if kind == "catboost":
+        basis = f"CatBoost takes {CATBOOST_SHARE:.0%} of a card; the data need {needed.value:.1f} GiB"
+        return Estimate(most, most, most, basis=basis)
+    return needed
+
+
 _ESTIMATORS: dict[str, Callable[[float, float], tuple[float, float, float]]] = {
     "kernel": lambda n, d: (n * n * (2e-8 + 4e-10 * d), n * (1.5e-8 + 2.5e-10 * d), 2e8),
     "cholesky": lambda n, d: (n * n * (n * 5e-11 + d * 2e-9), n * n * 1e-9, 24.0 * n * n),

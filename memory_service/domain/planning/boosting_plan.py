@@ -20,10 +20,9 @@ import numpy as np
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import (
     CARD_BYTES,
-    CATBOOST_SHARE,
     CpuFit,
     beyond_limits,
-    card_memory,
+    card_peak,
     cost_kind,
     fit_cost,
     fit_on_card,
@@ -130,14 +129,7 @@ def memory_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
         return None
     usable = min((card if vram is None else with_memory(card, vram)).usable_gib for card in problem.cards)
     rows, valid = split_of(problem.n_train, 1)
-    needed = card_memory(kind, int(rows), int(valid), problem.n_features, outputs_of(problem))
-    most = usable * CATBOOST_SHARE if kind == "catboost" else usable
-    if needed.high > most:
-        return None
-    if kind == "catboost":
-        basis = f"CatBoost takes {CATBOOST_SHARE:.0%} of a card; the data need {needed.value:.1f} GiB"
-        return Estimate(most, most, most, basis=basis)
-    return needed
+    return card_peak(kind, int(rows), int(valid), problem.n_features, outputs_of(problem), usable)
 
 
 def card_seconds(problem: PlanningProblem, option: Option, rows: int, rounds: Any) -> Estimate:

@@ -31,7 +31,10 @@ class WouldFit(Answer):
 class _Prediction(Answer):
     model: str
     gpu: str = Field(description="Slug of the GPU model.")
-    fits: bool
+    fits: bool = Field(
+        description="Whether it is expected to: more likely than not. Up to `safe_batch_size` it fits nine "
+        "times in ten; between both the interval of the peak reaches beyond the card."
+    )
     max_batch_size: Estimate | None = Field(
         description="`low` fits nine times in ten; null: of boosted trees."
     )
@@ -41,7 +44,10 @@ class _Prediction(Answer):
         "boosted trees, rows that a round reads."
     )
     step_seconds: Estimate | None = Field(description="Null of boosted trees.")
-    peak_memory_gib: Estimate = Field(description="As the driver reports it; 0 of what the host fits.")
+    peak_memory_gib: Estimate = Field(
+        description="As the driver reports it; of boosted trees, where they grow on the card; 0 of what the "
+        "host fits."
+    )
     warnings: list[str]
     device: str | None = Field(description="The registered device, where it is one.")
     calibration: Provenance | None

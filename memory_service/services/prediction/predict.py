@@ -19,8 +19,10 @@ from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import (
+    CARD_BYTES,
     IN_CONTEXT_LIMITS,
     beyond_limits,
+    card_peak,
     cost_kind,
     fit_cost,
     fit_on_card,
@@ -43,6 +45,7 @@ from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.planning.applicable import check_options
+from memory_service.domain.planning.budget import split_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.domain.prediction.device_memory import (
@@ -368,8 +371,14 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
         speed=gpu.calibrated.trees if gpu.calibrated else None,
     )  # fmt: skip
     passes = rounds if is_boosting(kind) else 1
-    on_card = None
-    if gpu.kind == "cuda":
+    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=no_device_memory(row.name, kind))
+    held: Estimate | None = peak
+    if gpu.kind == "cuda" and kind in CARD_BYTES:  # one split, as a plan begins
+        trained = int(split_of(rows, 1)[0])
+        data = trained, rows - trained, columns, question.n_classes or 1
+        held = card_peak(kind, *data, gpu.usable_gib)
+    if gpu.kind == "cuda" and held is not None:
+        peak = held
         on_card = fit_on_card(kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s)
     return {
         "model": row.name,
@@ -383,7 +392,7 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
         "max_batch_size": None,
         "knee_batch_size": None,
         "curve": [],
-        "peak_memory_gib": Estimate(0.0, 0.0, 0.0, basis=no_device_memory(row.name, kind)).as_dict(),
+        "peak_memory_gib": peak.as_dict(),
         "host_memory_gib": cost.memory_gib.as_dict(),
         "fit_seconds": cost.fit_seconds.as_dict(),
         **({"card_fit_seconds": on_card.as_dict()} if on_card else {}),

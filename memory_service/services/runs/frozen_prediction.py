@@ -158,7 +158,7 @@ def _trees(
         )
     return {
         "fits": answer["fits"],
-        "peak_memory_gib": answer["host_memory_gib"],
+        "peak_memory_gib": answer["peak_memory_gib" if on_card else "host_memory_gib"],
         "fit_seconds": fit,
         "samples_per_second": answer["samples_per_second"],
         "total_minutes": total,

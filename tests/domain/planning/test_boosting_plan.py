@@ -101,7 +101,7 @@ def test_rounds_are_cut_short_only_where_no_more_fit_or_are_worth_their_minutes(
     told = next(text for text in answer["warnings"] if "cut short" in text)
     assert ("the minutes allow no more" in told) == (grid.minutes[0, cap + 1, fold] > minutes)
     whole = max(place for place, other in enumerate(grid.learning_rates) if other == rate)
-    if grid.minutes[0, whole, fold] <= minutes and len(answer["portfolio"]) == 1:
+    if grid.minutes[0, whole, fold] <= minutes and len(answer["portfolio"]) == answer["seeds"] == 1:
         utility = grid.quality[0, :, fold] - PRICE[objective] * grid.doublings[0, :, fold]
         assert utility[whole] <= utility[cap] + EARLY_WORTH[objective] + 1e-9  # which an early end may cost
 

@@ -102,6 +102,7 @@ def test_boosted_trees_answer_with_their_own_law(seeded_sqlite: Database) -> Non
     many = {"model": "xgboost", "n_train": 10**7, "n_features": 50}
     on_card = predict(seeded_sqlite, {**many, "gpu": "v100"})
     assert on_card["card_fit_seconds"]["value"] < on_card["fit_seconds"]["value"]
+    assert on_card["peak_memory_gib"]["value"] > 0.0  # of the card, where they would grow
     assert predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu"})["assumed"] == ["n_train 40000"]
 
 
