@@ -56,15 +56,11 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
         elif portfolio.unused <= limit:
             text += f"; nothing more to gain within these minutes: they would buy {portfolio.unused:.2f}"
         out.append(f"{text}.")
-    first, cost = portfolio.runs[0], _cost(EARLY_WORTH[portfolio.objective])
+    first, cost = portfolio.runs[0], EARLY_WORTH[portfolio.objective]
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
         out.append(
             f"No first submission within {FIRST_SHARE:.0%} of the time: no run of one split is over by then "
-            f"beside the others, and room for one would cost {cost}; it is "
+            f"beside the others, and room for one would cost more than {cost:g} index points; it is "
             f"there by minute {first.first:.1f}."
         )
     return tuple(out)
-
-
-def _cost(points: float) -> str:
-    return f"more than {points:g} index points" if points else "expected quality"
