@@ -60,8 +60,8 @@ APART = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 
 CAPS = tuple(sorted({round(float(f"{25 * 1.05**step:.3g}")) for step in range(138)} | set(APART)))
 """Caps that are weighed where minutes or their price forbid the whole: a twentieth apart, from 25 to
-`MOST_ROUNDS`; what lies between two of them is worth 0.16 index points at most, and a plan takes 3 ms more than
-with doublings (13 ms more with a hundredth)."""
+`MOST_ROUNDS`; what lies between two of them is worth 0.16 index points at most, and a plan takes 3 ms
+more than with doublings (13 ms more with a hundredth)."""
 
 
 @dataclass(frozen=True, slots=True)

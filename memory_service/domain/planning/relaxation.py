@@ -126,7 +126,8 @@ def _shorter(problem: PlanningProblem, share: float) -> Iterator[Change]:
             fewer = max(1, int(question.epochs * share * factor))
             yield {"epochs": fewer}, "fewer epochs; early stopping usually ends sooner (R12, R16)"
     if question.folds and question.folds > 1:
-        for fewer in sorted({3, 1} & set(range(1, question.folds)), reverse=True):
+        most = min(question.folds - 1, math.ceil(question.folds * share))
+        for fewer in dict.fromkeys((most, max(1, most - 1), 1)):
             yield {"folds": fewer}, "fewer folds (R12, R17)"
 
 

@@ -29,8 +29,8 @@ FIRST_SHARE = 0.2
 """R13, R17: a first submission is there within a fifth of the minutes."""
 
 EARLY_WORTH = {"fast": 2.0, "balanced": 0.5, "quality": 0.5}
-"""Index points that a first submission may cost, by objective: judged. Of 99 users' questions 6 have none then,
-where none of 5 is possible at all."""
+"""Index points that a first submission may cost, by objective: judged. Of 99 users' questions 6 have none
+then; for 5 none is possible."""
 
 THIRD = 0.917
 """The difference to the best of two equal models varies less than that to one of them:
