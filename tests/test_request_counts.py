@@ -115,12 +115,13 @@ BOUNDS = {
     "similar": (11, 1),
     "predict": (0, 0),
     "one event": (16, 0),
-    "ninety-nine events": (4, 0),
+    "ninety-nine events": (8, 0),
     "verdict": (4, 0),
-    "finish": (45, 0),
+    "finish": (46, 0),
     "plan after a run ended": (0, 0),
-    "page of runs": (10, 0),
+    "page of runs": (13, 0),
     "page of models": (3, 0),
 }
 """Request -> (SQL statements, texts encoded). A glance at the revision is not counted: every request makes
-one. What a run taught is read anew (9 statements) by its end or by the next plan, whichever comes first."""
+one. Events with an epoch of 5 s and more get a verdict anew, and the list of runs that of each running run
+that was advised. What a run taught is read anew (9 statements) by its end or by the next plan, whichever comes first."""

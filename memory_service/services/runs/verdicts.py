@@ -187,10 +187,8 @@ def gravest_advice(
     """`{"action", "rule", "severity", "at_seconds", "followed"}` of the verdict that holds now, of a run that
     goes on; else of its gravest advice that was not followed (of equal ones the latest), else of its latest;
     None before the first."""
-    if run.status == "running":
+    if given and run.status == "running":
         current = verdict(state_of(transaction, run))
-        if current.action == "continue" and not given:
-            return None
         shown = {name: getattr(current, name) for name in ("action", "rule", "severity", "at_seconds")}
         return {**shown, "followed": None if current.action == "continue" else "open"}
     if not given:

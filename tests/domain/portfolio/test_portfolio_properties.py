@@ -190,18 +190,6 @@ def test_gains_add_up_to_the_quality_and_a_first_submission_is_no_part_of_it(
         assert all(abs(first.gain + run.gain - run.quality) < 1e-9 for run in alone)
 
 
-@settings(max_examples=20, deadline=None)
-@given(TASK, CARD, N_TRAIN, MINUTES)
-def test_who_is_in_a_hurry_waits_no_longer_for_the_first_submission(
-    task: str, gpu: str, n_train: int, minutes: float
-) -> None:
-    asked: dict[str, Any] = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes}
-    fast, best = (asked_for(**asked, objective=objective) for objective in ("fast", "quality"))
-    roles = [found.runs[0].role if found else None for found in (fast, best)]
-    if fast is not None and best is not None and roles == ["first", "first"]:
-        assert fast.runs[0].deadline <= best.runs[0].deadline + 1e-9
-
-
 @settings(max_examples=60, deadline=None)
 @given(TASK, CARD, N_TRAIN, MINUTES, OBJECTIVE)
 def test_a_first_submission_comes_early_or_would_cost_more_than_it_is_worth(
