@@ -124,4 +124,5 @@ BOUNDS = {
 }
 """Request -> (SQL statements, texts encoded). A glance at the revision is not counted: every request makes
 one. Events with an epoch of 5 s and more get a verdict anew, and the list of runs that of each running run
-that was advised. What a run taught is read anew (9 statements) by its end or by the next plan, whichever comes first."""
+that was advised. What a run taught is read anew (9 statements) by its end or by the next plan, whichever
+comes first."""
