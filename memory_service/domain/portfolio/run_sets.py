@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -70,12 +71,19 @@ class RunSets:
         enters."""
         known = self._needed.get(objective)
         if known is None:
-            order = np.argsort(self.early, kind="stable")
-            best = np.concatenate([[-inf], np.maximum.accumulate(self.quality[order])])
-            beside = best[np.searchsorted(self.early[order], self.plain, side="right")]
-            known = np.where(self.quality > beside + EARLY_WORTH[objective], self.plain, self.early)
+            known, (late, beside) = self.early.copy(), self._beside
+            without = late[self.quality[late] > beside + EARLY_WORTH[objective]]
+            known[without] = self.plain[without]
             self._needed[objective] = known
         return known
+
+    @cached_property
+    def _beside(self) -> tuple[Integers, Array]:
+        """(sets that an early submission makes dearer, the best quality with one in the minutes of each)."""
+        late = np.flatnonzero(self.plain < self.early)
+        order = np.argsort(self.early, kind="stable")
+        best = np.concatenate([[-inf], np.maximum.accumulate(self.quality[order])])
+        return late, best[np.searchsorted(self.early[order], self.plain[late], side="right")]
 
     def best(self, objective: str, minutes: float) -> int | None:
         """Place of the set of highest utility that `minutes` hold, cheaper first on ties; None where there is
