@@ -86,6 +86,12 @@ KINDS: dict[str, Kind] = {
     "image-segmentation": Kind(
         {"task": "image-segmentation"}, data.images_with_masks, "unet/test_resnet", IMAGE
     ),
+    "object-detection": Kind(
+        {"task": "object-detection", "model": "fcos/resnet50"},
+        data.images_with_boxes,
+        "fcos/test_resnet",
+        {"image_size": 64},
+    ),
     "text-classification": _texts("text-classification", data.texts_of_classes),
     "text-regression": _texts("text-regression", data.texts_of_values),
     "text-classification-lora": _decoder("text-classification", "lora", data.texts_of_classes),
