@@ -34,6 +34,7 @@ class Kind:
     """question    of /recommend
     model, ...  what its plan is cut down to
     rows, few   samples from which it learns, and which are enough, with few_epochs, to see all of its steps
+    edits       what else is smaller in its text
     workers     of its loaders, where a test wants no other number: each is a process, half a second a run
     """
 
@@ -48,6 +49,7 @@ class Kind:
     few: Size = FEW
     few_epochs: int = 2
     workers: int = 0
+    edits: Mapping[str, str] = field(default_factory=dict)
 
 
 IMAGE = {"image_size": 32}
@@ -91,6 +93,8 @@ KINDS: dict[str, Kind] = {
         data.images_with_boxes,
         "fcos/test_resnet",
         {"image_size": 64},
+        1e-2,
+        edits={"CHANNELS = 256": "CHANNELS = 32"},
     ),
     "text-classification": _texts("text-classification", data.texts_of_classes),
     "text-regression": _texts("text-regression", data.texts_of_values),
