@@ -1,8 +1,8 @@
 """The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library. `runtime`, `ddp` and `torch_loop` are modules that all scripts share, without
-Jinja.
+joined by task and library. `runtime`, `ddp`, `torch_loop` and `detection` are modules that all scripts share,
+without Jinja.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ("runtime", "ddp", "torch_loop") if kind.words["network"] else ("runtime",)
+    modules = ["runtime", *(("ddp", "torch_loop") if kind.words["network"] else ())]
+    modules += ["detection"] if kind.words["boxes"] else []
     return _rendered("head", words), parts, {name: _rendered(name, {}) for name in modules}
 
 
@@ -267,8 +268,9 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    libraries = ", ".join(name for name in of_task if name != "torch")
-    offered = ", ".join([*OWN_NETS.get(task, ()), f"models of {libraries}"])
+    libraries = ", ".join(name for name in of_task if name not in ("torch", "torchvision"))
+    heads = [f"{', '.join(DETECTORS)} of torchvision"] if "torchvision" in of_task else []
+    offered = ", ".join([*OWN_NETS.get(task, ()), *heads, f"models of {libraries}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
         f"{offered}: pin one by `model`"
