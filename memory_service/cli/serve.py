@@ -123,4 +123,3 @@ def _share_memory() -> None:
     """As MALLOC_ARENA_MAX, where the C library is glibc."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
-
