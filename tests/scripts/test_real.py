@@ -167,7 +167,7 @@ class Case:
 
 
 NETWORK = {"epochs": 12, "batch_size": 32, "learning_rate": 2e-3}
-BOXES = {"epochs": 40, "early_stopping_patience": 40, "batch_size": 16, "folds": 1, "learning_rate": 2e-2}
+BOXES = {"epochs": 12, "early_stopping_patience": 12, "batch_size": 16, "folds": 1, "learning_rate": 2e-2}
 TREES = {"epochs": 300, "early_stopping_patience": 30}
 TABLES = {"epochs": 40, "batch_size": 32, "learning_rate": 2e-3}
 CASES = {

@@ -185,7 +185,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     judged = _judged(plan, kind)
     done = dict(AUGMENTED.get(plan["task"], {}))
     if plan["folds"] > 1:
-        done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
+        joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
+        done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
     done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
     if "lag-features" in done:
         done["rolling-features"] = done["lag-features"]
