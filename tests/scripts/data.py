@@ -148,7 +148,9 @@ def images_with_boxes(folder: Path, size: Size) -> Data:
                 boxes.append((("red", "blue")[kind], x, y, x + side, y + side))
             _image(folder / part / f"{name}.jpg", picture)
             truth[name] = boxes
-            rows += [(name, x, y, u - x + 40 * (k == 0), v - y, c) for c, x, y, u, v in boxes if part == "train"]
+            rows += [
+                (name, x, y, u - x + 40 * (k == 0), v - y, c) for c, x, y, u, v in boxes if part == "train"
+            ]
     _table(folder / "train.csv", ("image", "x", "y", "w", "h", "class"), rows)
     seen = [truth[name] for name in train]
     truth = {name: truth[name] for name in test}

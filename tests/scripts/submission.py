@@ -84,7 +84,9 @@ def average_precision(data: Data, cells: dict[str, list[str]]) -> float:
     for kind in sorted({box[0] for boxes in data.truth.values() for box in boxes}):
         left = {name: [box[1:] for box in boxes if box[0] == kind] for name, boxes in data.truth.items()}
         true, hits = sum(map(len, left.values())), []
-        found = [(box, name) for name, values in cells.items() for box in boxes_in(values[0]) if box[0] == kind]
+        found = [
+            (box, name) for name, values in cells.items() for box in boxes_in(values[0]) if box[0] == kind
+        ]
         for (_, _, x, y, width, height), name in sorted(found, key=lambda one: -one[0][1]):
             ious = [_overlap((x, y, x + width, y + height), box) for box in left[name]]
             hits.append(max(ious, default=0.0) >= 0.5)

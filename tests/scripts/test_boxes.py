@@ -193,14 +193,18 @@ def test_boxes_are_read_from_any_of_their_forms(
     assert "1 boxes without an area are left out" in said
     assert "5 images are not in train.csv: taken as images without boxes" in said
     assert len(data.outputs) == classes
-    assert data.outputs == [3, 7] or spoil is not as_corners, "whole numbers, though an empty row made fractions"
+    assert data.outputs == [3, 7] or spoil is not as_corners, (
+        "whole numbers, though an empty row made fractions"
+    )
     assert sorted(data.ids) == [f"{number:04d}" for number in range(48)]
     boxes = dict(zip(data.ids, data.targets, strict=True))
     assert [len(boxes[name]) for name in ("0000", "0001", "0007")] == [1, 2, 0]
     for row in rows_of(data.inputs[0].parent.parent / "train.csv")[2:4]:
         assert row[0] in boxes
     x, y, u, v = boxes["0001"][0, 1:]
-    picture = np.asarray(script.read_image(dict(zip(data.ids, data.inputs, strict=True))["0001"]), dtype=float)
+    picture = np.asarray(
+        script.read_image(dict(zip(data.ids, data.inputs, strict=True))["0001"]), dtype=float
+    )
     inside = picture[int(y) : int(v), int(x) : int(u)].max(axis=2)
     assert inside.mean() > 150
     assert data.strata.max() == classes
@@ -251,7 +255,9 @@ def test_the_submission_is_as_the_sample_shows(
 
 
 @pytest.mark.parametrize("detector", ["retinanet/test_resnet", "fasterrcnn/test_resnet", "fcos/resnet18"])
-def test_every_detector_trains_and_is_loaded_as_it_was(opened: Open, workshop: Workshop, detector: str) -> None:
+def test_every_detector_trains_and_is_loaded_as_it_was(
+    opened: Open, workshop: Workshop, detector: str
+) -> None:
     import torch
 
     model = workshop.plan(KIND)["model"] | {"name": detector}
@@ -303,8 +309,8 @@ def test_a_yolo_trains_in_the_same_loop_from_weights_of_a_folder(workshop: Works
     torch.save({"model": tasks.DetectionModel("yolov8n.yaml", verbose=False).half()}, tmp_path / "yolov8n.pt")
     model = workshop.plan(KIND)["model"] | {"name": "yolov8n", "library": "ultralytics", "pretrained": True}
     own = {"WEIGHTS": str(tmp_path), "YOLO_CONFIG_DIR": str(tmp_path)}
-    settings = {"epochs": 40, "folds": 1, "optimizer": "adamw", "learning_rate": 2e-3}
-    trial = workshop.trial(KIND, size=Size(48, 12), model=model, own=own, **settings)
+    settings = {"epochs": 40, "early_stopping_patience": 40, "folds": 1, "optimizer": "adamw"}
+    trial = workshop.trial(KIND, size=Size(48, 12), model=model, own=own, learning_rate=2e-3, **settings)
     ended = trial.train()
     assert ended.status == 0, ended.log
     assert gain(trial.data, trial.cells()) > 0.1, ended.log

@@ -110,8 +110,8 @@ def digit_boxes(folder: Path, count: int = 200) -> Data:
             truth[name] = boxes
         else:
             seen.append(boxes)
-            rows += [(name, *box) for box in boxes] or [(name, *[""] * 5)]
-    _table(folder / "train.csv", ("id", "label", "x_min", "y_min", "x_max", "y_max"), rows)
+            rows += [(name, kind, x, y, u - x, v - y) for kind, x, y, u, v in boxes] or [(name, *[""] * 5)]
+    _table(folder / "train.csv", ("id", "label", "x", "y", "width", "height"), rows)
     return _with_sample(folder, "boxes", ("id", "PredictionString"), truth, seen, "")
 
 
@@ -167,7 +167,7 @@ class Case:
 
 
 NETWORK = {"epochs": 12, "batch_size": 32, "learning_rate": 2e-3}
-BOXES = {"epochs": 12, "early_stopping_patience": 12, "batch_size": 16, "folds": 1, "learning_rate": 2e-2}
+BOXES = {"epochs": 20, "early_stopping_patience": 20, "batch_size": 16, "folds": 1, "learning_rate": 3e-2}
 TREES = {"epochs": 300, "early_stopping_patience": 30}
 TABLES = {"epochs": 40, "batch_size": 32, "learning_rate": 2e-3}
 CASES = {

@@ -307,7 +307,9 @@ def test_no_script_says_for_what_there_is_one(plans):
         plan_script({**plan, "task": "image-captioning"})
     boxes = next(plan for plan in plans if plan["task"] == "object-detection")
     with pytest.raises(NoScript, match=r"maskrcnn/resnet50 \(torchvision\); .* fcos, retinanet, fasterrcnn"):
-        plan_script({**boxes, "model": boxes["model"] | {"name": "maskrcnn/resnet50", "library": "torchvision"}})
+        plan_script(
+            {**boxes, "model": boxes["model"] | {"name": "maskrcnn/resnet50", "library": "torchvision"}}
+        )
     with pytest.raises(NoScript, match=r"no script for small-cnn \(torch\); .* timm"):
         plan_script({**plan, "model": {**plan["model"], "name": "small-cnn", "library": "torch"}})
     with pytest.raises(NoScript, match="Nothing fits"):
