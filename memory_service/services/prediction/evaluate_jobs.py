@@ -7,12 +7,20 @@ from math import log2
 from typing import Literal
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.optimizers import optimizer_name
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
-from memory_service.domain.cost.memory import GIB
+from memory_service.domain.cost.memory import GIB, optimizer_bytes
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, sharded_step_on, step_on
+from memory_service.domain.cost.several_cards import (
+    Cards,
+    cards_of,
+    profile_on,
+    profile_with,
+    sharded_step_on,
+    step_on,
+)
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.learning.measured_jobs import Job
@@ -33,7 +41,8 @@ PADDING = 0.25
 """Share by which each doubling of a batch lengthens the longest of its texts."""
 
 _TUNING = (
-    "half_weights", "eager", "double", "litgpt", "dropout", "adapters_single", "shifted_loss", "selective",
+    "half_weights", "master", "accumulates", "eager", "double", "litgpt", "dropout", "adapters_single",
+    "adapters_half", "loss", "selective",
 )  # fmt: skip
 """Fields of a job that are fields of `Tuning`."""
 
@@ -96,7 +105,7 @@ def predict_job(
     if job.nodes > 1:
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
     resident = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
-    memory = peak_memory(resident, batch, gpu, config)
+    memory = peak_memory(profile_with(resident, _quantised_state(resident, config)), batch, gpu, config)
     peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
         job.meter
     ]
@@ -123,6 +132,14 @@ def predict_job(
         if profiles.usual.input_kind == "seq_len"
         else {k: v for k, v in out.items() if k != "tokens_per_s"}
     )
+
+
+def _quantised_state(profile: Profile, config: StepConfig) -> float:
+    """Bytes that 8-bit and 4-bit states of half-precision weights take beyond half of those of fp32 ones: a
+    state's size does not follow its weight's (bitsandbytes, torchao.optim)."""
+    quantised = optimizer_name(config.optimizer) in ("adamw-8bit", "adamw-4bit")
+    share = 4.0 / profile.extra.get("weight_bytes", 4.0) - 1.0
+    return share * optimizer_bytes(profile.params, config.optimizer) if quantised else 0.0
 
 
 def _generation(row: MeasuredRow, profile: Profile, gpu: TargetDevice, batch: int) -> dict[str, Estimate]:
