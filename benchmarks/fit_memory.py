@@ -95,7 +95,7 @@ def driver_view(found: Sequence[Case]) -> None:
         [
             (
                 1.0,
-                allocated_bytes(p, row.batch or 1, "adam") / GIB,
+                allocated_bytes(p, row.batch or 1, row.optimizer or "adam") / GIB,
                 (row.batch or 1) * conv(p, "dense_conv") / GIB,
                 (row.batch or 1) * conv(p, "grouped_conv") / GIB,
             )
