@@ -32,6 +32,7 @@ class Job:
     optimizer_sharded   state of the optimizer alone is spread (ZeRO 1)
     sharded       weights, gradients and optimizer are spread over the cards
     adapters_single   LoRA in fp32 beside half-precision weights
+    own_state     the optimizer's state has a type of its own, not the weights'
     one_batch     seconds_per_step is that of one batch, not of an update
     model_parallel   the network itself is cut: not predicted
     generates     texts are written, nothing is trained
@@ -52,6 +53,7 @@ class Job:
     accumulates: bool = False
     adapters_single: bool = False
     adapters_half: bool = False
+    own_state: bool = False
     dropout: bool = False
     loss: Loss = "plain"
     selective: bool = False
@@ -104,6 +106,7 @@ def job_of(row: Row) -> Job:
         accumulates=(_whole(row, "grad_accumulation") or 1) > 1,
         adapters_single="adapter fp32" in precision,
         adapters_half="true" in precision or "fsdp_qlora" in source,
+        own_state=re.search(r"bnb|paged|[48].?bit|fp8", row.get("optimizer", "").lower()) is not None,
         dropout="litgpt" in source,
         loss=_loss(row, source, notes, version),
         selective="selective" in row.get("gradient_checkpointing", ""),

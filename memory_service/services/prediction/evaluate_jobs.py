@@ -7,7 +7,6 @@ from math import log2
 from typing import Literal
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.common.optimizers import optimizer_name
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
@@ -105,7 +104,7 @@ def predict_job(
     if job.nodes > 1:
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
     resident = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
-    memory = peak_memory(profile_with(resident, _quantised_state(resident, config)), batch, gpu, config)
+    memory = peak_memory(profile_with(resident, _own_state(resident, job, config)), batch, gpu, config)
     peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
         job.meter
     ]
@@ -134,12 +133,11 @@ def predict_job(
     )
 
 
-def _quantised_state(profile: Profile, config: StepConfig) -> float:
-    """Bytes that 8-bit and 4-bit states of half-precision weights take beyond half of those of fp32 ones: a
-    state's size does not follow its weight's (bitsandbytes, torchao.optim)."""
-    quantised = optimizer_name(config.optimizer) in ("adamw-8bit", "adamw-4bit")
+def _own_state(profile: Profile, job: Job, config: StepConfig) -> float:
+    """Bytes that the states of half-precision weights take beyond half of those of fp32 ones, where a state's
+    type is its own: fp32, 8 or 4 bits in bitsandbytes and torchao, whatever the weight's."""
     share = 4.0 / profile.extra.get("weight_bytes", 4.0) - 1.0
-    return share * optimizer_bytes(profile.params, config.optimizer) if quantised else 0.0
+    return share * optimizer_bytes(profile.params, config.optimizer) if job.own_state else 0.0
 
 
 def _generation(row: MeasuredRow, profile: Profile, gpu: TargetDevice, batch: int) -> dict[str, Estimate]:

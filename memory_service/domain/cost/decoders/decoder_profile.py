@@ -75,7 +75,8 @@ def decoder_profile(
     casts = d.linear_params * element if casts_each and precision == "amp" else 0.0
     linears = [i * o for _, i, o in d.linears]
     root = d.params - d.linear_params + (d.vocab * d.hidden if t.litgpt and d.tied else 0)
-    gathered = (2.0 * sum(linears) + root) * element if t.shards > 1 else 0.0
+    packed = _nf4_bytes(t) if t.method == "qlora" else float(element)
+    gathered = 2.0 * sum(linears) * packed + root * element if t.shards > 1 else 0.0
     unpacked = 0.0
     if t.method == "qlora":
         unpacked = float(max(*linears, d.vocab * d.hidden if t.litgpt else 0) * element)
@@ -155,7 +156,11 @@ def _frozen_bytes(d: Decoder, t: Tuning, element: int) -> float:
     rest += d.vocab * d.hidden if t.litgpt and d.tied else 0
     if t.method == "lora":
         return (d.linear_params + rest) * float(element)
-    return d.linear_params * (NF4_BYTES if t.double else NF4_SINGLE_BYTES) + rest * float(element)
+    return d.linear_params * _nf4_bytes(t) + rest * float(element)
+
+
+def _nf4_bytes(t: Tuning) -> float:
+    return NF4_BYTES if t.double else NF4_SINGLE_BYTES
 
 
 def _tensors(d: Decoder, t: Tuning) -> int:
