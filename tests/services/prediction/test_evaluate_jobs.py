@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree
 from memory_service.domain.learning.measured_jobs import Job
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput
+from memory_service.services.accuracy.accuracy import summarise
 from memory_service.services.database.transactions import Database
-from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store
+from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store, read_rows
 from memory_service.services.prediction.evaluate_trees import predict_trees
 from tests.synthetic import sheets
+
+ORACLES = Path(__file__).parents[3].parent / "shared" / "oracles"
+needs_oracles = pytest.mark.skipif(not ORACLES.is_dir(), reason="../shared/oracles is not here")
 
 LITGPT = {
     "source": "Lightning-AI/litgpt", "model": "Llama 2 7B", "method": "lora", "lora_rank": "8",
@@ -35,6 +41,27 @@ def test_jobs_of_decoders_are_predicted_for_the_whole_box(seeded_sqlite: Databas
     assert rates[0] / rates[1] == pytest.approx(110)  # tokens of a text of Alpaca on average
     assert "cut over several cards" in str(refused.why_not)
     assert "prompt_tuning" in str(unknown.why_not)
+
+
+@needs_oracles
+def test_memory_of_tuned_language_models_is_near_what_was_measured(seeded_sqlite: Database) -> None:
+    rows = [row for row in read_rows(ORACLES / "llm_training.csv") if "vit" not in str(row["family"])]
+    summary = summarise(list(evaluate_rows(rows, *open_profile_store(seeded_sqlite))))
+    errors = {each.method: each for each in dict(summary.jobs)["peak memory of a card"]}
+    assert errors["all"].n > 100
+    assert errors["all"].median <= 0.08
+    assert errors["all"].p90 <= 0.2
+    assert errors["qlora, several cards"].median <= 0.08
+
+
+def test_the_version_of_a_row_decides_what_attention_keeps() -> None:
+    def fused(version: str) -> tuple[bool, bool]:
+        row = parse_row({**LITGPT, "framework_version": version})
+        return row.torch_before_2, row.fused_attention
+
+    assert fused("torch 2.4") == (False, True)
+    assert fused("OpenMMLab 2020-23, torch 1.3-1.12") == (True, False)
+    assert fused("NGC pytorch 21.03") == (False, False)  # the date of a container
 
 
 def test_a_row_says_how_its_framework_trains() -> None:
