@@ -154,13 +154,26 @@ def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: V
     plan = answered(seeded, "/recommend" + ASKED[1:])
     assert len(plan["portfolio"]) > 1
     over = f"{plan['portfolio'][-1]['deadline_minute']:.1f}"
-    assert f"over by minute {over} of 30" in page.locator("p.said").inner_text()
+    assert f"within {over} min of 30.0 min" in page.locator("p.said").inner_text()
     assert f"{over} min" in page.locator(".stages").inner_text()
     own = [plan["model"]["name"], plan["batch_size"], plan["folds"], plan["epochs"]]
     data = answered(seeded, "/index.json" + ASKED[1:])
     others = [[one["model"], one["batch_size"], one["folds"], one["epochs"]] for one in data["others"]]
     assert own not in others
     assert page.locator(".apart thead th").count() == 1 + len(others)
+
+
+def test_what_any_of_the_runs_trains_is_in_the_plan(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/?task=tabular-classification&n_train=200000&gpu=cpu&minutes=60")
+    plan = answered(seeded, "/recommend?task=tabular-classification&n_train=200000&gpu=cpu&minutes=60")
+    trained = {run["model"] for run in plan["portfolio"]}
+    assert len(trained) > 1
+    said = {
+        row.locator("td").nth(3).inner_text()
+        for row in page.locator(".used tbody tr").filter(has_text="family").all()
+    }
+    assert not {f"it would be {model}" for model in trained} & said
+    assert trained & said
 
 
 def test_what_somebody_fixes_stands_beside_what_is_planned_without(visit: Visitor, seeded: Site):

@@ -21,7 +21,7 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.run_list import silent_minutes
+from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
@@ -54,7 +54,7 @@ def competitions_page(
         raise wrong_value("q", f"must be at most {LONGEST_SEARCH} characters long")
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
     with database.read() as transaction:
-        listed = {name: value for name, value in requested.items() if name != "q"}
+        listed = {"sort": "-year", **{name: value for name, value in requested.items() if name != "q"}}
         page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
         items = _found(transaction, knowledge, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
@@ -110,7 +110,7 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     the nearest slugs.
 
     competition   the row with `outcomes` and `runs`, as GET /competitions/{slug} has it
-    runs          its latest, each with `silent_minutes` as the list of runs has it
+    runs          its latest, each with `silent_minutes`, `best_so_far` and `took_minutes` of the list of runs
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
@@ -124,6 +124,7 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
         runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
         running = [run["id"] for run in runs.items if run["status"] == "running"]
         last = run_store.last_event_bodies(transaction.session, running)
+        bests = bests_so_far(transaction, running, row.get("metric_direction"))
         curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
         history = history_of(transaction, "competitions", slug)
     now = dt.datetime.now(dt.UTC)
@@ -132,7 +133,13 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
         "neighbours": [hit.as_dict() for hit in neighbours if hit.slug != slug][:MOST_NEIGHBOURS],
         "patterns": patterns,
         "runs": [
-            {**run, "silent_minutes": silent_minutes(run, last.get(run["id"]), now)} for run in runs.items
+            {
+                **run,
+                "silent_minutes": silent_minutes(run, last.get(run["id"]), now),
+                "best_so_far": bests.get(run["id"]),
+                "took_minutes": took_minutes(run, now),
+            }
+            for run in runs.items
         ],
         "more_runs": runs.next is not None,
         "curves": [curve for curve in curves if curve is not None],

@@ -141,6 +141,14 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
     return known
 
 
+def bests_so_far(
+    transaction: ReadTransaction, run_ids: Sequence[str], direction: str | None
+) -> dict[str, float | None]:
+    """Running run -> the best metric that it reported."""
+    found = runs.several(transaction.session, run_ids)
+    return {run.id: _best_so_far(_reached(_epochs_so_far(transaction, run)), direction) for run in found}
+
+
 def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any]]:
     epochs = read_summary(transaction, run.id, run.started_at.timestamp()).epochs
     return [
