@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from memory_service.web.environment import environment
 from memory_service.web.site import Here
 from memory_service.web.text import (
     amount,
@@ -60,6 +63,14 @@ def test_control_characters_are_shown_and_colours_are_gone():
     assert plain("a\u202eb\tc\nd") == "a\\u202eb\tc\nd"
     assert plain("\x1b]0;title\x07text") == "text"
     assert cut("x" * 1_000_000, 10) == "xxxxxxxxxx… (1,000,000 characters)"
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "a\x1b[31mb", "x\x9by", "up\u202edown", "half \ud800", "back\\slash", "two\nlines"]
+)
+def test_what_a_chart_carries_reads_as_on_the_page(text: str):
+    drawn = environment().from_string("{{ one | tojson }}").render(one={"of": [text, float("nan"), 1]})
+    assert json.loads(drawn) == {"of": [plain(text), None, 1]}
 
 
 def test_headings():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,26 +57,27 @@ def competitions_page(
     with database.read() as transaction:
         listed = {"sort": "-year", **{name: value for name, value in requested.items() if name != "q"}}
         page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
-        items = _found(transaction, knowledge, read, filters) if read is not None else page.items
+        known = transaction.caches.of(_Listed).of(knowledge.competitions)
+        items = _found(transaction, knowledge, known, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
         "items": items,
         "next": None if q else page.next,
-        "choices": _choices(knowledge.competitions.values(), narrowing),
+        "choices": _choices(known, narrowing),
         "searched": q or None,
     }
 
 
 def _found(
-    transaction: ReadTransaction, knowledge: Knowledge, read: ReadText, filters: Mapping[str, str]
+    transaction: ReadTransaction,
+    knowledge: Knowledge,
+    known: _Known,
+    read: ReadText,
+    filters: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
     words = read.text.lower().replace("-", " ").split()
-    named = [
-        slug
-        for slug, row in knowledge.competitions.items()
-        if all(word in f"{slug} {row['title']}".lower().replace("-", " ") for word in words)
-    ]
+    named = [slug for slug, name in known.names if all(word in name for word in words)]
     hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=100).hits}
     least = max((hit.score for hit in hits.values()), default=0.0) * LEAST_OF_BEST
     hits = {slug: hit for slug, hit in hits.items() if hit.score >= max(least, LEAST_SCORE)}
@@ -92,15 +94,44 @@ def _found(
     return out[:MOST_FOUND]
 
 
-def _choices(rows: Collection[Mapping[str, Any]], narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is looked up in all competitions at once.
+
+    facets   values of `FACETS` -> how many rows have them together
+    names    [(slug, slug and title in small letters)]
+    """
+
+    facets: Mapping[tuple[Any, ...], int]
+    names: Sequence[tuple[str, str]]
+
+
+class _Listed:
+    """`_Known` of the latest state of the competitions."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[object, _Known] | None = None
+
+    def of(self, competitions: Mapping[str, Mapping[str, Any]]) -> _Known:
+        latest = self._latest
+        if latest is None or latest[0] is not competitions:
+            facets = Counter(tuple(row.get(name) for name in FACETS) for row in competitions.values())
+            names = [
+                (slug, f"{slug} {row['title']}".lower().replace("-", " "))
+                for slug, row in competitions.items()
+            ]
+            latest = self._latest = competitions, _Known(facets, names)
+        return latest[1]
+
+
+def _choices(known: _Known, narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
     choices = {}
-    for name in FACETS:
-        others = [(other, value) for other, value in narrowing.items() if other != name]
-        left = (
-            [row for row in rows if all(str(row.get(o)) == value for o, value in others)] if others else rows
-        )
-        counts = Counter(row.get(name) for row in left)
-        del counts[None]
+    for place, name in enumerate(FACETS):
+        others = [(FACETS.index(other), value) for other, value in narrowing.items() if other != name]
+        counts: Counter[Any] = Counter()
+        for values, n in known.facets.items():
+            if values[place] is not None and all(str(values[at]) == value for at, value in others):
+                counts[values[place]] += n
         choices[name] = [[str(value), n] for value, n in counts.most_common()]
     return choices
 
@@ -174,11 +205,13 @@ def competition_map(database: Database, knowledge: Knowledge, requested: Mapping
     evenly from all that match the filters; left_out: how many match and are not drawn."""
     with database.read() as transaction:
         places = transaction.caches.of(_Places).get(transaction)
+        listed = transaction.caches.of(_Listed).of(knowledge.competitions)
     filters = {name: requested[name] for name in FACETS if name in requested}
     rows = [
         row
-        for row in knowledge.competitions.values()
-        if row["slug"] in places and all(str(row.get(name)) == value for name, value in filters.items())
+        for slug, row in knowledge.competitions.items()
+        if slug in places
+        and (not filters or all(str(row.get(name)) == value for name, value in filters.items()))
     ]
     step = max(1, -(-len(rows) // MOST_ON_MAP))
     points = [
@@ -186,7 +219,7 @@ def competition_map(database: Database, knowledge: Knowledge, requested: Mapping
         | {"x": places[row["slug"]][0], "y": places[row["slug"]][1]}
         for row in rows[::step]
     ]
-    choices = _choices(knowledge.competitions.values(), filters)
+    choices = _choices(listed, filters)
     return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
 
 
