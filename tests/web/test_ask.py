@@ -59,6 +59,15 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     assert "Training samples: 9,000 ✎" in facts.inner_text()
 
 
+def test_a_corrected_number_of_samples_contradicts_no_size(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED)
+    page.get_by_role("link", name="Correct Training samples").click()
+    page.get_by_role("textbox", name="Training samples").fill("9000")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert "size=" not in page.url
+    assert "contradicts" not in page.locator("main").inner_text()
+
+
 def test_a_plan_of_a_long_text_has_an_address_like_any_other(visit: Visitor, seeded: Site):
     text = "Tell the breed of a dog from a photo: 10222 images, 120 breeds. Größe 中. " + " ".join(
         f"Rule {n}: be fair." for n in range(800)

@@ -58,6 +58,8 @@ def test_results_come_while_one_types_from_any_page(visit: Visitor, lived: Site)
     page.keyboard.type("convnext_tiny")
     first = page.locator("#find-results a").filter(has_text="convnext_tiny").first
     first.wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.locator("#find").bounding_box()["width"] > 200, "what one types is seen on a phone"
     follow(first)
     assert "/browse/models/convnext_tiny" in page.url
 

@@ -108,6 +108,7 @@ def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, live
     follow(page.get_by_role("link", name="Run", exact=True))
     assert "status=crashed" in page.url
     assert "sort=model" in page.url
+    assert "sort=-wasted_minutes" in page.get_by_role("link", name="Wasted", exact=True).get_attribute("href")
     page.go_back()
     settled(page)
     assert "sort=-batch_size" in page.url
