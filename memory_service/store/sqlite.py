@@ -96,8 +96,8 @@ class Sqlite(Dialect):
         connection.execute("PRAGMA foreign_keys = ON")
         # Sorting for a page must not write to a disk that may be full or read-only.
         connection.execute("PRAGMA temp_store = MEMORY")
-        # 32 MiB of pages: all seeds and 10 000 competitions' vectors stay in memory.
-        connection.execute("PRAGMA cache_size = -32768")
+        # 4 MiB of pages for each of up to fifteen connections; the rest is in the page cache of the system.
+        connection.execute("PRAGMA cache_size = -4096")
         # After a large write the log shrinks back instead of keeping its greatest size.
         connection.execute("PRAGMA journal_size_limit = 67108864")
 

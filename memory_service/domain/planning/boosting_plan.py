@@ -146,6 +146,17 @@ def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float
     return best_round(learning_rate, float(rows), problem.n_features, option.model.library)
 
 
+def _best_rounds(
+    problem: PlanningProblem, option: Option, caps: Mapping[float, tuple[int, ...]], folds: int
+) -> Estimate:
+    """The same of every cap."""
+    each = [best_round_of(problem, option, rate, folds) for rate in caps]
+    counts = [len(most) for most in caps.values()]
+    stacked: Any = [np.repeat(part, counts) for part in zip(*map(_parts, each), strict=True)]
+    low, value, high = stacked
+    return Estimate(value, low, high)
+
+
 def caps_of(problem: PlanningProblem) -> dict[float, tuple[int, ...]]:
     """Learning rate -> the caps that are weighed with it, ascending: up to three times the 90th percentile of
     the library that needs most, asked for or not; a pinned number of rounds is the cap of all."""
@@ -164,7 +175,10 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
     minutes where memory forbids them. cards: False where they are another's."""
     question, options = problem.question, table.options
     caps, folds = caps_of(problem), fold_choices(problem)
-    rates = tuple(rate for rate, most in caps.items() for _ in most)
+    rates = tuple(rate for rate, of_rate in caps.items() for _ in of_rate)
+    most = np.array(tuple(chain(*caps.values())))
+    points = np.array([RATE_POINTS[rate] for rate in rates])
+    patience = np.array([patience_rounds(rate) for rate in rates])
     shape = (len(options), len(rates), len(folds))
     both = [Seconds(*(np.zeros((2, *shape)) for _ in range(3))) for _ in range(3)]
     on_card = [memory_on_card(problem, option) if cards else None for option in options]
@@ -183,14 +197,11 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
                 asked = (problem.n_train, problem.n_features, outputs_of(problem))
                 out[0, row, :-1, place], out[0, row, -1, place] = True, beyond_limits(kind, *asked)
                 continue
-            start = 0
-            for rate, most in caps.items():
-                at, start = (row, slice(start, start + len(most)), place), start + len(most)
-                best = best_round_of(problem, option, rate, count)
-                lost[at] = RATE_POINTS[rate] + cut_points(best, most)
-                fits = _fits(problem, option, rate, most, count, best, on_card=on_card[row] is not None)
-                for device, fold in enumerate(fits):
-                    put((device, *at), fold)
+            best = _best_rounds(problem, option, caps, count)
+            lost[row, :, place] = points + cut_points(best, most)
+            fits = _fits(problem, option, patience, most, count, best, on_card=on_card[row] is not None)
+            for device, fold in enumerate(fits):
+                put((device, row, slice(None), place), fold)
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, both[0], both[1], both[2], k)
     needed = np.asarray(
@@ -258,25 +269,25 @@ def run_of_trees(
 ) -> RunSeconds:
     """The stages of one plan, trees grown on the cores of the problem."""
     best = best_round_of(problem, option, learning_rate, folds)
-    (fold,) = _fits(problem, option, learning_rate, cap, folds, best, on_card=False)
+    patience = patience_rounds(learning_rate)
+    (fold,) = _fits(problem, option, patience, cap, folds, best, on_card=False)
     return _run(problem, fold.fit, fold.round, fold.predict, folds)
 
 
 def _fits(
     problem: PlanningProblem,
     option: Option,
-    learning_rate: float,
+    patience: Any,
     cap: Any,
     folds: int,
     best: Estimate,
     *,
     on_card: bool,
 ) -> Iterator[Fit]:
-    """Cost of a fold to its expected best round and the patience after it by its cap, a number or several, on
-    the processor and then on the card; errors of the seconds a round and of the number of rounds are
+    """Cost of a fold to its expected best round and the patience after it by its cap, numbers or arrays of
+    them, on the processor and then on the card; errors of the seconds a round and of the number of rounds are
     independent."""
     rows, _ = split_of(problem.n_train, folds)
-    patience = patience_rounds(learning_rate)
     low, usual, high = (np.minimum(cap, n + patience) for n in (best.low, best.value, best.high))
     rounds = low, usual, high
     data = problem, option, int(rows), np.maximum(1.0, np.round(usual))
@@ -309,8 +320,8 @@ def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
     )
 
 
-def _parts(seconds: Seconds) -> tuple[Any, Any, Any]:
-    return seconds.low, seconds.value, seconds.high
+def _parts(of: Seconds | Estimate) -> tuple[Any, Any, Any]:
+    return of.low, of.value, of.high
 
 
 def _run(

@@ -81,9 +81,9 @@ def rounds_trained(best: Estimate, patience: int, cap: int) -> tuple[float, floa
 
 
 def cut_points(best: Estimate, rounds: Any) -> Any:
-    """Index points expected to be lost because boosting ends at `rounds` (a number, or an array of them): the
+    """Index points expected to be lost because boosting ends at `rounds` (numbers, or arrays of them): the
     mean of `HALVING_POINTS` a halving over the best rounds that are possible; it never rises with rounds."""
-    spread = max(log(best.high / best.value) / SD_OF_P90, 1e-6)
+    spread = np.maximum(np.log(best.high / best.value) / SD_OF_P90, 1e-6)
     over = np.log(best.value / np.asarray(rounds, dtype=np.float64)) / spread
     below = (1.0 + _erf(over / sqrt(2.0))) / 2.0
     beyond = spread * (np.exp(-over * over / 2.0) / sqrt(2.0 * pi) + over * below)

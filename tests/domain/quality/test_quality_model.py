@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.quality.combination import expected_best, probability_better
 from memory_service.domain.quality.conditioning import given_runs
-from memory_service.domain.quality.quality_model import NO_FIGURES, quality_kind
+from memory_service.domain.quality.quality_model import (
+    DIFFERENCE_SD,
+    NO_FIGURES,
+    SAME_MODEL_SHARE,
+    Effect,
+    Kind,
+    ModalityFigures,
+    QualityModel,
+    quality_kind,
+)
 from memory_service.domain.quality.ranking import Candidate, rank_candidates
 from memory_service.services.knowledge.quality_figures import read_quality_model
 
@@ -106,3 +115,32 @@ def test_the_matrix_of_differences_holds_what_each_two_models_say(table: str) ->
     each = [[MODEL.difference_sd(table, a, b) for b in models] for a in models]
     assert MODEL.difference_sds(table, models) == pytest.approx(np.array(each))
     assert MODEL.difference_sds(table, []).shape == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "mean", "sd"),
+    [
+        ("both", 0.5, 0.3),  # known of the finest group
+        ("group", 0.4, np.hypot(0.3, 2.0)),  # of the group above it: what subtasks differ by is not known
+        ("general", 0.2, np.sqrt(0.1**2 + 1.0**2 + 2.0**2)),
+        ("unet/new", 0.7, np.sqrt(0.6**2 + 3.0**2 + 1.0**2 + 2.0**2)),  # of its decoder alone
+        ("nobody", 0.0, np.sqrt(3.0**2 + 1.0**2 + 2.0**2)),
+    ],
+)
+def test_what_is_measured_of_a_coarser_group_is_known_less_well(model: str, mean: float, sd: float) -> None:
+    effects = {
+        "both": {"": Effect(0.2, 0.1), "en": Effect(0.4, 0.3), "en/reading": Effect(0.5, 0.3)},
+        "group": {"": Effect(0.2, 0.1), "en": Effect(0.4, 0.3)},
+        "general": {"": Effect(0.2, 0.1)},
+        "unet": {"": Effect(0.7, 0.6)},
+    }
+    figures = ModalityFigures(80.0, 2.0, {"all": 0.0}, {}, effects, (1.0, 2.0), 3.0, {})
+    kind = Kind("text", "all", ("en", "en/reading"))
+    expected = QualityModel({"text": figures}).expected(kind, [model], np.array([80.0]))
+    assert expected.points[0] == pytest.approx(80.0 + 2.0 * mean)
+    assert expected.sd[0] == pytest.approx(2.0 * sd)
+
+
+def test_a_second_training_of_a_model_differs_less_than_another_model() -> None:
+    again, other = NO_FIGURES.difference_sds("video", [("a", "cnn"), ("b", "cnn")])[0]
+    assert (again, other) == (SAME_MODEL_SHARE * DIFFERENCE_SD, DIFFERENCE_SD)
