@@ -79,7 +79,7 @@ def boxes_in(text: str) -> list[tuple[str, float, float, float, float, float]]:
 
 
 def average_precision(data: Data, cells: dict[str, list[str]]) -> float:
-    """At IoU 0.5, the mean over the classes: the highest precision at each true box that is found, by hand."""
+    """At IoU 0.5, the mean over the classes: the highest precision at each true box that is found."""
     each = []
     for kind in sorted({box[0] for boxes in data.truth.values() for box in boxes}):
         left = {name: [box[1:] for box in boxes if box[0] == kind] for name, boxes in data.truth.items()}

@@ -63,7 +63,7 @@ FOUND = predicted(
 )
 def test_the_score_is_that_of_a_case_done_by_hand(opened: Open, metric: str, score: float) -> None:
     script = opened(KIND, unchanged, **judged_by(metric))
-    assert script.METRIC == metric
+    assert metric == script.METRIC
     assert script.score_of(TRUTH, FOUND) == pytest.approx(score)
     assert script.score_of(TRUTH, 0 * FOUND) == 0.0
     assert script.score_of(truths([]), predicted([(0.5, 0, 0, 0, 5, 5)])) == 0.0
@@ -309,7 +309,7 @@ def test_a_yolo_trains_in_the_same_loop_from_weights_of_a_folder(workshop: Works
     torch.save({"model": tasks.DetectionModel("yolov8n.yaml", verbose=False).half()}, tmp_path / "yolov8n.pt")
     model = workshop.plan(KIND)["model"] | {"name": "yolov8n", "library": "ultralytics", "pretrained": True}
     own = {"WEIGHTS": str(tmp_path), "YOLO_CONFIG_DIR": str(tmp_path)}
-    settings = {"epochs": 40, "early_stopping_patience": 40, "folds": 1, "optimizer": "adamw"}
+    settings: dict[str, Any] = {"epochs": 40, "early_stopping_patience": 40, "folds": 1, "optimizer": "adamw"}
     trial = workshop.trial(KIND, size=Size(48, 12), model=model, own=own, learning_rate=2e-3, **settings)
     ended = trial.train()
     assert ended.status == 0, ended.log

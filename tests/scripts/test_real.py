@@ -93,15 +93,16 @@ def digit_boxes(folder: Path, count: int = 200) -> Data:
     """Where the digits 0, 1 and 4 are, none to three of two sizes among strokes that are no digits."""
     pixels, labels = datasets.load_digits(return_X_y=True)
     shown = iter(np.flatnonzero(np.isin(labels, (0, 1, 4))))
-    rng, test, rows, truth, seen = np.random.default_rng(0), of_test(count), [], {}, []
+    rng, test, truth, seen = np.random.default_rng(0), of_test(count), {}, []
+    rows: list[tuple[Any, ...]] = []
     for number in range(count):
         part, name, boxes = "test" if test[number] else "train", f"{number:04d}", []
         picture = rng.normal(60, 15, (64, 64))
         for x, y, w, h in ((*rng.integers(0, 52, 2), *rng.permutation((2, 12))) for _ in range(5)):
             picture[y : y + h, x : x + w] += rng.uniform(60, 140)
-        for x, y in rng.permutation([(0, 0), (0, 32), (32, 0), (32, 32)])[: rng.integers(4)]:
+        for corner in rng.permutation([(0, 0), (0, 32), (32, 0), (32, 32)])[: rng.integers(4)]:
             digit, zoom = next(shown), int(rng.integers(2, 4))
-            x, y = (int(corner + rng.integers(33 - 8 * zoom)) for corner in (x, y))
+            x, y = (int(side + rng.integers(33 - 8 * zoom)) for side in corner)
             ink = np.kron(pixels[digit].reshape(8, 8), np.ones((zoom, zoom)))
             picture[y : y + 8 * zoom, x : x + 8 * zoom] += 10 * ink
             boxes.append((f"digit_{labels[digit]}", x, y, x + 8 * zoom, y + 8 * zoom))

@@ -102,8 +102,8 @@ DETECTORS = ("fcos", "retinanet", "fasterrcnn")
 
 COCO_RESNETS = ("resnet50",)
 RESNETS = (*COCO_RESNETS, "resnet18", "resnet34", "resnet101", "resnet152", "resnext101_32x8d")
-"""Encoders that detectors take from torchvision, for some of which it has a detector's weights; all others are
-timm's."""
+"""Encoders that detectors take from torchvision, and of which of them it has a detector's weights; all others
+are timm's."""
 
 OWN_NETS = {
     "image-segmentation": tuple(WIDTHS),
