@@ -9,8 +9,6 @@ import logging
 import os
 import socket
 import tempfile
-import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +32,6 @@ _ARENA_MAX = -8
 _ARENAS = 2
 """Pools that the C library gives its threads memory from. Left alone it makes eight for each core, and what
 one thread freed does not serve another: 200 clients took 350 MiB more within two minutes."""
-_TRIM_SECONDS = 30.0
 
 
 def serve(
@@ -74,7 +71,6 @@ def serve(
     application = create_app(settings)
     # What was loaded stays: looking through it for cycles again and again stopped everybody for up to 0.7 s.
     application.state.service.preparation.when_ready = gc.freeze
-    _trim_now_and_then()
     server = server_of(application, host=settings.host, port=settings.port, **_options(application, settings))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
@@ -116,7 +112,6 @@ def _serve_many(workers: int, settings: Settings) -> None:
         service.database.caches.of(PlanCache).share(plans)
 
         def work(number: int, own: socket.socket) -> None:
-            _trim_now_and_then()
             service.keeps_house = number == 0
             server_of(application, **_options(application, settings)).run(sockets=[own])
 
@@ -128,16 +123,3 @@ def _share_memory() -> None:
     """As MALLOC_ARENA_MAX, where the C library is glibc."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
-
-
-def _trim_now_and_then() -> None:
-    """Freed memory goes back to the system, which the C library (glibc) would keep."""
-
-    def trim() -> None:
-        with contextlib.suppress(OSError, AttributeError):
-            release = ctypes.CDLL(None).malloc_trim
-            while True:
-                time.sleep(_TRIM_SECONDS)
-                release(0)
-
-    threading.Thread(target=trim, name="trim", daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -112,7 +113,15 @@ def _printable(value: Any) -> Any:
 def _as_json(value: Any, **_: Any) -> str:
     """JSON for a script: NaN and infinity become null, texts are as on the page."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    with contextlib.suppress(orjson.JSONEncodeError):  # half of a pair
+        found = orjson.dumps(value, option=options).decode()
+        if not _UNREADABLE.search(found):
+            return found
     return orjson.dumps(_readable(value), option=options).decode()
+
+
+_UNREADABLE = re.compile("\\\\[bfru]|[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What may be a control character, of JSON."""
 
 
 def _readable(value: Any) -> Any:

@@ -54,9 +54,11 @@ def interval(estimate: Mapping[str, Any], digits: int = 3) -> str:
 
 
 def minutes(value: float | None) -> str:
-    """`45 s`, `12.3 min`, `2 h 05 min`."""
+    """`1.25 s`, `45 s`, `12.3 min`, `2 h 05 min`."""
     if value is None or not math.isfinite(value):
         return NOT_KNOWN
+    if 0 < abs(value) < 1 / 6:
+        return f"{_number(value * 60, 3)} s"
     if abs(value) < 1:
         return f"{value * 60:.0f} s"
     if abs(value) < 100:
@@ -78,8 +80,6 @@ def lasting(estimate: Mapping[str, Any], unit: str) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    if seconds is not None and 0 < abs(seconds) < 10:
-        return f"{_number(float(seconds), 3)} s"
     return minutes(None if seconds is None else seconds / 60)
 
 
@@ -141,11 +141,15 @@ def unit(name: str | None) -> str:
     return _SHORT_UNITS.get(name or "", name or "")
 
 
-def input_unit(kind: str | None, model: str | None) -> str:
-    """Of the size of a model's input; a spectrogram has frames."""
-    if kind == "seq_len" and (model or "").startswith("spec/"):
-        return "frames"
-    return {"image_size": "px", "seq_len": "tokens", "n_features": "columns"}.get(kind or "", "")
+def input_unit(kind: str | None, model: str | None, task: str | None = None) -> str:
+    """Of the size of a model's input; a sequence is of what its task has, a spectrogram of frames."""
+    if kind == "seq_len":
+        task = "audio" if (model or "").startswith("spec/") else task
+        return next((unit for of, unit in _SEQUENCES.items() if (task or "").startswith(of)), "tokens")
+    return {"image_size": "px", "n_features": "columns"}.get(kind or "", "")
+
+
+_SEQUENCES = {"audio": "frames", "time-series": "steps", "point-cloud": "points", "recommendation": "items"}
 
 
 _SHORT_UNITS = {"minute": "min", "second": "s", "percent": "%", "sample/second": "samples/s"}

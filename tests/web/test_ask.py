@@ -59,6 +59,15 @@ def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Vis
     assert "Training samples: 9,000 ✎" in facts.inner_text()
 
 
+def test_a_corrected_number_of_samples_contradicts_no_size(visit: Visitor, seeded: Site):
+    page = visit(seeded, ASKED)
+    page.get_by_role("link", name="Correct Training samples").click()
+    page.get_by_role("textbox", name="Training samples").fill("9000")
+    follow(page.get_by_role("button", name="Make the plan"))
+    assert "size=" not in page.url
+    assert "contradicts" not in page.locator("main").inner_text()
+
+
 def test_a_plan_of_a_long_text_has_an_address_like_any_other(visit: Visitor, seeded: Site):
     text = "Tell the breed of a dog from a photo: 10222 images, 120 breeds. Größe 中. " + " ".join(
         f"Rule {n}: be fair." for n in range(800)
@@ -154,13 +163,26 @@ def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: V
     plan = answered(seeded, "/recommend" + ASKED[1:])
     assert len(plan["portfolio"]) > 1
     over = f"{plan['portfolio'][-1]['deadline_minute']:.1f}"
-    assert f"over by minute {over} of 30" in page.locator("p.said").inner_text()
+    assert f"within {over} min of 30.0 min" in page.locator("p.said").inner_text()
     assert f"{over} min" in page.locator(".stages").inner_text()
     own = [plan["model"]["name"], plan["batch_size"], plan["folds"], plan["epochs"]]
     data = answered(seeded, "/index.json" + ASKED[1:])
     others = [[one["model"], one["batch_size"], one["folds"], one["epochs"]] for one in data["others"]]
     assert own not in others
     assert page.locator(".apart thead th").count() == 1 + len(others)
+
+
+def test_what_any_of_the_runs_trains_is_in_the_plan(visit: Visitor, seeded: Site):
+    page = visit(seeded, "/?task=tabular-classification&n_train=200000&gpu=cpu&minutes=60")
+    plan = answered(seeded, "/recommend?task=tabular-classification&n_train=200000&gpu=cpu&minutes=60")
+    trained = {run["model"] for run in plan["portfolio"]}
+    assert len(trained) > 1
+    said = {
+        row.locator("td").nth(3).inner_text()
+        for row in page.locator(".used tbody tr").filter(has_text="family").all()
+    }
+    assert not {f"it would be {model}" for model in trained} & said
+    assert trained & said
 
 
 def test_what_somebody_fixes_stands_beside_what_is_planned_without(visit: Visitor, seeded: Site):

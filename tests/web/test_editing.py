@@ -153,3 +153,6 @@ def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Vi
         steering = [row for row in json.load(response)["items"] if row["steers_plans"]]
     assert steering
     assert {row["rule"] for row in steering} >= {"R03"}
+    with urllib.request.urlopen(desk.url + "/browse/strategies.json") as response:
+        first = json.load(response)["items"][: len(steering)]
+    assert {row["id"] for row in first} == {row["id"] for row in steering}

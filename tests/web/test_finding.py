@@ -38,6 +38,9 @@ def test_what_is_named_is_found_first(seeded: Site, text: str, kind: str, href: 
 
 def test_a_search_says_that_it_found_nothing(seeded: Site):
     assert "Go to" not in found(seeded, "cassava t4"), "no model is called cassava"
+    models = next(group for group in data_of(seeded, "/browse/find.json?q=efficientnet")["groups"])
+    everything = data_of(seeded, "/browse/sizing.json?q=efficientnet")["matching"]
+    assert 0 < models["more"] < everything
     for text, said in (("zzzzqq", "Nothing has a name like this"), ("%", "no word in this")):
         assert said in httpx2.get(f"{seeded.url}/browse/find", params={"q": text}).text
 
@@ -55,6 +58,8 @@ def test_results_come_while_one_types_from_any_page(visit: Visitor, lived: Site)
     page.keyboard.type("convnext_tiny")
     first = page.locator("#find-results a").filter(has_text="convnext_tiny").first
     first.wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.locator("#find").bounding_box()["width"] > 200, "what one types is seen on a phone"
     follow(first)
     assert "/browse/models/convnext_tiny" in page.url
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.web.charts.competitions import score_over_minutes
 from memory_service.web.charts.runs import (
     compared_over_time,
     memory_over_time,
@@ -107,6 +108,7 @@ def test_filters_and_order_are_in_the_address_and_come_back(visit: Visitor, live
     follow(page.get_by_role("link", name="Run", exact=True))
     assert "status=crashed" in page.url
     assert "sort=model" in page.url
+    assert "sort=-wasted_minutes" in page.get_by_role("link", name="Wasted", exact=True).get_attribute("href")
     page.go_back()
     settled(page)
     assert "sort=-batch_size" in page.url
@@ -181,6 +183,13 @@ def test_a_run_that_went_silent_has_no_signal(telling: Site):
     assert data_of(telling, where + ".json")["runs"][0]["silent_minutes"] > 5
 
 
+def test_a_run_that_goes_on_has_the_same_score_in_every_list(lived: Site):
+    runs = data_of(lived, "/browse/runs.json?status=running")["items"]
+    run = next(run for run in runs if run["best_so_far"] is not None)
+    listed = data_of(lived, f"/browse/competitions/{run['competition']}.json")["runs"]
+    assert [each["best_so_far"] for each in listed if each["id"] == run["id"]] == [run["best_so_far"]]
+
+
 def test_one_advice_holds_and_the_end_says_whether_it_followed(telling: Site):
     """The list shows what the page of the run says now; what was advised before is replaced."""
     key = begun(telling, model="resnet34", epochs=40)
@@ -250,6 +259,19 @@ def test_speed_stands_over_what_was_predicted_from_the_beginning_on():
     assert low["data"] == [[0.0, 55], [12.0, 55]]
     assert width["data"] == [[0.0, 10], [12.0, 10]]
     assert measured["data"] == [[1.0, 50.0], [12.0, 50.0]]
+    narrow = chart["media"][0]["option"]["legend"]["data"]
+    assert narrow == chart["legend"]["data"] == [width["name"], "measured"]
+
+
+def test_a_narrow_chart_keeps_its_height_however_long_the_names_are():
+    curves = [
+        {"model": f"{'m' * 30}{n}.tag", "gpu": "rtx3090", "run_id": f"{n}abc-def", "points": [[1, 2], [2, 3]]}
+        for n in range(4)
+    ]
+    chart = score_over_minutes(curves, "accuracy")
+    assert chart is not None
+    assert chart["legend"]["data"][0] == f"{'m' * 30}0 on rtx3090, 0abc"
+    assert chart["media"] == []
 
 
 def test_scores_of_two_metrics_share_no_axis():

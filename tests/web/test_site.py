@@ -221,6 +221,8 @@ def test_everything_works_without_scripts(visit: Visitor, seeded: Site):
     follow(page.get_by_role("button", name="Show"))
     assert "family=vit" in page.url
     assert page.locator("#rows tbody td").first.inner_text() == "vit"
+    page = visit(seeded, "/browse/competitions/map", java_script_enabled=False)
+    assert not page.locator(".plot").is_visible(), "an empty box where a chart would be"
 
 
 @pytest.mark.browser
@@ -280,3 +282,6 @@ def test_a_wrong_value_in_an_address_is_said_once_and_the_rest_is_kept(
 def test_comparing_nothing_leads_back_to_the_runs(client: TestClient):
     answered = client.get("/browse/compare", follow_redirects=False)
     assert (answered.status_code, answered.headers["location"]) == (303, "/browse/runs")
+    seven = client.get("/browse/compare?" + "&".join(f"run={n}" for n in range(7)))
+    assert seven.status_code == 422
+    assert 'href="/browse/runs">Runs</a> ·' in seven.text

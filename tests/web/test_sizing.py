@@ -75,6 +75,10 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
     claims = _text(page, "#claimed")
     assert "C30" in claims
     assert "not followed" in claims
+    assert "250 samples/s" in claims
+    assert not {"percent", "minute"} & set(claims.split()), "units of sources, not of pages"
+    epochs = page.locator("#cards tbody tr td:nth-child(5)").all_inner_texts()
+    assert all(" min" in text or " s" in text for text in epochs)
     assert "It says 0.076 times what is computed" in claims or "times what is computed" in claims
     assert "Batch 512, as asked: does not fit" in _text(page, "#answer")
     assert "are not followed: what is computed for the very same thing" in _text(page)

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from memory_service.web.environment import environment
 from memory_service.web.site import Here
-from memory_service.web.text import amount, clock, cut, interval, minutes, moment, plain, title_of
+from memory_service.web.text import (
+    amount,
+    clock,
+    cut,
+    input_unit,
+    interval,
+    lasting,
+    minutes,
+    moment,
+    plain,
+    title_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +51,9 @@ def test_an_interval_that_says_nothing_is_left_out():
 def test_times():
     assert [minutes(v) for v in (None, 0.5, 12.34, 125.0)] == ["–", "30 s", "12.3 min", "2 h 05 min"]
     assert [clock(v) for v in (None, 0.25, 45.0, 600.0)] == ["–", "0.25 s", "45 s", "10.0 min"]
+    short = {"value": 0.0188, "low": 0.009, "high": 0.0392}
+    assert lasting(short, "min") == "1.13 s (0.54–2.35)"
+    assert lasting({name: 60 * value for name, value in short.items()}, "s") == lasting(short, "min")
     assert moment("2026-03-01T14:05:09.000000Z") == "2026-03-01 14:05 UTC"
     assert moment("yesterday") == "yesterday"
 
@@ -48,10 +65,25 @@ def test_control_characters_are_shown_and_colours_are_gone():
     assert cut("x" * 1_000_000, 10) == "xxxxxxxxxx… (1,000,000 characters)"
 
 
+@pytest.mark.parametrize(
+    "text", ["plain", "a\x1b[31mb", "x\x9by", "up\u202edown", "half \ud800", "back\\slash", "two\nlines"]
+)
+def test_what_a_chart_carries_reads_as_on_the_page(text: str):
+    drawn = environment().from_string("{{ one | tojson }}").render(one={"of": [text, float("nan"), 1]})
+    assert json.loads(drawn) == {"of": [plain(text), None, 1]}
+
+
 def test_headings():
     assert title_of("peak_memory_gib") == "Peak memory, GiB"
     assert title_of("gpu") == "GPU"
     assert title_of("budget_percent") == "Budget, %"
+
+
+def test_the_length_of_an_input_is_of_what_its_task_has():
+    assert input_unit("image_size", "resnet50", "image-classification") == "px"
+    assert input_unit("seq_len", "deberta-v3-base", "text-classification") == "tokens"
+    assert input_unit("seq_len", "spec/efficientnet_b0") == "frames"
+    assert input_unit("seq_len", "als", "recommendation") == "items"
 
 
 def test_links_keep_what_they_do_not_change():

@@ -141,8 +141,8 @@ def _naive(quantity: str, pairs: Sequence[Pair]) -> dict[str, Any] | None:
 
 
 def _spread(errors: Any) -> tuple[float, float]:
-    off = np.abs(errors)
-    return float(np.median(off)), float(np.quantile(off, 0.9))
+    median, p90 = np.quantile(np.abs(errors), (0.5, 0.9))
+    return float(median), float(p90)
 
 
 def _percent(share: float) -> float:

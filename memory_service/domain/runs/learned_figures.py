@@ -21,7 +21,7 @@ _WHY_NOT = {
 }
 _FIGURES = (
     ("step_seconds", "A step", 1000.0, "ms"),
-    ("peak_allocated_gib", "Peak memory", 1.0, "GiB"),
+    ("peak_allocated_gib", "Peak allocated memory", 1.0, "GiB"),
 )
 
 

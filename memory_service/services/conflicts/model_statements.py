@@ -28,13 +28,13 @@ _NOT_COMPUTED = {
 def about(knowledge: Knowledge, card: TargetDevice, model: str) -> Knowledge:
     """The same knowledge with the claims and observations of one model on one card alone; weights of one
     architecture cost the same, so all of them count."""
-    kin = _kin(model)
+    own_kin = kin(model)
     claims = tuple(
         row
         for row, slug, name in knowledge.located_claims
-        if slug == card.slug and name is not None and _kin(name) == kin
+        if slug == card.slug and name is not None and kin(name) == own_kin
     )
-    observed = knowledge.observed.get((card.slug, _kin(model, keep_maker=True)), ())
+    observed = knowledge.observed.get((card.slug, kin(model, keep_maker=True)), ())
     own = tuple(o for o in observed if not card.device or o.device in ("", card.device))
     return replace(knowledge, claims=claims, observations=own)
 
@@ -149,7 +149,7 @@ def _seen(o: Observation) -> Item:
     }
 
 
-def _kin(model: str, *, keep_maker: bool = False) -> str:
+def kin(model: str, *, keep_maker: bool = False) -> str:
     """The architecture of a name: without the tag of the weights and, unless kept, of who ported it."""
     plain = model.split(".", 1)[0] if "/" not in model else model
     return plain if keep_maker else plain.removeprefix("tf_")

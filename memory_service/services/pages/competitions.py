@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.run_list import silent_minutes
+from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
@@ -54,28 +55,29 @@ def competitions_page(
         raise wrong_value("q", f"must be at most {LONGEST_SEARCH} characters long")
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
     with database.read() as transaction:
-        listed = {name: value for name, value in requested.items() if name != "q"}
+        listed = {"sort": "-year", **{name: value for name, value in requested.items() if name != "q"}}
         page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
-        items = _found(transaction, knowledge, read, filters) if read is not None else page.items
+        known = transaction.caches.of(_Listed).of(knowledge.competitions)
+        items = _found(transaction, knowledge, known, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
         "items": items,
         "next": None if q else page.next,
-        "choices": _choices(knowledge.competitions.values(), narrowing),
+        "choices": _choices(known, narrowing),
         "searched": q or None,
     }
 
 
 def _found(
-    transaction: ReadTransaction, knowledge: Knowledge, read: ReadText, filters: Mapping[str, str]
+    transaction: ReadTransaction,
+    knowledge: Knowledge,
+    known: _Known,
+    read: ReadText,
+    filters: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
     words = read.text.lower().replace("-", " ").split()
-    named = [
-        slug
-        for slug, row in knowledge.competitions.items()
-        if all(word in f"{slug} {row['title']}".lower().replace("-", " ") for word in words)
-    ]
+    named = [slug for slug, name in known.names if all(word in name for word in words)]
     hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=100).hits}
     least = max((hit.score for hit in hits.values()), default=0.0) * LEAST_OF_BEST
     hits = {slug: hit for slug, hit in hits.items() if hit.score >= max(least, LEAST_SCORE)}
@@ -92,15 +94,44 @@ def _found(
     return out[:MOST_FOUND]
 
 
-def _choices(rows: Collection[Mapping[str, Any]], narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is looked up in all competitions at once.
+
+    facets   values of `FACETS` -> how many rows have them together
+    names    [(slug, slug and title in small letters)]
+    """
+
+    facets: Mapping[tuple[Any, ...], int]
+    names: Sequence[tuple[str, str]]
+
+
+class _Listed:
+    """`_Known` of the latest state of the competitions."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[object, _Known] | None = None
+
+    def of(self, competitions: Mapping[str, Mapping[str, Any]]) -> _Known:
+        latest = self._latest
+        if latest is None or latest[0] is not competitions:
+            facets = Counter(tuple(row.get(name) for name in FACETS) for row in competitions.values())
+            names = [
+                (slug, f"{slug} {row['title']}".lower().replace("-", " "))
+                for slug, row in competitions.items()
+            ]
+            latest = self._latest = competitions, _Known(facets, names)
+        return latest[1]
+
+
+def _choices(known: _Known, narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
     choices = {}
-    for name in FACETS:
-        others = [(other, value) for other, value in narrowing.items() if other != name]
-        left = (
-            [row for row in rows if all(str(row.get(o)) == value for o, value in others)] if others else rows
-        )
-        counts = Counter(row.get(name) for row in left)
-        del counts[None]
+    for place, name in enumerate(FACETS):
+        others = [(FACETS.index(other), value) for other, value in narrowing.items() if other != name]
+        counts: Counter[Any] = Counter()
+        for values, n in known.facets.items():
+            if values[place] is not None and all(str(values[at]) == value for at, value in others):
+                counts[values[place]] += n
         choices[name] = [[str(value), n] for value, n in counts.most_common()]
     return choices
 
@@ -110,7 +141,7 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     the nearest slugs.
 
     competition   the row with `outcomes` and `runs`, as GET /competitions/{slug} has it
-    runs          its latest, each with `silent_minutes` as the list of runs has it
+    runs          its latest, each with `silent_minutes`, `best_so_far` and `took_minutes` of the list of runs
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
@@ -124,6 +155,7 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
         runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
         running = [run["id"] for run in runs.items if run["status"] == "running"]
         last = run_store.last_event_bodies(transaction.session, running)
+        bests = bests_so_far(transaction, running, row.get("metric_direction"))
         curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
         history = history_of(transaction, "competitions", slug)
     now = dt.datetime.now(dt.UTC)
@@ -132,7 +164,13 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
         "neighbours": [hit.as_dict() for hit in neighbours if hit.slug != slug][:MOST_NEIGHBOURS],
         "patterns": patterns,
         "runs": [
-            {**run, "silent_minutes": silent_minutes(run, last.get(run["id"]), now)} for run in runs.items
+            {
+                **run,
+                "silent_minutes": silent_minutes(run, last.get(run["id"]), now),
+                "best_so_far": bests.get(run["id"]),
+                "took_minutes": took_minutes(run, now),
+            }
+            for run in runs.items
         ],
         "more_runs": runs.next is not None,
         "curves": [curve for curve in curves if curve is not None],
@@ -167,11 +205,13 @@ def competition_map(database: Database, knowledge: Knowledge, requested: Mapping
     evenly from all that match the filters; left_out: how many match and are not drawn."""
     with database.read() as transaction:
         places = transaction.caches.of(_Places).get(transaction)
+        listed = transaction.caches.of(_Listed).of(knowledge.competitions)
     filters = {name: requested[name] for name in FACETS if name in requested}
     rows = [
         row
-        for row in knowledge.competitions.values()
-        if row["slug"] in places and all(str(row.get(name)) == value for name, value in filters.items())
+        for slug, row in knowledge.competitions.items()
+        if slug in places
+        and (not filters or all(str(row.get(name)) == value for name, value in filters.items()))
     ]
     step = max(1, -(-len(rows) // MOST_ON_MAP))
     points = [
@@ -179,7 +219,7 @@ def competition_map(database: Database, knowledge: Knowledge, requested: Mapping
         | {"x": places[row["slug"]][0], "y": places[row["slug"]][1]}
         for row in rows[::step]
     ]
-    choices = _choices(knowledge.competitions.values(), filters)
+    choices = _choices(listed, filters)
     return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
 
 

@@ -26,9 +26,10 @@ Entry = dict[str, Any]
 
 
 def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, Any]:
-    """`{"q", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}]}]` of at most
-    `MOST_OF_A_KIND` entries, `found` of them by name; a name that begins with the words goes first, then the
-    shorter one. A model and GPUs in one text lead to their comparison, a long text to a plan.
+    """`{"q", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}], "more"}]` of at
+    most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them by name; a name that begins with the
+    words goes first, then the shorter one. A model and GPUs in one text lead to their comparison, a long
+    text to a plan.
     """
     q = text.strip()[:LONGEST]
     words, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
@@ -62,7 +63,7 @@ def _entry(name: str, href: str, about: str = "") -> Entry:
 
 
 def _group(kind: str, entries: list[Entry]) -> dict[str, Any]:
-    return {"kind": kind, "entries": entries}
+    return {"kind": kind, "entries": entries, "more": 0}
 
 
 def _named(kind: str, words: list[str], names: Iterable[tuple[str, str, str]], path: str) -> dict[str, Any]:
@@ -76,7 +77,8 @@ def _named(kind: str, words: list[str], names: Iterable[tuple[str, str, str]], p
         if all(any(one.startswith(word) for one in own) for word in words):
             found.append((own[: len(words)] != words, len(name), _entry(name, path + quote(key), about)))
     found.sort(key=lambda entry: (*entry[:2], entry[2]["name"]))
-    return _group(kind, [entry for *_, entry in found[:MOST_OF_A_KIND]])
+    group = _group(kind, [entry for *_, entry in found[:MOST_OF_A_KIND]])
+    return group | {"more": len(found) - len(group["entries"])}
 
 
 def _competitions(knowledge: Knowledge) -> Iterable[tuple[str, str, str]]:

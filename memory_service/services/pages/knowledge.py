@@ -9,6 +9,7 @@ from typing import Any
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import FieldError, NotFound, nothing_named, unknown_name
+from memory_service.services.conflicts.model_statements import kin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -38,7 +39,7 @@ def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str,
     """`{"model", "profiles", "claims", "history", "cards", "usual_cards"}`; NotFound with the nearest names.
 
     profiles   what a sample costs by input size and precision, ascending
-    claims     rows of claims about the model, whatever the spelling
+    claims     rows of claims about its architecture, whatever the weights and the spelling
     """
     if name not in knowledge.models:
         near = unknown_name("model", name, tuple(knowledge.models)).errors[0].nearest
@@ -52,7 +53,11 @@ def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str,
     return {
         "model": row,
         "profiles": profiles,
-        "claims": [dict(claim) for claim, _, model in knowledge.located_claims if model == name],
+        "claims": [
+            dict(claim)
+            for claim, _, model in knowledge.located_claims
+            if model is not None and kin(model) == kin(name)
+        ],
         "usual_cards": [*knowledge.cards.devices, *(c for c in _USUAL if c in knowledge.cards.sheets)],
         "cards": sorted(knowledge.gpus),
         "history": history,

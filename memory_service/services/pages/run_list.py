@@ -72,7 +72,8 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         running = [row["id"] for row in page.items if row["status"] == "running"]
         last = runs.last_event_bodies(session, running)
         metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
-        recent = _recent(transaction)
+        kept = transaction.caches.of(_Kept)
+        changed, recent = _recent(transaction)
     items = [
         {
             **row,
@@ -85,39 +86,50 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     ]
     for item in items:
         item["best_so_far"] = _best_so_far(item.pop("reached"), item["metric_direction"])
+    key = (by, since, *sorted(fields.items()))
+    with kept.lock:
+        latest, panel = kept.panels.get(key, (None, {}))
+    if latest is None or latest != changed:
+        panel = {"week": _week(recent, fields, since, by), "facets": _facets(recent, fields)}
+        with kept.lock:
+            kept.panels[key] = changed, panel
+    return {"items": items, "next": page.next, "live": bool(running), **panel}
+
+
+def _week(
+    recent: Sequence[runs.Recent], fields: Mapping[str, str], since: dt.datetime, by: str
+) -> dict[str, Any]:
     passed = {name: text for name, text in fields.items() if name in runs.Recent._fields}
     of_these = [
         run for run in recent if all(str(getattr(run, name)) == text for name, text in passed.items())
     ]
     return {
-        "items": items,
-        "next": page.next,
-        "week": {
-            "since": since.date().isoformat(),
-            "by": by,
-            "filters": list(passed.values()),
-            **_summed(of_these, since, by),
-        },
-        "live": bool(running),
-        "facets": _facets(recent, fields),
+        "since": since.date().isoformat(),
+        "by": by,
+        "filters": list(passed.values()),
+        **_summed(of_these, since, by),
     }
 
 
 @dataclass(eq=False)
 class _Kept:
     """extras: (id, when it changed last) -> `advice` and `curve` of an ended run. Later runs may still follow
-    its advice: it is looked at again after ten minutes. recent: the latest runs at the last change of any."""
+    its advice: it is looked at again after ten minutes. recent: the latest runs at the last change of any.
+    panels: what is asked of them -> that change, and `week` and `facets`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     recent: tuple[dt.datetime | None, Sequence[runs.Recent]] = (None, ())
     extras: TTLCache[tuple[str, str], dict[str, Any]] = field(default_factory=partial(TTLCache, 4_096, 600))
+    panels: TTLCache[tuple[object, ...], tuple[dt.datetime | None, dict[str, Any]]] = field(
+        default_factory=partial(TTLCache, 64, 600)
+    )
 
 
-def _recent(transaction: ReadTransaction) -> Sequence[runs.Recent]:
+def _recent(transaction: ReadTransaction) -> tuple[dt.datetime | None, Sequence[runs.Recent]]:
     kept, changed = transaction.caches.of(_Kept), runs.last_change(transaction.session)
     if kept.recent[0] != changed:
         kept.recent = changed, runs.recent(transaction.session, MOST_RECENT)
-    return kept.recent[1]
+    return kept.recent
 
 
 def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -139,6 +151,14 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
             if row["status"] != "running":
                 kept.extras[row["id"], row["updated_at"]] = known[row["id"]]
     return known
+
+
+def bests_so_far(
+    transaction: ReadTransaction, run_ids: Sequence[str], direction: str | None
+) -> dict[str, float | None]:
+    """Running run -> the best metric that it reported."""
+    found = runs.several(transaction.session, run_ids)
+    return {run.id: _best_so_far(_reached(_epochs_so_far(transaction, run)), direction) for run in found}
 
 
 def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any]]:
@@ -215,23 +235,30 @@ def _summed(recent: Sequence[runs.Recent], since: dt.datetime, by: str) -> dict[
     if by not in MINUTES_BY:
         raise unknown_name("by", by, MINUTES_BY)
     ended = [run for run in recent if run.started_at >= since and run.finished_at is not None]
-    groups: dict[str, Counter[str]] = {}
-    total: Counter[str] = Counter()
+    groups: dict[str, dict[str, float]] = {}
+    total: dict[str, float] = {}
     for run in ended:
-        for name, minutes in _groups_of(run, by).items():
-            groups.setdefault(name, Counter()).update({"runs": 1, **minutes})
-        total.update(_minutes_of(run))
+        whole = _minutes_of(run)
+        _add(total, whole)
+        for name, minutes in _groups_of(run, by, whole).items():
+            _add(groups.setdefault(name, {}), minutes)
     rows = [{"name": name, **_rounded(minutes)} for name, minutes in groups.items()]
     rows.sort(key=lambda row: row["name"] if by == "day" else -row["minutes"])
     return {
-        **_rounded(total), "runs": len(ended),
+        **_rounded(total),
         "groups": rows[:_MOST_GROUPS], "more": max(0, len(rows) - _MOST_GROUPS),
     }  # fmt: skip
 
 
-def _rounded(minutes: Counter[str]) -> dict[str, Any]:
-    parts = {name: round(minutes[name], 2) for name in ("useful", "waiting", "lost")}
-    return {"runs": minutes["runs"], **parts, "minutes": round(sum(parts.values()), 2)}
+def _add(into: dict[str, float], minutes: Mapping[str, float]) -> None:
+    into["runs"] = into.get("runs", 0) + 1
+    for name, value in minutes.items():
+        into[name] = into.get(name, 0.0) + value
+
+
+def _rounded(minutes: Mapping[str, float]) -> dict[str, Any]:
+    parts = {name: round(minutes.get(name, 0.0), 2) for name in ("useful", "waiting", "lost")}
+    return {"runs": minutes.get("runs", 0), **parts, "minutes": round(sum(parts.values()), 2)}
 
 
 def _minutes_of(run: runs.Recent) -> dict[str, float]:
@@ -242,10 +269,10 @@ def _minutes_of(run: runs.Recent) -> dict[str, float]:
     return {"useful": max(0.0, took - waiting - lost), "waiting": waiting, "lost": lost}
 
 
-def _groups_of(run: runs.Recent, by: str) -> dict[str, dict[str, float]]:
-    """Group -> minutes of the run in it."""
+def _groups_of(run: runs.Recent, by: str, whole: Mapping[str, float]) -> dict[str, Mapping[str, float]]:
+    """Group -> minutes of the run in it; whole: all of its minutes."""
     if by == "cause":
         wasted = {name: value for name, value in (run.waste or {}).items() if name in PARTS}
         return {part: {"waiting" if part in WAITING else "lost": value} for part, value in wasted.items()}
     named = {"day": run.started_at.date().isoformat(), "gpu": run.gpu, "competition": run.competition}
-    return {named[by] or "no competition": _minutes_of(run)}
+    return {named[by] or "no competition": whole}

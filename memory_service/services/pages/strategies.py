@@ -41,10 +41,11 @@ def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping
     own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
     """
     with database.read() as transaction:
-        page = list_requested(transaction, "strategies", {"limit": 100, "sort": "-followed", **requested})
-        items = [
-            {**row, "now": computed_beside(knowledge, row)} for row in with_steering(transaction, page.items)
-        ]
+        page = list_requested(transaction, "strategies", {"limit": 200, "sort": "-followed", **requested})
+        rows = with_steering(transaction, page.items)
+    if "sort" not in requested:  # those that plans are made with first
+        rows.sort(key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
+    items = [{**row, "now": computed_beside(knowledge, row)} for row in rows]
     filters = ("rule", "table", "followed", "grade", "corrected")
     counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
     choices = {name: [[value, n] for value, n in sorted(found.items())] for name, found in counts.items()}

@@ -109,7 +109,8 @@ def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[st
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """Everything of an answer that does not depend on the batch asked for."""
+    """Everything of an answer that does not depend on the batch asked for; begin: the batch of who asks for
+    none, with its step and its peak."""
 
     profile: Profile
     gpu: TargetDevice
@@ -122,6 +123,8 @@ class _Prepared:
     fixed: Mapping[str, Any]
     smallest: str | None
     refused: int | None
+    begin: int
+    first: tuple[Estimate, Estimate]
 
 
 class PredictionCache:
@@ -206,6 +209,7 @@ def _prepare(
     elif training:
         step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
+    knee = throughput_knee(step.seconds_many, value) if value else 0
     shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
     shown += [b for b in BATCH_LADDER if b > value][:1]
     curve = [
@@ -231,14 +235,15 @@ def _prepare(
         **({"sharding": "fsdp"} if sharded else {}),
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
-        "knee_batch_size": throughput_knee(step.seconds_many, value) if value else None,
+        "knee_batch_size": knee or None,
         "curve": curve,
         "basis": step.basis,
     }
+    begin = max(1, min(knee, safe))
     return _Prepared(
-        profile, gpu, config, step, value, safe, throughput_knee(step.seconds_many, value) if value else 0,
-        cards, fixed,
+        profile, gpu, config, step, value, safe, knee, cards, fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
+        begin, (step.step_seconds(begin), peak_memory(profile, begin, gpu, config).driver_gib),
     )  # fmt: skip
 
 
@@ -283,14 +288,16 @@ def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[str]:
 
 def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
     """The answer at the batch asked for; without one, at the knee within what fits safely."""
-    batch = question.batch_size or max(1, min(prepared.knee, prepared.safe) or 1)
+    batch = question.batch_size or prepared.begin
     profile, gpu, config = prepared.profile, prepared.gpu, prepared.config
-    step = prepared.step.step_seconds(batch)
+    if batch == prepared.begin:
+        step, peak = prepared.first
+    else:
+        step, peak = prepared.step.step_seconds(batch), peak_memory(profile, batch, gpu, config).driver_gib
     fits = batch <= prepared.most or (
         batch <= largest_batch(profile, gpu, config, ladder=None, confidence="p50")
     )
     most = max(batch, prepared.most) if fits else prepared.most
-    peak = peak_memory(profile, batch, gpu, config).driver_gib
     peak = _in_room(peak, batch, prepared.safe, most, gpu)
     answer = {
         **prepared.fixed,

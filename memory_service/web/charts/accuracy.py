@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
+from memory_service.web import text
 from memory_service.web.charts.base import SHAPES, axis, bars, limit, line, option, points
 
 Row = Mapping[str, Any]
@@ -38,7 +39,7 @@ def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, 
         for name in largest
     ]
     hollow = [_point(row) for row in usable if row["excluded"]]
-    aside = [points("not scored", hollow, colour="var(--quiet)", symbol="emptyCircle")] if hollow else []
+    aside = [points("not scored", hollow, colour="var(--quiet)", symbol=SHAPES["claimed"])] if hollow else []
     values = [row["measured"] for row in usable] + [row["predicted"]["value"] for row in usable]
     low, high = _rounded(min(values), -1), _rounded(max(values), 1)
     ends = [[low, low], [high, high]]
@@ -110,7 +111,7 @@ def sides(item: Row) -> dict[str, Any] | None:
         z=3,
     )
     chart = option(
-        axis(item["unit"] or "", at="x", min=0, boundaryGap=[0, "4%"]),
+        axis(text.unit(item["unit"]), at="x", min=0, boundaryGap=[0, "4%"]),
         {"type": "category", "data": names, "axisLabel": {"width": 150, "overflow": "truncate"}},
         [start, width, middle],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.web.charts.base import axis, deadline, line, option, points
+from memory_service.web.charts.base import SHAPES, axis, deadline, line, option, points
 
 
 def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -45,12 +45,14 @@ def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
                 [{"value": [minutes, quality], "name": model}],
                 colour=f"var(--series-{number})",
                 symbolSize=16 if mine else 11,
-                symbol="circle" if mine else "emptyCircle",
+                symbol="circle" if mine else SHAPES["claimed"],
             )
         )
+    highest = max(p["quality_index"] for p in (*data["front"], *data["models"]))
+    top = {"max": 100} if highest > 90 or len(front) == 1 else {}  # of an index of 100
     chart = option(
         axis("Smallest budget that holds the plan, min", "log"),
-        axis("Expected quality, index within the task", at="y", scale=True, nameGap=26),
+        axis("Expected quality, index within the task", at="y", scale=True, nameGap=26) | top,
         series,
     )
     return chart | {"tooltip": {"trigger": "item"}}

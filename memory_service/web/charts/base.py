@@ -38,23 +38,20 @@ def option(
         second.update(
             {"position": "right", "nameTextStyle": {"align": "right"}, "splitLine": {"show": False}}
         )
-    named = [s["name"] for s in series if s.get("name") and not s.get("unnamed")]
+    named = list(dict.fromkeys(s["name"] for s in series if s.get("name") and not s.get("unnamed")))
     plain = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
-    narrow = ceil(sum(7 * len(name) + 40 for name in dict.fromkeys(named)) / 330)
+    lines = ceil(sum(7 * len(name) + 40 for name in named) / 330)
+    narrow = {"legend": {"type": "plain", "top": 0, "data": named}, "grid": {"top": 32 + 24 * lines}}
     flat = all(s["type"] == "scatter" for s in series)
     return {
         "grid": {"left": 12, "right": 24, "top": 56, "bottom": 34, "containLabel": True},
-        "legend": {"type": "scroll", "top": 0, "data": list(dict.fromkeys(named))},
+        "legend": {"type": "scroll", "top": 0, "data": named},
         "tooltip": {"trigger": "item" if flat else "axis"},
         "xAxis": dict(x),
         "yAxis": ys if len(ys) > 1 else ys[0],
         "series": plain,
-        "media": [
-            {
-                "query": {"maxWidth": 500},
-                "option": {"legend": {"type": "plain", "top": 0}, "grid": {"top": 32 + 24 * narrow}},
-            }
-        ],
+        # Where all names take more than three lines, one is shown at a time.
+        "media": [{"query": {"maxWidth": 500}, "option": narrow}] if lines <= 3 else [],
     }
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.web.charts.base import axis, line, option, points, zoomed
+from memory_service.web.charts.base import SHAPES, axis, line, option, points, zoomed
 
-_SHAPES = ("circle", "triangle", "rect", "diamond", "pin", "roundRect", "arrow", "emptyCircle")
+_DOWN = "path://M0 0L100 0L50 90Z"
+_SHAPES = ("circle", "triangle", "rect", "diamond", _DOWN, "roundRect", "arrow", SHAPES["claimed"])
 
 
 def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -47,7 +48,11 @@ def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict
     if not curves:
         return None
     series = [
-        line(f"{curve['model']} on {curve['gpu']}, {curve['run_id'][:8]}", curve["points"], step="end")
+        line(
+            f"{curve['model'].partition('.')[0]} on {curve['gpu']}, {curve['run_id'][:4]}",
+            curve["points"],
+            step="end",
+        )
         for curve in curves
     ]
     chart = option(axis("Minutes since the run began"), axis(metric, at="y", scale=True), series)

@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.web.charts.base import axis, line, option
 
 
-def cost_by_size(profiles: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def cost_by_size(profiles: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any] | None:
     """Memory of one sample (MiB) over input size, a line a precision; None with fewer than two sizes.
 
     profiles   rows of the sizing table, ascending by input size; only the usual layout is drawn
@@ -21,4 +21,4 @@ def cost_by_size(profiles: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None
             series.append(line(precision, data, dashed=precision == "fp32"))
     if not series:
         return None
-    return option(axis("Input size"), axis("Memory of one more sample, MiB", at="y"), series)
+    return option(axis(f"Input size, {unit}"), axis("Memory of one more sample, MiB", at="y"), series)

@@ -24,4 +24,4 @@ def conflicts(request: Request) -> Response:
 def conflict(request: Request, key: str) -> Response:
     data = conflict_page(database_of(request), key)
     chart = sides({**data["item"], "sides": data["sides"]}) if data["item"] else None
-    return answer(request, "conflicts/one.html", data, title=f"Contradiction {key}", charts={"sides": chart})
+    return answer(request, "conflicts/one.html", data, title=f"Disagreement {key}", charts={"sides": chart})

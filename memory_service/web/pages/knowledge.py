@@ -23,6 +23,7 @@ from memory_service.services.pages.strategies import strategies_page, strategy_p
 from memory_service.services.pages.techniques import techniques_page
 from memory_service.web.charts.models import cost_by_size
 from memory_service.web.site import Pages, answer, query_of
+from memory_service.web.text import input_unit
 
 router = Pages()
 
@@ -50,7 +51,11 @@ def _pages(table: str, list_page: ListPage, row_page: RowPage) -> None:
     def row(request: Request, key: str) -> Response:
         database = database_of(request)
         data = row_page(database, knowledge_of(database), key)
-        charts = {"cost": cost_by_size(data["profiles"])} if table == "models" else {}
+        charts = {}
+        if table == "models":
+            model = data["model"]
+            unit = input_unit(model["input_kind"], model["name"], next(iter(model["tasks"]), None))
+            charts = {"cost": cost_by_size(data["profiles"], unit)}
         return answer(request, f"{table}/one.html", data, title=key, charts=charts)
 
 

@@ -39,6 +39,7 @@ document.addEventListener("click", ({ target }) => {
   if (!field) return;
   for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   field.value ||= fact.dataset.fill;
+  if (field.name === "n_train") document.getElementById("f-size").value = ""; // the number says it
   field.focus();
 });
 

@@ -17,6 +17,7 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
 from memory_service.services.tables.file_formats import in_format
 from memory_service.web.charts.accuracy import coverage, scatter, sides
+from memory_service.web.charts.base import SHAPES
 from tests.conftest import Servers
 from tests.telling import take_events
 
@@ -169,5 +170,5 @@ def test_runs_set_aside_are_drawn_hollow_and_groups_beyond_the_colours_share_one
     assert chart is not None
     named = {each["name"]: each for each in chart["series"]}
     assert len(named["others"]["data"]) == 3
-    assert named["not scored"]["symbol"] == "emptyCircle"
+    assert named["not scored"]["symbol"] == SHAPES["claimed"]
     assert scatter([], "GiB") is None
