@@ -353,9 +353,9 @@ def test_names_outside_the_vocabulary_come_back_with_the_nearest(client: TestCli
     )
     assert "dog-breed-identification" in document["errors"][0]["nearest"]
     assert "rtx3090" in refused(client, 404, "GET", "/gpus/rtx309", "row")["errors"][0]["nearest"]
-    for name, nearest in (("minuts", ["minutes"]), ("optimizer", [])):
+    for name, names in (("minuts", ["minutes"]), ("optimizer", [])):
         document = refused(client, 422, "GET", f"/recommend?task=image&gpu=a100&{name}=3", name)
-        assert document["errors"][0]["nearest"] == nearest
+        assert document["errors"][0]["nearest"] == names
 
 
 def test_the_unexpected_is_a_problem_without_a_trace(

@@ -92,10 +92,11 @@ def test_a_class_may_be_named_none_and_one_of_the_sample_may_have_no_sample(
 
 def test_labels_between_spaces_are_several_and_a_name_of_words_is_one(opened: Open) -> None:
     def spoil(cells: list[str]) -> Callable[[Path], None]:
-        return lambda folder: (
-            write_rows(folder / "sample_submission.csv", [["image", "label"], ["0048", "rust scab"]]),
-            column(1, cells)(folder),
-        )
+        def spoiled(folder: Path) -> None:
+            write_rows(folder / "sample_submission.csv", [["image", "label"], ["0048", "rust scab"]])
+            column(1, cells)(folder)
+
+        return spoiled
 
     script = opened("image-classification", spoil(["rust", "scab rust", "scab", "rust rot", "scab rot"]))
     data = script.read_data()

@@ -81,11 +81,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class RowCase:
-    """What a row asks, with what it leaves open filled in.
-
-    timed   profile of a job's time, where not the same: rates of training were fitted on attention that is
-            not fused
-    """
+    """What a row asks, with what it leaves open filled in."""
 
     row: MeasuredRow
     profile: Profile
@@ -93,7 +89,6 @@ class RowCase:
     precision: str
     optimizer: str
     decoder: JobProfiles | None = None
-    timed: Profile | None = None
 
     @property
     def config(self) -> StepConfig:
@@ -164,14 +159,11 @@ def case_of(row: MeasuredRow, profile_store: ProfileStore, gpus: Mapping[str, Ta
     decoder = decoder_profiles(row, row.job, model) if row.job and model else None
     key = profile_key(row)
     profile = decoder.longest if decoder else profile_of(profile_store, key)
-    timed = None
-    if row.job and not decoder and key.fused_attention:
-        timed = profile_of(profile_store, replace(key, fused_attention=False))
     precision = row.precision
     if precision == "fp32-or-tf32":
         precision = "tf32" if "tf32" in gpu.tflops else "fp32"
     optimizer = row.optimizer or DEFAULT_OPTIMIZERS.get(profile.input_kind, "adamw")
-    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer, decoder, timed)
+    return RowCase(row, profile, gpu, precision, "none" if row.mode == "infer" else optimizer, decoder)
 
 
 def learn_from_rows(
@@ -299,7 +291,7 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
     if row.batch is None:
         assumed.append(f"batch {batch}")
     if row.job is not None:
-        profiles = case.decoder or JobProfiles(profile, case.timed or profile, float(profile.input_size))
+        profiles = case.decoder or JobProfiles(profile, profile, float(profile.input_size))
         predicted |= predict_job(row, row.job, profiles, gpu, case.config, batch)
     else:
         predicted["samples_per_s"] = prepare(profile, gpu, case.config).samples_per_second(batch)

@@ -78,27 +78,21 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
         padded = max(1, min(longest, round(job.tokens * (1.0 + PADDING * log2(row.batch or 1)))))
     kind: Literal["fp32", "amp"] = "fp32" if row.precision in ("fp32", "tf32") else "amp"
 
-    def at(length: int, shards: int, told: Job) -> Profile:
+    def at(length: int, shards: int) -> Profile:
         tuning = Tuning(
-            "lora"
-            if told.generates and told.method == "full"
-            else told.method or "full",  # weights are frozen
-            told.rank or USUAL_RANK,
-            told.targets,
+            "lora" if job.generates and job.method == "full" else job.method or "full",  # weights are frozen
+            job.rank or USUAL_RANK,
+            job.targets,
             checkpointing=row.checkpointing,
             head="lm",
             compiled=row.compiled,
             shards=shards,
-            **{name: getattr(told, name) for name in _TUNING},
+            **{name: getattr(job, name) for name in _TUNING},
         )
         return decoder_profile(model.name, shape, length, tuning, precision=kind, family=model.family)
 
     shards = job.n_gpus if job.sharded else 1
-    said = job.targets == "attention" and "config_hub" not in row.source
-    timed = replace(job, adapters_half=False, targets="attention" if said else "all")
-    return JobProfiles(
-        at(longest, shards, job), at(padded, 1, timed), float(min(longest, job.tokens or longest))
-    )
+    return JobProfiles(at(longest, shards), at(padded, 1), float(min(longest, job.tokens or longest)))
 
 
 def predict_job(
