@@ -140,11 +140,11 @@ MOST_NAMED = 12
 """A vocabulary of at most so many names is named whole where none is near."""
 
 
-def unknown_name(field: str, given: str, known: Sequence[str]) -> InvalidInput:
+def unknown_name(field: str, given: str, known: Sequence[str], cutoff: float = 0.4) -> InvalidInput:
     """The refusal for a name outside a vocabulary, with the nearest known names (closest first)."""
     shown = given if len(given) <= 80 else given[:77] + "..."
     close = {name.lower(): name for name in reversed(known)}
-    nearest = tuple(close[n] for n in get_close_matches(given.lower()[:80], list(close), n=5, cutoff=0.4))
+    nearest = tuple(close[n] for n in get_close_matches(given.lower()[:80], close, n=5, cutoff=cutoff))
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     if not nearest and len(known) <= MOST_NAMED:
         nearest = tuple(known)

@@ -11,7 +11,7 @@ from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 
 def doctor(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
-    """Look at Python, packages, accelerator, encoder, database, disk and port; exit 1 for a problem."""
+    """Look at settings, packages, accelerator, encoder, database, disk and port; exit 1 for a problem."""
     from memory_service.services.operations.doctor import examine
     from memory_service.settings import load_settings
 

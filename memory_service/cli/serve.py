@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memory_service.cli.common.databases import DatabaseUrl, open_at_head
+from memory_service.cli.common.output import EXIT_REFUSED
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -27,7 +28,6 @@ _STOP_WITHIN_SECONDS = 10
 _OBJECTS_UNTIL_COLLECTED = 20_000
 """A request with a hundred events makes a thousand objects and no cycle: looking for cycles after every 700,
 as Python does, took a twentieth of the time."""
-_NOT_STARTED = 3
 _ARENA_MAX = -8
 _ARENAS = 2
 """Pools that the C library gives its threads memory from. Left alone it makes eight for each core, and what
@@ -75,7 +75,7 @@ def serve(
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     if not server.started:
-        raise typer.Exit(_NOT_STARTED)
+        raise typer.Exit(EXIT_REFUSED)
 
 
 def _options(application: FastAPI, settings: Settings) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _serve_many(workers: int, settings: Settings) -> None:
             address = bound(settings.host, settings.port)
         except OSError as error:
             _log.error("cannot listen on %s:%d: %s", settings.host, settings.port, error)
-            raise typer.Exit(_NOT_STARTED) from None
+            raise typer.Exit(EXIT_REFUSED) from None
         application = create_app(settings)
         application.middleware_stack = application.build_middleware_stack()  # here, so that rates are shared
         service = application.state.service

@@ -23,7 +23,8 @@ def remember_competition(service: Service, arguments: dict[str, Any], caller: Ca
     data = {name: row[name] for name in shapes.Remembered.model_fields if name in row} | {"row": row}
     inferred = ", ".join(f"{name}={row.get(name)}" for name in row["inferred"])
     read = f"; read from its text: {inferred}" if inferred else ""
-    return Answer(f"{row['slug']} is known now ({row['task']}){read}", data)
+    task = row["task"] or "its task cannot be told from the description: correct it"
+    return Answer(f"{row['slug']} is known now ({task}){read}", data)
 
 
 @threaded

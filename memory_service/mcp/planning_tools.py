@@ -71,7 +71,7 @@ def find_similar_competitions(service: Service, arguments: dict[str, Any], _: Ca
     data = {name: answer[name] for name in shapes.Found.model_fields if name != "items"}
     data["items"] = [{n: hit[n] for n in shapes.Neighbour.model_fields} for hit in answer["items"]]
     lines = [
-        "\n   - ".join([f"{n}. {hit['slug']} ({hit['task']}): {hit['why']}", *hit["lessons"]])
+        "\n   - ".join([f"{n}. {hit['slug']} ({hit['task'] or 'no task'}): {hit['why']}", *hit["lessons"]])
         for n, hit in enumerate(data["items"], 1)
     ]
     about = f"task of the text: {data['inferred_task']}" if data["inferred_task"] else ""

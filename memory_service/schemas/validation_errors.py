@@ -126,7 +126,7 @@ def _message(kind: str, found: Mapping[str, Any], context: Mapping[str, Any]) ->
 
 
 def _nearest(kind: str, given: str, known: Sequence[str]) -> tuple[str, ...]:
-    return unknown_name(kind, given, known).errors[0].nearest
+    return unknown_name(kind, given, known, 0.6 if kind == "field" else 0.4).errors[0].nearest
 
 
 def _path(place: Sequence[str | int], model: Any) -> tuple[list[str], tuple[str, ...]]:

@@ -352,6 +352,10 @@ def test_names_outside_the_vocabulary_come_back_with_the_nearest(client: TestCli
         client, 404, "GET", "/recommend?competition=dog-bred-identification&gpu=a100", "competition"
     )
     assert "dog-breed-identification" in document["errors"][0]["nearest"]
+    assert "rtx3090" in refused(client, 404, "GET", "/gpus/rtx309", "row")["errors"][0]["nearest"]
+    for name, names in (("minuts", ["minutes"]), ("optimizer", [])):
+        document = refused(client, 422, "GET", f"/recommend?task=image&gpu=a100&{name}=3", name)
+        assert document["errors"][0]["nearest"] == names
 
 
 def test_the_unexpected_is_a_problem_without_a_trace(

@@ -50,10 +50,12 @@ def test_the_version_is_told():
     assert run.invoke(app, ["--version"]).stdout.strip() == __version__
 
 
-def test_the_doctor_names_every_part_and_what_is_wrong(tmp_path: Path):
+def test_the_doctor_names_every_part_and_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MEMORY_PROT", "99")
     done = run.invoke(app, ["doctor", "--json", "--database", f"sqlite:///{tmp_path}/new.sqlite3"])
     assert done.exit_code == 0, done.stdout
     found = {finding["part"]: finding for finding in json.loads(done.stdout)}
+    assert "nearest: MEMORY_PORT" in found.pop("settings")["found"]
     assert set(found) == {"python", "packages", "accelerator", "encoder", "database", "disk", "port"}
     assert found["encoder"]["status"] == "ok"
     assert "SHA-256" in found["encoder"]["found"]

@@ -90,6 +90,36 @@ def test_a_class_may_be_named_none_and_one_of_the_sample_may_have_no_sample(
     assert answers.iloc[0, 1:].to_dict() == {"bee": 0.0, "ape": 0.75, "None": 0.25}
 
 
+def test_labels_between_spaces_are_several_and_a_name_of_words_is_one(opened: Open) -> None:
+    def spoil(cells: list[str]) -> Callable[[Path], None]:
+        def spoiled(folder: Path) -> None:
+            write_rows(folder / "sample_submission.csv", [["image", "label"], ["0048", "rust scab"]])
+            column(1, cells)(folder)
+
+        return spoiled
+
+    script = opened("image-classification", spoil(["rust", "scab rust", "scab", "rust rot", "scab rot"]))
+    data = script.read_data()
+    assert data.outputs == ["rot", "rust", "scab"]
+    assert data.targets[:5].tolist() == [[0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 1, 0], [1, 0, 1]]
+    chances = np.array([[0.6, 0.2, 0.7], [0.2, 0.4, 0.1]] * (len(data.test_ids) // 2))
+    answers = script.submission_of(data, chances).iloc[:, 1]
+    assert answers[:2].tolist() == ["rot scab", "rust"], "at least one"
+
+
+def test_names_of_several_words_stay_classes(opened: Open) -> None:
+    named = ["healthy", "apple scab", "black rot", "cedar apple rust"]
+    assert opened("image-classification", column(1, named)).read_data().outputs == sorted(named)
+
+
+def test_a_text_without_spaces_has_words_all_the_same(opened: Open) -> None:
+    words = {"name": "fasttext", "library": "torch", "seq_len": 8, "pretrained": False}
+    encode = opened("text-classification", lambda folder: None, model=words).encode
+    good, bad = set(encode("这个商品很好")), set(encode("这个商品很差"))
+    assert len(good & bad) >= 8, "five characters and four pairs are the same"
+    assert len(encode("สวัสดี ok go")) == 2 * 8 - 1, "six characters and two words, and their pairs"
+
+
 def test_an_id_that_is_missing_costs_its_own_row_only(opened: Open) -> None:
     script = opened("image-classification", column(0, ["", "0001", "0002"]))
     paths = script.read_data().inputs
@@ -107,6 +137,14 @@ def test_tables_that_are_not_there_are_named(opened: Open, name: str, gone: str)
 
     script = opened(name, spoil)
     with pytest.raises(FileNotFoundError, match=f"train.csv and {gone}"):
+        script.read_data()
+
+
+def test_images_may_lie_in_train_images_and_a_missing_folder_is_named(opened: Open) -> None:
+    script = opened("image-classification", lambda folder: (folder / "train").rename(folder / "train_images"))
+    assert all(path.exists() for path in script.read_data().inputs)
+    (script.DATA_DIR / "train_images").rename(script.DATA_DIR / "photos")
+    with pytest.raises(FileNotFoundError, match="train is not there, but photos, test: change read_data"):
         script.read_data()
 
 

@@ -57,6 +57,8 @@ def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
         stderr.print(error.detail, markup=False, highlight=False, soft_wrap=True)
         for item in error.errors:
             hint = f" (nearest: {', '.join(item.nearest)})" if item.nearest else ""
+            if item.message.lower() in error.detail.lower() and (not hint or "nearest" in error.detail):
+                continue  # said already
             line = f"  {item.field}: {item.message}{hint}"
             stderr.print(line, markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(EXIT_REFUSED)

@@ -128,11 +128,15 @@ def profile_on(profile: Profile, cards: Cards) -> Profile:
     """What each of several cards holds: buckets of gradients beside the gradients."""
     if cards.n <= 1:
         return profile
-    buckets = profile.params * 4.0
+    return profile_with(profile, profile.params * 4.0)
+
+
+def profile_with(profile: Profile, more: float) -> Profile:
+    """The profile with `more` bytes on the card at every moment."""
     kept = profile.extra.get("peak_gradients_kept") or ()
     return replace(
         profile,
-        buffers_bytes=profile.buffers_bytes + int(buckets),
-        peak=tuple(PeakPoint(p.fixed_bytes + buckets, p.per_sample_bytes) for p in profile.peak),
-        extra={**profile.extra, "peak_gradients_kept": [[fixed + buckets, slope] for fixed, slope in kept]},
+        buffers_bytes=profile.buffers_bytes + int(more),
+        peak=tuple(PeakPoint(p.fixed_bytes + more, p.per_sample_bytes) for p in profile.peak),
+        extra={**profile.extra, "peak_gradients_kept": [[fixed + more, slope] for fixed, slope in kept]},
     )

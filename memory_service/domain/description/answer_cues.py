@@ -136,7 +136,7 @@ ANSWER_CUES: dict[str, dict[float, str]] = {
             "seq2seq, missing word, generate the text, text generation, summarization, text normalization, "
             "spoken form, sentence correction, transliteration, read the text, ocr, generate the report, "
             "free form english, english rendering, transliterated, produce the gist, one line gist, "
-            "headline generation, generated text"
+            "headline generation, generated text, instruction pair, instruction tuning"
         ),
         3: (
             "deleted word, put it back, pronounce, spoken, reads aloud, transcribed, write a, string of, "

@@ -61,7 +61,8 @@ INPUT_CUES: dict[str, dict[float, str]] = {
             "excerpt, text sample, free text, written text, corpus, llm, large language model, short "
             "answer, text normalization, sms, spam, premise, hypothesis, quiz, quiz question, clickbait, "
             "docstring, source code, plain text, contract clause, written by, wikipedia article, email, "
-            "news article, customer message, question pair, question text, text of"
+            "news article, customer message, question pair, question text, text of, instruction pair, "
+            "instruction tuning, llama 2, llama 3, qwen, lo ra, lora, qlora"
         ),
         3: (
             "forum remark, forum post, offensive, remark, reply, text, comment, paragraph, phrase, insult, "

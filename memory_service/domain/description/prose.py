@@ -46,6 +46,26 @@ _ADMINISTRATIVE_LISTED = (
 _ADMINISTRATIVE_PHRASES = PhraseTable({phrase: [True] for phrase in _ADMINISTRATIVE_LISTED.split(", ")})
 
 
+_ENGLISH = "the of and to in is are for with that this be you on by from as at which"
+_NOT_ENGLISH = (  # of French, German, Spanish, Italian, Portuguese, Dutch, Polish, Turkish
+    "le la les des du une et est sur dans pour par der die das und ist ein eine mit für auf von den dem zu "
+    "el los las del y en con que se una es il di che per della o os um uma do da em não het een van zijn "
+    "voor w z na jest oraz się bir ve için ile bu"
+)
+_OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
+
+
+def is_english(text: str) -> bool:
+    """False where most letters are of another script, or the small words of other languages are more than
+    the English ones. Names and terms alone count as English."""
+    text = text[:READ_CHARACTERS]
+    if 3 * len(_OTHER_SCRIPT.findall(text)) > sum(map(str.isalpha, text)):
+        return False
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    english, others = (sum(map(small.split().count, words)) for small in (_ENGLISH, _NOT_ENGLISH))
+    return others < 3 or others <= english
+
+
 def task_sentences(text: str) -> list[str]:
     """The sentences and lines that can tell the task, in order; of at most `READ_CHARACTERS`.
 

@@ -32,6 +32,11 @@ _BARE_BEHIND = re.compile(
 )
 """A number alone is a card ("my 4090"), not a count of rows, between such words."""
 
+_CARD_AFTER = re.compile(
+    r"(?:\b(?:one|an?|my|our)|\d ?(?:minutes?|mins?|hours?|hrs?|h)\W?)\s$", re.IGNORECASE
+)
+"""Before a short name that ends a clause: "20 minutes, one L4", "60 min T4"."""
+
 _COUNTS = {"dual": 2, "twin": 2, "quad": 4}
 _COUNT_BEFORE = re.compile(
     rf"\b(\d|{NUMBER_WORD}|{'|'.join(_COUNTS)})\s?(?:[x×]\s?)?(?:(?:nvidia|tesla|geforce)\s)?$", re.IGNORECASE
@@ -83,25 +88,32 @@ _OF_RULES = re.compile(
 """What must run on a processor there is what predicts, not what trains."""
 
 
+_MEMORY = re.compile(r"\s?(?:laptop\s)?\(?(\d{1,3}) ?GB\b(?! (?:of )?(?:ram|data|disk))", re.IGNORECASE)
+
+
 class _Card(NamedTuple):
-    """One that a sentence names, at these characters."""
+    """One that a sentence names, at these characters; gib: the memory that stands behind it, 0 = none."""
 
     gpu: str
     start: int
     end: int
+    gib: int = 0
 
 
 def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
-    """`{"gpu": slug, "minutes": float}` as far as the text says so; two of a card are "2xt4", none is "cpu".
+    """`{"gpu": slug, "minutes": float, "vram_gib": int}` as far as the text says so; two of a card are
+    "2xt4", none is "cpu".
 
     gpus   normalised name of a GPU model -> its slug
     """
     cards: set[str] = set()
+    memory: set[int] = set()
     limits: set[tuple[float, bool]] = set()
     sentences = sentences_of(text[:MOST_READ])
     for sentence in sentences:
         here = _cards_in(sentence, gpus)
         cards |= {card.gpu for card in here}
+        memory |= {card.gib for card in here if card.gib}
         limits |= _limits_in(sentence, here)
     if not cards:
         alone = [
@@ -114,6 +126,8 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
     of_gpu = {minutes for minutes, near in limits if near}
     minutes = of_gpu if len(of_gpu) == 1 else {minutes for minutes, _ in limits}
     found: dict[str, Any] = {"gpu": cards.pop()} if len(cards) == 1 else {}
+    if found and len(memory) == 1:
+        found["vram_gib"] = memory.pop()
     return found | ({"minutes": minutes.pop()} if len(minutes) == 1 else {})
 
 
@@ -142,7 +156,9 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
             joined = bool(found) and sentence[found[-1].end : start].strip(" ,/").lower() in ("or", "and", "")
             counted = n > 1 and (bool(named[1]) or sentence[end - 1] == "s")
             if sure or counted or joined or _of_hardware(sentence, start, end):
-                found.append(_Card(slug if n <= 1 else f"{n}x{slug}", count.start() if count else start, end))
+                said, memory = slug if n <= 1 else f"{n}x{slug}", _MEMORY.match(behind)
+                gib = int(memory[1]) if memory else 0
+                found.append(_Card(said, count.start() if count else start, end, gib))
                 place = last - 1
             break
         place += 1
@@ -168,6 +184,8 @@ def _of_hardware(sentence: str, start: int, end: int) -> bool:
     if name.isdigit():
         return bool(_BARE.search(before) and _BARE_BEHIND.match(behind))
     if any(_HARDWARE.search(part) for part in (before[-25:], name, behind[:12])):
+        return True
+    if _CARD_AFTER.search(before) and re.match(r"\s*(?:$|[,.;:)])", behind):
         return True
     beside = _SPAN.search(behind)
     return beside is not None and bool(_TIME_BESIDE.match(behind[: beside.start()]))

@@ -109,6 +109,8 @@ def stated_in(text: str) -> Stated:
     stated |= one_figure("n_train", _of_samples(found, "train") or _of_samples(found, None))
     stated |= one_figure("n_test", _of_samples(found, "test"))
     stated |= _n_classes(found, text)
+    if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
+        del stated["n_classes"]  # it counts something else: boxes, words
     columns = [q for q in found if q.value >= 2 and (q.kind == "column" or DESCRIBED_BY.search(q.before))]
     stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found)
@@ -119,6 +121,12 @@ def stated_in(text: str) -> Stated:
         if match := pattern.search(text):
             stated[name] = True, match[0]
     return stated
+
+
+def training_sizes(text: str) -> list[int]:
+    """Every number of training samples that the text names."""
+    found = quantities_in(text)
+    return sorted({round(q.value) for q in _of_samples(found, "train") or _of_samples(found, None)})
 
 
 _TABLE = re.compile(

@@ -197,6 +197,8 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         ("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image")
     ):
         said.pop("n_classes", None)
+    if ranked[0].startswith("time-series") and _COUNTS_SERIES.search(str(said.get("n_train", (0, ""))[1])):
+        del said["n_train"]  # of each there are as many rows as moments
     if ranked[0] == "recommendation":
         said = {name: fact for name, fact in said.items() if name not in ("n_train", "n_test")}
         said |= sizes_of_recommendation(text)
@@ -218,6 +220,9 @@ def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
     return replace(facts, words=words, **{name: value for name, (value, _) in said.items()})
 
 
+_COUNTS_SERIES = re.compile(
+    r"\d (?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?|series|products?)$"
+)
 _MODALITY_NAMES = {
     "series": "time-series",
     "points": "point-cloud",

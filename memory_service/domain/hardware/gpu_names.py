@@ -44,7 +44,7 @@ def counted(name: str) -> tuple[int, str]:
         return 1, name
     n = int(found[1])
     if not 1 <= n <= MOST_CARDS:
-        raise wrong_value("gpu", f"between 1 and {MOST_CARDS} cards", name)
+        raise wrong_value("gpu", f"must be between 1 and {MOST_CARDS} cards", name)
     return n, name[: found.start()] + name[found.end() :]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_service.domain.cost.decoders.decoder import Method
+from memory_service.domain.cost.decoders.decoder import Loss, Method, Targets
 from memory_service.errors import FieldError, InvalidInput
 
 Row = Mapping[str, str]
@@ -32,6 +32,7 @@ class Job:
     optimizer_sharded   state of the optimizer alone is spread (ZeRO 1)
     sharded       weights, gradients and optimizer are spread over the cards
     adapters_single   LoRA in fp32 beside half-precision weights
+    own_state     the optimizer's state has a type of its own, not the weights'
     one_batch     seconds_per_step is that of one batch, not of an update
     model_parallel   the network itself is cut: not predicted
     generates     texts are written, nothing is trained
@@ -39,7 +40,7 @@ class Job:
 
     method: Method | None = None
     rank: int | None = None
-    targets: Literal["attention", "all"] = "all"
+    targets: Targets = "all"
     n_gpus: int = 1
     nodes: int = 1
     link: str | None = None
@@ -48,9 +49,13 @@ class Job:
     accumulation: int = 1
     tokens: int | None = None
     half_weights: bool = False
+    master: bool = False
+    accumulates: bool = False
     adapters_single: bool = False
+    adapters_half: bool = False
+    own_state: bool = False
     dropout: bool = False
-    shifted_loss: bool = False
+    loss: Loss = "plain"
     selective: bool = False
     eager: bool = False
     flash: bool = False
@@ -87,7 +92,7 @@ def job_of(row: Row) -> Job:
     return Job(
         method=method,
         rank=_whole(row, "lora_rank"),
-        targets="attention" if _attention_only(notes, version) else "all",
+        targets=_targets(row, notes, version),
         n_gpus=_whole(row, "n_gpus") or 1,
         nodes=_whole(row, "n_nodes") or 1,
         link="slow" if "slow" in link else "nvlink" if "nv" in link and "no nvlink" not in link
@@ -97,9 +102,13 @@ def job_of(row: Row) -> Job:
         accumulation=_whole(row, "grad_accumulation") or 1,
         tokens=_mean_tokens(row, notes),
         half_weights=half,
+        master=method == "full" and "internevo" in source,
+        accumulates=(_whole(row, "grad_accumulation") or 1) > 1,
         adapters_single="adapter fp32" in precision,
+        adapters_half="true" in precision or "fsdp_qlora" in source,
+        own_state=re.search(r"bnb|paged|[48].?bit|fp8", row.get("optimizer", "").lower()) is not None,
         dropout="litgpt" in source,
-        shifted_loss=any(name in source for name in ("fsdp_qlora", "unsloth", "swift")),
+        loss=_loss(row, source, notes, version),
         selective="selective" in row.get("gradient_checkpointing", ""),
         eager=attention == "eager",
         flash="flash" in attention or "xformers" in attention,
@@ -107,7 +116,7 @@ def job_of(row: Row) -> Job:
         double=double,
         one_batch="micro-batch iteration" in notes,
         model_parallel=bool(cut) or "offload" in sharding,
-        meter=_meter(row.get("memory_kind", "").lower()),
+        meter="reserved" if "torchtitan" in source else _meter(row.get("memory_kind", "").lower()),
         tokens_per_s=_real(row, "tokens_per_s"),
         seconds_per_step=_real(row, "seconds_per_step"),
         speedup=_real(row, "speedup"),
@@ -133,11 +142,30 @@ def _method(text: str) -> tuple[Method, bool]:
     return found
 
 
-def _attention_only(notes: str, version: str) -> bool:
-    targets = re.search(r"targets? ([a-z_,.0-9 ]+)", notes)
-    if targets:
-        return "proj" in targets[1] and not re.search(r"up_proj|down_proj|gate_proj|mlp", targets[1])
-    return "8641822" in version or "lora on q,v" in notes
+_GATED_TOO = ("gemma", "phi", "tiny-llama")
+"""Models whose files in litgpt's config_hub/finetune put adapters on every layer; all others name queries and
+values alone."""
+
+
+def _targets(row: Row, notes: str, version: str) -> Targets:
+    named = re.search(r"targets? ([a-z_,.0-9 ]+)", notes)
+    if named and "proj" in named[1]:
+        gated = re.search(r"up_proj|down_proj|gate_proj|mlp", named[1])
+        attention = re.search(r"[qkvo]_proj", named[1])
+        return "all" if gated and attention else "mlp" if gated else "attention"
+    if "config_hub" in row.get("source", ""):
+        return "all" if row.get("model", "").lower().startswith(_GATED_TOO) else "attention"
+    return "attention" if "8641822" in version or "lora on q,v" in notes else "all"
+
+
+def _loss(row: Row, source: str, notes: str, version: str) -> Loss:
+    if "unsloth" in source and notes.startswith("unsloth"):
+        return "in_place"
+    if any(name in source for name in ("fsdp_qlora", "unsloth", "swift")):
+        return "shifted"
+    torch = re.search(r"torch 2\.(\d+)", version)
+    apart = torch is not None and int(torch[1]) < 8  # torchtitan compiled layers alone until 2025
+    return "compiled" if row.get("compile", "").lower() in ("yes", "true", "1") and not apart else "plain"
 
 
 def _mean_tokens(row: Row, notes: str) -> int | None:

@@ -26,7 +26,7 @@ from memory_service.domain.monitoring.projection import Projection, project
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State
-from memory_service.domain.monitoring.verdict import Answer, Verdict, keep_going
+from memory_service.domain.monitoring.verdict import Answer, Verdict, figures, keep_going
 
 LATEST_SETUP_S = 120.0
 """A run that shows no sign of training is not asked for readings before 120 s: imports, weights and the
@@ -37,6 +37,9 @@ FIRST_CHECK_SHARE = 0.25
 many minutes."""
 
 LOWER_LEARNING_RATE = 0.3
+
+DIVERGED = 3.0
+"""Times the training loss of a fold's first epoch: the run unlearned what it had."""
 
 ENDED = {"stopped": "stopped early and on purpose, by its script or whoever reported its end"}
 
@@ -177,13 +180,21 @@ def _moved_on(view: RunView, when_us: int) -> bool:
 
 
 def _bad_loss(view: RunView) -> Answer | None:
-    """The training loss became NaN or infinite and stayed so."""
+    """The training loss became NaN or infinite and stayed so, or left its fold's first epoch far behind."""
     bad, good = view.summary.bad_loss_us, view.summary.good_loss_us
-    if bad is None or bad < view.state.since_us or (good is not None and good > bad):
-        return None
+    if bad is not None and bad >= view.state.since_us and (good is None or good <= bad):
+        why = "The training loss is not a number (NaN or infinite): nothing more is learned from here on"
+        return _slower_learning(view, why, "not-a-number")
+    first, last = view.train_losses
+    if 0.0 < DIVERGED * first < last and not view.state.facts.is_trees:
+        why = f"The training loss rose from {figures(first)} in the fold's first epoch to {figures(last)}"
+        return _slower_learning(view, why, "diverged")
+    return None
+
+
+def _slower_learning(view: RunView, why: str, rule: str) -> Answer:
     reported = view.summary.setting("learning_rate")
     rate = reported if isinstance(reported, float) else view.state.facts.learning_rate
-    why = "The training loss is not a number (NaN or infinite): nothing more is learned from here on"
     precision = view.summary.setting("precision") or view.state.facts.precision
     if rate:
         lower = float(f"{LOWER_LEARNING_RATE * rate:.2g}")
@@ -194,14 +205,14 @@ def _bad_loss(view: RunView) -> Answer | None:
             "relaunch",
             f"{why}. Start again from the last good checkpoint at a learning rate of "
             f"{lower:g} instead of {rate:g}.",
-            "not-a-number",
+            rule,
             changes,
             "critical",
         )
     return Answer(
         "investigate",
         f"{why}. Start again from the last good checkpoint with a third of the learning rate.",
-        "not-a-number",
+        rule,
         {"check": ["learning rate", "loss scaling", "inputs"]},
         "critical",
     )

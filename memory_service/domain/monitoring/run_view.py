@@ -181,6 +181,14 @@ class RunView:
     def first_epoch_seconds(self) -> float | None:
         return next((e.seconds for e in self.epochs if e.first), None)
 
+    @property
+    def train_losses(self) -> tuple[float, float]:
+        """Of the first and the latest epoch of the present fold, of those that are kept; 0 where not told."""
+        fold = [(e.fold, e.epoch) for e in self.epochs if e.fold == self.epochs[-1].fold]
+        told = [self.summary.epochs[key].get("train_loss") for key in fold]
+        losses = [loss[2] or 0.0 for loss in told if loss is not None]
+        return (losses[0], losses[-1]) if losses else (0.0, 0.0)
+
     @cached_property
     def _buckets(self) -> list[tuple[int, tuple[int, ...]]]:
         since = self.state.since_us // (BUCKET_SECONDS * 1_000_000)

@@ -96,6 +96,8 @@ def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None = 
     why = f"{observation}: {how}; a larger batch would gain nothing (R26)."
     if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
         return keep_going(f"{why} The run ends in time as it is: change it next time.", rule, changes)
+    if is_late(view) and view.position.epochs_done:
+        return keep_going(f"{why} What is trained would be lost: change it next time.", rule, changes)
     return Answer("relaunch", why, rule, changes, observation=f"{observation}.")
 
 
@@ -138,7 +140,10 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
                 "past the knee of throughput, measured"
             )
     slow, gain = slowdown(view), predicted_gain(view, to_batch)
-    if slow is not None and slow.ratio <= 1 / AS_PREDICTED and gain is not None and gain < KNEE_GAIN:
+    first, expected = view.first_epoch_seconds, view.state.expected.epoch_seconds
+    in_first = first is not None and expected is not None and first <= expected.value
+    fast = in_first if slow is None else slow.ratio <= 1 / AS_PREDICTED
+    if fast and gain is not None and gain < KNEE_GAIN:
         return (
             f"{measured:.0f} samples/s is what batch {batch} was predicted to bring, and batch {to_batch} "
             f"would bring {100 * (gain - 1):.0f} % more at most"

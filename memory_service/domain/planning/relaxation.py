@@ -110,9 +110,11 @@ def _changes(
     if fits_memory:
         yield from _less_data(problem, question.minutes / needed)
     free = {name: None for name in question.pinned if name != "model"}
-    if free:
+    if free and question.model is not None:
         yield free, "nothing pinned but the model"
         yield {**free, "model": None}, "nothing pinned"
+    elif free:
+        yield free, "nothing pinned"
 
 
 def _round_up(minutes: float) -> float:

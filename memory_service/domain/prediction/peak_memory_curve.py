@@ -68,7 +68,7 @@ FLOOR_SHARE = 0.02
 
 DETECTOR_SPREAD = 0.3
 """Either way, of about eight in ten public peaks of detectors (24 of detectron2 and OpenMMLab, predicted
-16 % too low at the median): frameworks freeze other layers and match other numbers of boxes."""
+13 % too low at the median): frameworks freeze other layers and match other numbers of boxes."""
 _DETECTORS = frozenset({"fasterrcnn", "maskrcnn", "retinanet", "fcos", "ssd"})
 
 HOST_RUNTIME_GIB = 0.6

@@ -24,6 +24,9 @@ STALL_SECONDS = 120.0
 STALL_TIMES = 3.0
 """A pause is a stall when it is over both: two minutes, and three times the usual pause of the run."""
 
+VALIDATION_COST = 1 / 3
+"""Of a held-out sample, in trained ones: a forward pass, where the backward one takes twice as long."""
+
 WARM_STEPS = 10
 """Steps before these choose kernels and fill the loader's queues."""
 
@@ -45,6 +48,7 @@ class Epoch:
     """One finished epoch. `seconds` without validation as far as reported apart (`valid_seconds`).
 
     samples   trained on in `seconds`; None when neither reported nor known from n_train and folds
+    validated   held-out samples whose time is in `seconds`, too, and was not told apart
     """
 
     fold: int
@@ -57,13 +61,17 @@ class Epoch:
     samples: float | None
     loader_wait_percent: float | None
     reported: Mapping[str, Any]
+    validated: float = 0.0
 
     @property
     def step_seconds(self) -> float | None:
-        """A step of this epoch, waiting for the loader taken off; None where something is missing."""
+        """A step of this epoch, waiting for the loader and validation taken off; None where something is
+        missing. All rows in one batch are a round of boosted trees: its validation is in its prediction."""
         if not self.seconds or not self.samples or not self.batch_size:
             return None
         busy = self.seconds * (1.0 - (self.loader_wait_percent or 0.0) / 100.0)
+        if self.batch_size < self.samples:
+            busy *= self.samples / (self.samples + VALIDATION_COST * self.validated)
         return busy / -(-self.samples // self.batch_size) if busy > 0.0 else None
 
 
@@ -169,6 +177,15 @@ class Outcome:
         }
 
 
+def _validated(fields: Mapping[str, Any], n_train: int | None, samples: float | None) -> float:
+    """Held-out samples that an epoch's time holds: those of the split, if it reports a result on them and no
+    `valid_seconds`."""
+    results = (number_of(fields.get(name)) for name in ("valid_loss", "metric"))
+    if not n_train or not samples or all(value is None for value in results):
+        return 0.0
+    return max(0.0, n_train - samples) if number_of(fields.get("valid_seconds")) is None else 0.0
+
+
 def trained_samples(n_train: int | None, folds: int | None) -> float | None:
     """Samples of one epoch's training part, where the run stated how its data is split."""
     return float(split_of(n_train, folds)[0]) if n_train and folds else None
@@ -192,7 +209,7 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a run that began with these facts (None = not stated); what events say later wins."""
     ordered = sorted(events, key=lambda event: event.seq)
-    reader = _Reader(batch_size, trained_samples(n_train, folds))
+    reader = _Reader(batch_size, n_train, trained_samples(n_train, folds))
     for event in ordered:
         reader.read(event)
     return reader.outcome(ordered)
@@ -210,8 +227,9 @@ class _Reader:
     """Reads events in the order of seq. A memory reading belongs to the batch of the epoch it is part of: the
     next one that states its batch, else the batch before."""
 
-    def __init__(self, batch_size: int | None, samples: float | None) -> None:
+    def __init__(self, batch_size: int | None, n_train: int | None, samples: float | None) -> None:
         self.batch = batch_size
+        self.n_train = n_train
         self.usual_samples = samples
         self.epochs: dict[tuple[int, int], Epoch] = {}
         self.step_windows: list[StepWindow] = []
@@ -254,6 +272,7 @@ class _Reader:
             number_of(fields.get("samples")) or self.usual_samples,
             number_of(fields.get("loader_wait_percent")),
             {"fold": fold, "epoch": epoch, "batch_size": self.batch, **fields},
+            _validated(fields, self.n_train, self.usual_samples),
         )  # fmt: skip
 
     def _step_window(self, fields: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import shutil
 import socket
@@ -14,7 +15,7 @@ from typing import Literal
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
-from memory_service.settings import Settings
+from memory_service.settings import Settings, unread
 
 LEAST_FREE_GIB = 1.0
 """Room for the database, its backups and what an upgrade saves."""
@@ -35,9 +36,14 @@ class Finding:
 def examine(settings: Settings) -> list[Finding]:
     """All findings; nothing is changed and nothing is fetched. Loading the encoder takes seconds."""
     looks: tuple[Callable[[Settings], Finding], ...] = (
-        _python, _packages, _accelerator, _encoder, _database, _disk, _port,
+        _settings, _python, _packages, _accelerator, _encoder, _database, _disk, _port,
     )  # fmt: skip
     return [look(settings) for look in looks]
+
+
+def _settings(_: Settings) -> Finding:
+    odd = unread(os.environ)
+    return Finding("settings", "note" if odd else "ok", " ".join(odd) or "every MEMORY_* variable is known")
 
 
 def _python(_: Settings) -> Finding:

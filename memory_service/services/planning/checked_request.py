@@ -13,6 +13,9 @@ from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.knowledge.snapshot import Knowledge
 
+SMALLER = 0.8
+"""Of a card's memory: a text that states less speaks of another card of that name, a laptop's."""
+
 
 def with_resources(
     knowledge: Knowledge, question: Question, inferred: list[str], warnings: list[str]
@@ -31,6 +34,10 @@ def with_resources(
         inferred.append(f"GPU {gpus[0]}: from the description.")
     elif "gpu" in read and not _names(knowledge, (*gpus, *question.plan_for), read["gpu"]):
         warnings.append(f"gpu={','.join(gpus)} is not what the description says ({read['gpu']}): gpu counts.")
+    own = min(knowledge.gpu(counted(name)[1]).memory_gib for name in gpus)
+    if question.vram_gib is None and gpu_from == "text" and read.get("vram_gib", own) < SMALLER * own:
+        question = replace(question, vram_gib=float(read["vram_gib"]))
+        inferred.append(f"{read['vram_gib']} GB of memory: from the description; the card has {own:g}.")
     if minutes_from == "text":
         minutes = min(read["minutes"], MOST_MINUTES)
         inferred.append(f"{minutes:g} minutes: from the description.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import cards_of, check_link
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
+from memory_service.domain.description.prose import is_english
+from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_names import counted
 from memory_service.domain.planning.applicable import (
@@ -93,6 +96,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     metric = _metric(knowledge, question, text, record, task)
     if metric is not None and metric.note:
         warnings.append(metric.note)
+    if text.said is not None:
+        warnings += _not_understood(question, metric is not None)
     outcomes, results = text.outcomes(question, task)
     bare = text.found is None and text.facts is None and question.competition is None
     found, memory = remembered(
@@ -278,6 +283,8 @@ def _n_train(
     typical = max(SIZE_TYPICAL_N_TRAIN[size], question.n_groups or 0, question.n_classes or 0)
     slug = question.competition if question.mode == "open" else None
     unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
+    if read is not None and len(told := training_sizes(question.description or "")) > 1:
+        unsaid = f" (the description says {', '.join(map(str, told[:4]))})"
     inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
     if task == "recommendation" and question.size is None:
         warnings.append(
@@ -286,6 +293,21 @@ def _n_train(
             "no training samples."
         )
     return typical, True
+
+
+_JUDGES = re.compile(r"\b(?:metric|evaluated|evaluation|scored)\b", re.IGNORECASE)
+
+
+def _not_understood(question: Question, metric_known: bool) -> list[str]:
+    """What of the description was not read, as far as it shows."""
+    description = question.description or ""
+    if not is_english(description):
+        known = "" if question.task else "task, "
+        read = "only numbers, names and English terms of it were read. Check the facts"
+        return [f"The description does not look English: {read}; give {known}metric and counts to be exact."]
+    if not metric_known and _JUDGES.search(description):
+        return ["The description speaks of a metric that was not understood: give metric to be exact."]
+    return []
 
 
 def _usual_n_test(n_train: int) -> int:

@@ -157,7 +157,8 @@ def case_of(row: MeasuredRow, profile_store: ProfileStore, gpus: Mapping[str, Ta
     gpu = card_of(row, gpus)
     model = profile_store.listed(row.model) if row.job else None
     decoder = decoder_profiles(row, row.job, model) if row.job and model else None
-    profile = decoder.longest if decoder else profile_of(profile_store, profile_key(row))
+    key = profile_key(row)
+    profile = decoder.longest if decoder else profile_of(profile_store, key)
     precision = row.precision
     if precision == "fp32-or-tf32":
         precision = "tf32" if "tf32" in gpu.tflops else "fp32"

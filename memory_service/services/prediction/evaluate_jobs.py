@@ -10,9 +10,16 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
-from memory_service.domain.cost.memory import GIB
+from memory_service.domain.cost.memory import GIB, optimizer_bytes
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.several_cards import Cards, cards_of, profile_on, sharded_step_on, step_on
+from memory_service.domain.cost.several_cards import (
+    Cards,
+    cards_of,
+    profile_on,
+    profile_with,
+    sharded_step_on,
+    step_on,
+)
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.learning.measured_jobs import Job
@@ -33,7 +40,8 @@ PADDING = 0.25
 """Share by which each doubling of a batch lengthens the longest of its texts."""
 
 _TUNING = (
-    "half_weights", "eager", "double", "litgpt", "dropout", "adapters_single", "shifted_loss", "selective",
+    "half_weights", "master", "accumulates", "eager", "double", "litgpt", "dropout", "adapters_single",
+    "adapters_half", "loss", "selective",
 )  # fmt: skip
 """Fields of a job that are fields of `Tuning`."""
 
@@ -52,7 +60,10 @@ class JobProfiles:
 
 
 def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobProfiles | None:
-    """The profiles of a decoder's row; None where the model is none. InvalidInput for a cut network."""
+    """The profiles of a decoder's row; None where the model is none. InvalidInput for a cut network.
+
+    What is known of adapters beyond the table is of their memory alone: predicted speeds, already too high of
+    LoRA, are no better for it."""
     shape = decoder_of(model.config)
     if shape is None:
         return None
@@ -96,7 +107,7 @@ def predict_job(
     if job.nodes > 1:
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
     resident = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
-    memory = peak_memory(resident, batch, gpu, config)
+    memory = peak_memory(profile_with(resident, _own_state(resident, job, config)), batch, gpu, config)
     peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
         job.meter
     ]
@@ -123,6 +134,13 @@ def predict_job(
         if profiles.usual.input_kind == "seq_len"
         else {k: v for k, v in out.items() if k != "tokens_per_s"}
     )
+
+
+def _own_state(profile: Profile, job: Job, config: StepConfig) -> float:
+    """Bytes that the states of half-precision weights take beyond half of those of fp32 ones, where a state's
+    type is its own: fp32, 8 or 4 bits in bitsandbytes and torchao, whatever the weight's."""
+    share = 4.0 / profile.extra.get("weight_bytes", 4.0) - 1.0
+    return share * optimizer_bytes(profile.params, config.optimizer) if job.own_state else 0.0
 
 
 def _generation(row: MeasuredRow, profile: Profile, gpu: TargetDevice, batch: int) -> dict[str, Estimate]:

@@ -377,6 +377,8 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
         kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
         speed=gpu.calibrated.trees if gpu.calibrated else None,
     )  # fmt: skip
+    used = {"n_train": rows, "n_features": columns, "rounds": rounds}
+    used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
     passes = rounds if is_boosting(kind) else 1
     on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=no_device_memory(row.name, kind))
     held: Estimate | None = peak
@@ -392,7 +394,7 @@ def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice
         **_where(gpu),
         "n_features": columns,
         "n_train": rows,
-        "assumed": [] if question.n_train else [f"n_train {rows}"],
+        "assumed": [f"{name} {value}" for name, value in used.items() if getattr(question, name) is None],
         "cpu_count": cores,
         "rounds": rounds,
         "fits": True,

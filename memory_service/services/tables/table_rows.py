@@ -17,7 +17,15 @@ from sqlalchemy import select
 
 from memory_service.domain.common.row_difference import difference
 from memory_service.domain.cost.profile import Profile
-from memory_service.errors import Conflict, FieldError, InvalidInput, Moved, NotFound, unknown_name
+from memory_service.errors import (
+    Conflict,
+    FieldError,
+    InvalidInput,
+    Moved,
+    NotFound,
+    nothing_named,
+    unknown_name,
+)
 from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
@@ -289,7 +297,9 @@ def _existing(transaction: ReadTransaction, table: str, key: str, *, to_change: 
     row = rows.find(transaction.session, table, key_text(key), to_change=to_change)
     if row is None:
         shown = key[:80].encode("utf-8", "replace").decode()
-        raise NotFound(f"{table} has no {shown!r}")
+        near = nothing_named(table, shown, rows.keys(transaction.session, table)).errors
+        hint = f"; nearest: {', '.join(near[0].nearest)}" if near[0].nearest else ""
+        raise NotFound(f"{table} has no {shown!r}{hint}", near)
     return row
 
 

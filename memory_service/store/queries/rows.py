@@ -100,6 +100,11 @@ def find(session: ReadSession, table: str, key: str, *, to_change: bool = False)
     return session.scalars(query).one_or_none()
 
 
+def keys(session: ReadSession, table: str) -> list[str]:
+    entity = ENTITIES[table]
+    return list(session.scalars(select(column(entity, key_of(entity)))))
+
+
 def insert_all(session: WriteSession, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert complete rows (bookkeeping included)."""
     if not rows:

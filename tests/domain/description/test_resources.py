@@ -60,7 +60,11 @@ GPUS = {
         ("2 A100s", {"gpu": "2xa100"}),
         ("eight H100s", {"gpu": "8xh100"}),
         ("at most 12 h on 2xT4", {"gpu": "2xt4", "minutes": 720}),
+        ("A laptop's RTX 3090 16GB, half an hour", {"gpu": "rtx3090", "vram_gib": 16, "minutes": 30}),
         # Names that need something beside them.
+        ("Faces, RMSE. 20 minutes, one L4.", {"gpu": "l4", "minutes": 20}),
+        ("Essays, 60 min T4", {"gpu": "t4", "minutes": 60}),
+        ("Find one L4 vertebra, 3 hours T4 counts", {}),
         ("Dog breeds on T4 for 2 hours", {"gpu": "t4", "minutes": 120}),
         ("Dog breeds using T4, 90 min", {"gpu": "t4", "minutes": 90}),
         ("a T4 for thirty minutes", {"gpu": "t4", "minutes": 30}),

@@ -302,6 +302,42 @@ def test_a_run_that_is_nearly_over_is_not_started_again_for_its_loader() -> None
     assert (answer.action, answer.next_time["num_workers"]) == ("continue", 8)
 
 
+def test_what_is_trained_is_not_given_up_late_for_the_loader() -> None:
+    """At minute 18 of 30 no further epoch of nine minutes fits, and a new start would bring hardly more."""
+    told = {"seconds": 530.0, "loader_wait_percent": 70.0}
+    said: list[Said] = [READING, *(("epoch", 540.0 * n, {"epoch": n, **told}) for n in (1, 2))]
+    answer = judged(replace(RUN, minutes=30.0, epochs=4, num_workers=8), said)
+    assert (answer.action, list(answer.next_time)) == ("continue", ["cache"])
+    assert "It cannot finish" in answer.why
+
+
+def test_a_loss_that_leaves_its_first_epoch_far_behind_has_diverged() -> None:
+    def of(*losses: float, fold: int = 0) -> list[Said]:
+        return [
+            ("epoch", 60.0 * n, {"fold": fold, "epoch": n, "seconds": 60.0, "train_loss": loss})
+            for n, loss in enumerate(losses, 1 + 4 * fold)
+        ]
+
+    answer = judged(RUN, [READING, *of(0.7, 0.5, 70.0)])
+    assert (answer.action, answer.rule, answer.severity) == ("investigate", "diverged", "critical")
+    assert "rose from 0.7 in the fold's first epoch to 70" in answer.why
+    assert judged(replace(RUN, learning_rate=1e-2), [READING, *of(0.7, 70.0)]).set["learning_rate"] == 3e-3
+    for losses in ((0.7, 2.0), (0.7, 70.0, 0.6), (-1.0, 5.0), (0.0, 4.0)):
+        assert judged(RUN, [READING, *of(*losses)]).rule != "diverged", losses
+    twice = [READING, *of(0.1, 0.01), *of(0.7, 0.6, fold=1)]
+    assert judged(replace(RUN, folds=2), twice).rule != "diverged", "each fold begins anew"
+
+
+def test_a_first_epoch_as_quick_as_predicted_is_no_reason_to_raise_the_batch() -> None:
+    low: Said = ("gpu", 20.0, {"peak_allocated_gib": 3.0})
+    said: list[Said] = [low, ("epoch", 100.0, {"epoch": 1, "seconds": 80.0})]
+    seconds, rate = Estimate(100.0, 80.0, 130.0), Estimate(200.0, 170.0, 230.0)
+    known = Expectation(epoch_seconds=seconds, samples_per_second=rate, curve=((128, 200.0), (256, 210.0)))
+    assert judged(RUN, said, known).action == "continue"
+    slow: Said = ("epoch", 160.0, {"epoch": 1, "seconds": 140.0})
+    assert judged(RUN, [low, slow], known).action == "relaunch"
+
+
 @pytest.mark.parametrize("trouble", [{"out_of_memory": True}, {"train_loss": "nan"}])
 def test_when_time_is_up_no_trouble_starts_it_again(trouble: dict[str, Any]) -> None:
     """At 80 % of the budget a fold is there to predict with; a new start would bring nothing any more."""

@@ -166,6 +166,7 @@ def test_every_change_that_is_offered_fits(asked: dict[str, object]) -> None:
     for change in [answer["closest"], *answer["closest"].get("or", [])]:
         changed = plan(**{**asked, **change["set"]})
         assert changed["feasible"], change
+        assert all(name in asked for name, value in change["set"].items() if value is None), "was not pinned"
         assert promises_kept(changed) == []
 
 

@@ -73,6 +73,16 @@ def test_waiting_for_the_loader_and_validation_are_no_part_of_a_step():
     assert one.excluded is None
 
 
+def test_an_epoch_with_a_validation_result_holds_its_validation():
+    """2 000 rows of a forward pass, a third of a step's time each, beside 8 000 of training."""
+    (one,) = observed(*(epoch(n, 10.0, metric=0.5) for n in range(3)))
+    assert one.step_seconds == pytest.approx(10.0 * 8_000 / (8_000 + 2_000 / 3) / STEPS)
+    (apart,) = observed(*(epoch(n, 10.0, metric=0.5, valid_seconds=0.0) for n in range(3)))
+    assert apart.step_seconds == pytest.approx(10.0 / STEPS), "told apart, it is as told"
+    (trees,) = observed(*(epoch(n, 10.0, metric=0.5, batch_size=8_000) for n in range(3)))
+    assert trees.step_seconds == pytest.approx(10.0), "a round of boosted trees"
+
+
 def test_a_run_that_waits_for_its_loader_says_nothing_of_the_card():
     (one,) = observed(*(epoch(n, 10.0, loader_wait_percent=40.0, peak_allocated_gib=5.0) for n in range(3)))
     assert one.excluded == "loader_bound"

@@ -45,6 +45,52 @@ def test_the_task_is_inferred_from_a_description(seeded_sqlite: Database) -> Non
     assert any("25000" in sentence for sentence in answer["warnings"])
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("根据中文商品评论预测情感类别。训练集 120,000 条评论。评价指标为 F1。", "does not look English"),
+        (
+            "Die Bilder sind in die Klassen zu teilen: 3 000 image files.",
+            "does not look English",
+        ),
+        (
+            "500 images in train, 1000 training images, accuracy.",
+            "(the description says 500, 1000)",
+        ),
+        ("Classify 900 training images. Metric: padded cmXY.", "a metric that was not understood"),
+    ],
+)
+def test_what_of_a_description_was_not_understood_is_said(
+    seeded_sqlite: Database, text: str, said: str
+) -> None:
+    answer = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 60})
+    assert any(said in sentence for sentence in answer["warnings"]), answer["warnings"]
+
+
+def test_a_card_of_less_memory_than_its_name_has_is_planned_with_what_the_text_says(
+    seeded_sqlite: Database,
+) -> None:
+    text = "Tell 120 dog breeds apart on 10,000 photos, accuracy. A laptop's RTX 3060 6GB, half an hour."
+    answer = recommend(seeded_sqlite, {"description": text})
+    assert answer["expected"]["peak_memory_gib"]["high"] < answer["gpu"]["usable_gib"] < 6
+    assert "6 GB of memory: from the description; the card has 11.76." in answer["warnings"]
+
+
+def test_clients_are_no_rows_of_a_forecast_and_instructions_are_text(seeded_sqlite: Database) -> None:
+    load = "Forecast the hourly electricity load of 370 clients, MAPE. CPU only, 15 minutes."
+    assert "40000 training samples assumed" in str(
+        recommend(seeded_sqlite, {"description": load})["warnings"]
+    )
+    tune = "Fine-tune Llama-3 8B with LoRA on 5,000 instruction pairs, 40 minutes on one A100."
+    assert recommend(seeded_sqlite, {"description": tune})["task"] == "seq2seq"
+
+
+def test_more_classes_than_samples_are_no_classes(seeded_sqlite: Database) -> None:
+    text = "3,422 training images with 147 000 annotated classes and a bbox each; accuracy."
+    facts = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 60})["facts"]
+    assert {"n_train": 3422, "n_classes": 10}.items() <= {f["name"]: f["value"] for f in facts}.items()
+
+
 def test_what_is_said_overrules_what_is_inferred(seeded_sqlite: Database) -> None:
     answer = recommend(seeded_sqlite, {**DOGS, "n_train": 120_000})
     assert answer["size"] == "large"

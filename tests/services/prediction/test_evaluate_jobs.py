@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree
+from memory_service.domain.learning.measured_jobs import Job
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput
+from memory_service.services.accuracy.accuracy import summarise
 from memory_service.services.database.transactions import Database
-from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store
+from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store, read_rows
 from memory_service.services.prediction.evaluate_trees import predict_trees
 from tests.synthetic import sheets
+
+ORACLES = Path(__file__).parents[3].parent / "shared" / "oracles"
+needs_oracles = pytest.mark.skipif(not ORACLES.is_dir(), reason="../shared/oracles is not here")
 
 LITGPT = {
     "source": "Lightning-AI/litgpt", "model": "Llama 2 7B", "method": "lora", "lora_rank": "8",
@@ -34,6 +41,56 @@ def test_jobs_of_decoders_are_predicted_for_the_whole_box(seeded_sqlite: Databas
     assert rates[0] / rates[1] == pytest.approx(110)  # tokens of a text of Alpaca on average
     assert "cut over several cards" in str(refused.why_not)
     assert "prompt_tuning" in str(unknown.why_not)
+
+
+@needs_oracles
+def test_memory_of_tuned_language_models_is_near_what_was_measured(seeded_sqlite: Database) -> None:
+    rows = [row for row in read_rows(ORACLES / "llm_training.csv") if "vit" not in str(row["family"])]
+    summary = summarise(list(evaluate_rows(rows, *open_profile_store(seeded_sqlite))))
+    errors = {each.method: each for each in dict(summary.jobs)["peak memory of a card"]}
+    assert errors["all"].n > 100
+    assert errors["all"].median <= 0.08
+    assert errors["all"].p90 <= 0.2
+    assert errors["qlora, several cards"].median <= 0.08
+
+
+def test_the_version_of_a_row_decides_what_attention_keeps() -> None:
+    def fused(version: str) -> tuple[bool, bool]:
+        row = parse_row({**LITGPT, "framework_version": version})
+        return row.torch_before_2, row.fused_attention
+
+    assert fused("torch 2.4") == (False, True)
+    assert fused("OpenMMLab 2020-23, torch 1.3-1.12") == (True, False)
+    assert fused("NGC pytorch 21.03") == (False, False)  # the date of a container
+
+
+def test_a_row_says_how_its_framework_trains() -> None:
+    def job(**columns: str) -> Job:
+        found = parse_row({**LITGPT, **columns}).job
+        assert found is not None
+        return found
+
+    hub = {"source": "Lightning-AI/litgpt config_hub/finetune/README.md", "framework_version": "litgpt 2024"}
+    assert job(**hub, model="llama-3-8b").targets == "attention"
+    assert job(**hub, model="phi-2").targets == "all"
+    assert job(notes="targets up_proj,gate_proj,down_proj; trained").targets == "mlp"
+    assert job(notes="targets v_proj,up_proj").targets == "all"
+    assert job(grad_accumulation="8").accumulates
+    assert not job(grad_accumulation="1").accumulates
+    compiled = {"compile": "yes", "source": "pytorch/torchtitan"}
+    assert job(**compiled, framework_version="torch 2.6 dev").loss == "plain"
+    assert job(**compiled, framework_version="torch 2.8.0a0").loss == "compiled"
+    assert job(source="unslothai/unsloth", notes="Unsloth+FA2").loss == "in_place"
+    assert job(source="unslothai/unsloth", notes="HF+FA2").loss == "shifted"
+
+
+def test_states_of_an_8_bit_optimizer_are_as_large_whatever_the_weights(seeded_sqlite: Database) -> None:
+    full = {**LITGPT, "method": "full", "gradient_checkpointing": "yes"}
+    eight = {**full, "optimizer": "bnb AdamW8bit"}
+    store, gpus = open_profile_store(seeded_sqlite)
+    wide, packed = evaluate_rows([{**full, "optimizer": "AdamW fused"}, eight], store, gpus)
+    saved = wide.predicted["peak_gib"].value - packed.predicted["peak_gib"].value
+    assert saved == pytest.approx(6.74e9 * 2 / 2**30, rel=0.02)  # two moments of two bytes, or of one
 
 
 def test_writing_is_priced_by_the_launch_of_kernels_and_by_what_stands_in_memory(

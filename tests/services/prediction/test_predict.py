@@ -96,14 +96,18 @@ def test_inference_takes_less_than_training(seeded_sqlite: Database) -> None:
 def test_boosted_trees_answer_with_their_own_law(seeded_sqlite: Database) -> None:
     answer = predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu", "n_train": 100_000, "n_features": 50})
     assert answer["fit_seconds"]["low"] < answer["fit_seconds"]["value"] < 600
-    assert answer["assumed"] == []
+    assert answer["assumed"] == ["rounds 500"]
     assert answer["peak_memory_gib"]["value"] == 0 < answer["host_memory_gib"]["value"]
     assert "card_fit_seconds" not in answer
     many = {"model": "xgboost", "n_train": 10**7, "n_features": 50}
     on_card = predict(seeded_sqlite, {**many, "gpu": "v100"})
     assert on_card["card_fit_seconds"]["value"] < on_card["fit_seconds"]["value"]
     assert on_card["peak_memory_gib"]["value"] > 0.0  # of the card, where they would grow
-    assert predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu"})["assumed"] == ["n_train 40000"]
+    assert predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu"})["assumed"] == [
+        "n_train 40000",
+        "n_features 128",
+        "rounds 500",
+    ]
 
 
 def test_more_cores_train_a_network_faster_on_the_processor(seeded_sqlite: Database) -> None:

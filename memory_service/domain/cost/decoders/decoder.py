@@ -9,8 +9,15 @@ from typing import Any, Literal
 Method = Literal["full", "lora", "qlora"]
 METHODS: tuple[Method, ...] = ("full", "lora", "qlora")
 Head = Literal["lm", "sequence"]
+Targets = Literal["attention", "mlp", "all"]
+Loss = Literal["plain", "shifted", "compiled", "in_place", "fused"]
 
 USUAL_RANK = 16
+
+_TRAINED: dict[Targets, tuple[str, ...]] = {
+    "attention": ("q", "v"), "mlp": ("gate", "up", "down"),
+    "all": ("q", "k", "v", "o", "gate", "up", "down"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +78,19 @@ class Decoder:
 class Tuning:
     """How a decoder is tuned.
 
-    rank, targets   of LoRA: on queries and values, or on every linear layer
+    rank, targets   of LoRA: on queries and values, on the gated layers, or on every linear layer
     head            a language model's loss over all positions, or one vector of few outputs a text
     half_weights    of full tuning: weights, gradients and optimizer in half precision, no fp32 copy
-    eager           unfused attention; fused_loss: logits never stand in memory at once
+    master          of full tuning: half-precision weights and gradients beside the fp32 ones
+    accumulates     gradients of the batches before stand while a batch runs; under FSDP those of all weights
+    eager           unfused attention
+    loss            how a language model's loss is computed (`LOGIT_BYTES`)
     dropout         of LoRA: each tuned layer keeps its own dropped input and the mask
     adapters_single LoRA in fp32 beside half-precision weights, outside autocast: each layer's input is cast
-    shifted_loss    the loss as transformers computed it until 4.45
-    selective       checkpointing of elementwise kernels alone
-    compiled        torch.compile: no single-precision copies for norms and loss, one tensor less of a gated
-                    layer
+    adapters_half   LoRA, its gradients and optimizer in half precision
+    selective       checkpointing that keeps attention and every second product
+    compiled        torch.compile of each layer: no single-precision copies for norms, one tensor less of a
+                    gated layer
     double          QLoRA's scales are quantised, too
     litgpt          as litgpt builds it: adapters of q, k and v share one input, the head is never tied, and
                     quantised layers, the head among them, keep their inputs (bitsandbytes before 0.43)
@@ -89,15 +99,17 @@ class Tuning:
 
     method: Method = "full"
     rank: int = USUAL_RANK
-    targets: Literal["attention", "all"] = "all"
+    targets: Targets = "all"
     checkpointing: bool = False
     head: Head = "sequence"
     half_weights: bool = False
+    master: bool = False
+    accumulates: bool = False
     eager: bool = False
-    fused_loss: bool = False
+    loss: Loss = "plain"
     dropout: bool = True
     adapters_single: bool = False
-    shifted_loss: bool = False
+    adapters_half: bool = False
     selective: bool = False
     compiled: bool = False
     double: bool = True
@@ -106,7 +118,7 @@ class Tuning:
 
     def trains(self, name: str) -> bool:
         """Whether the linear layer has trained weights beside it or in it."""
-        return self.method == "full" or self.targets == "all" or name in ("q", "v")
+        return self.method == "full" or name in _TRAINED[self.targets]
 
 
 def decoder_of(config: Mapping[str, Any]) -> Decoder | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memory_service.domain.cost.decoders.decoder import Decoder, Tuning
+from memory_service.domain.cost.decoders.decoder import Decoder, Loss, Tuning
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
 
@@ -29,18 +29,20 @@ CAUSAL_SHARE = 0.9
 """Time of causal attention against that of all its scores at the rate of products: half of them are left
 out, the rest is slower (MPT of 125 M to 13 B at 16 384 to 65 536 tokens on A100, llm-foundry)."""
 
-LOGIT_BYTES = 12
-"""Of a logit at the peak of a language model's loss: single precision, log-softmax, its gradient."""
+LOGIT_BYTES: dict[Loss, int] = {"plain": 12, "shifted": 24, "compiled": 4, "in_place": 2, "fused": 0}
+"""Of a logit at the peak of a language model's loss.
 
-SHIFTED_LOGIT_BYTES = 24
-"""As transformers did until 4.45: logits cast, shifted into a copy, and both of them again as gradients."""
+plain      log-softmax and two gradients in single precision
+shifted    as transformers did until 4.45: logits cast, shifted into a copy, and both again as gradients
+compiled   half-precision logits and their gradient: casts and softmax are recomputed
+in_place   half-precision logits, overwritten by their gradient (`Fast_CrossEntropyLoss` of unsloth,
+           kernels/cross_entropy_loss.py)
+fused      logits never stand in memory at once
+"""
 
 MEMORY_SPREAD = 0.12
 """Either way, of nine in ten public peaks of one card: what frameworks keep differs more than a trace
 knows."""
-
-SELECTIVE_SHARE = 0.35
-"""Of a layer's saved tensors that selective checkpointing keeps: products and attention, not elementwise."""
 
 BACKWARD_PASSES = 2.1
 """Elementwise bytes of the backward pass in multiples of the forward pass's, as traced."""
@@ -63,51 +65,63 @@ def decoder_profile(
     """
     d, t = decoder, tuning
     element = 2 if precision == "amp" else 4
-    own_copy = t.method == "full" and not t.half_weights  # fp32 weights, cast for every product
-    stored = 4 if own_copy else element
+    casts_each = _casts_each_product(t)
+    kept_as = element if (t.half_weights if t.method == "full" else t.adapters_half) else 4
     trained = _trained(d, t, n_outputs)
     frozen = _frozen_bytes(d, t, element) / t.shards
-    weights = trained * (stored if t.method == "full" else 4) / t.shards
-    casts = d.linear_params * element / t.shards if own_copy and precision == "amp" else 0.0
+    if t.method == "full" and t.master:
+        frozen += 2.0 * element * trained / t.shards
+    weights = trained * kept_as / t.shards
+    casts = d.linear_params * element if casts_each and precision == "amp" else 0.0
     linears = [i * o for _, i, o in d.linears]
-    gathered = (2.0 * sum(linears) + d.vocab * d.hidden) * element if t.shards > 1 else 0.0
+    root = d.params - d.linear_params + (d.vocab * d.hidden if t.litgpt and d.tied else 0)
+    packed = _nf4_bytes(t) if t.method == "qlora" else float(element)
+    gathered = 2.0 * sum(linears) * packed + root * element if t.shards > 1 else 0.0
     unpacked = 0.0
     if t.method == "qlora":
         unpacked = float(max(*linears, d.vocab * d.hidden if t.litgpt else 0) * element)
+    accumulated = float(trained * kept_as) if t.accumulates and not t.master else 0.0
     resident = frozen + weights + gathered
     layer = _saved(d, t, seq_len, element)
-    stream = seq_len * d.hidden * (4 if own_copy else element)
+    stream = seq_len * d.hidden * (4 if casts_each else element)
     transient = seq_len * (_transient(d, element) + (_scores(d, seq_len, element) if _eager(d, t) else 0))
-    logits = 0.0
-    if t.head == "lm" and not t.fused_loss:
-        each = SHIFTED_LOGIT_BYTES if t.shifted_loss else LOGIT_BYTES * 2 / 3 if t.compiled else LOGIT_BYTES
-        logits = seq_len * d.vocab * float(each)
-    kept = (
-        d.layers * stream if t.checkpointing else d.layers * layer * (SELECTIVE_SHARE if t.selective else 1.0)
+    logits = float(seq_len * d.vocab * LOGIT_BYTES[t.loss]) if t.head == "lm" else 0.0
+    recomputed = t.checkpointing or t.selective
+    kept = d.layers * (
+        stream if t.checkpointing else _selected(d, seq_len, element) if t.selective else layer
     )
-    once = layer if t.checkpointing else 0.0
+    once = layer if recomputed else 0.0
     gradients = weights
-    head_gradient = d.vocab * d.hidden * stored / t.shards if t.method == "full" and t.head == "lm" else 0.0
+    head_gradient = 0.0
+    if t.method == "full" and t.head == "lm":  # FSDP sums what belongs to no layer last of all
+        head_gradient = float(d.vocab * d.hidden * (element if t.shards > 1 else kept_as))
+    before = resident + casts + accumulated + head_gradient
     moments = [
-        (resident + casts + head_gradient, kept + logits + 2 * stream),
-        (resident + casts + head_gradient + unpacked, kept + once + transient + 2 * stream),
+        (before, kept + logits + 2 * stream),
+        (before + unpacked, kept + once + transient + 2 * stream),
         (resident + gradients, 4.0 * stream),
     ]
     if t.litgpt and t.shards > 1:  # all weights are read in before they are spread
         moments.append(((frozen + weights) * (t.shards + 1), kept + logits))
+    elif (
+        t.method == "qlora" and t.shards > 1
+    ):  # as bitsandbytes quantises on the card, before they are spread
+        moments.append((frozen * t.shards + weights, 0.0))
     peak = envelope(moments)
-    whole = envelope([(fixed + (0 if i == 2 else gradients), s) for i, (fixed, s) in enumerate(moments)])
+    whole = envelope(
+        [(fixed + (0 if i == 2 or accumulated else gradients), s) for i, (fixed, s) in enumerate(moments)]
+    )
     forward = envelope(
         [
             (
-                resident + unpacked + (0 if not own_copy else casts / d.layers),
+                resident + unpacked + casts / d.layers,
                 transient + stream + (seq_len * d.vocab * (element + 4) if t.head == "lm" else 0),
             )
         ]
     )
     return Profile(
         model=name, library="transformers", input_kind="seq_len", input_size=seq_len, precision=precision,
-        params=round(trained * (stored if t.method == "full" else 4) / 4 / t.shards),
+        params=round(trained * kept_as / 4 / t.shards),
         buffers_bytes=round(frozen + gathered), peak=peak, forward={}, backward={}, n_outputs=n_outputs,
         fused_attention=not _eager(d, t), checkpointing=t.checkpointing, channels_last=True,
         family=family or "llama",
@@ -116,7 +130,7 @@ def decoder_profile(
         extra={
             "method": t.method, "lora_rank": t.rank if t.method != "full" else None, "head": t.head,
             "parameter_tensors": _tensors(d, t),
-            "memory_spread": MEMORY_SPREAD,
+            "memory_spread": MEMORY_SPREAD, "weight_bytes": kept_as,
             "roofline": _roofline(d, t, seq_len, element, n_outputs),
             "cache_bytes_per_token": 2.0 * d.layers * d.key * element, "unpacked_bytes": unpacked,
             "adapter_kernels": 0 if t.method == "full"
@@ -129,7 +143,8 @@ def decoder_profile(
 def _trained(d: Decoder, t: Tuning, n_outputs: int) -> int:
     head = d.hidden * n_outputs if t.head == "sequence" else 0
     if t.method == "full":
-        return d.params - (0 if t.head == "lm" or d.tied else d.vocab * d.hidden) + head
+        untied = d.vocab * d.hidden if t.litgpt and d.tied else 0
+        return d.params - (0 if t.head == "lm" or d.tied else d.vocab * d.hidden) + head + untied
     adapters = d.layers * sum(t.rank * (i + o) for name, i, o in d.linears if t.trains(name))
     return adapters + head
 
@@ -141,13 +156,23 @@ def _frozen_bytes(d: Decoder, t: Tuning, element: int) -> float:
     rest += d.vocab * d.hidden if t.litgpt and d.tied else 0
     if t.method == "lora":
         return (d.linear_params + rest) * float(element)
-    return d.linear_params * (NF4_BYTES if t.double else NF4_SINGLE_BYTES) + rest * float(element)
+    return d.linear_params * _nf4_bytes(t) + rest * float(element)
+
+
+def _nf4_bytes(t: Tuning) -> float:
+    return NF4_BYTES if t.double else NF4_SINGLE_BYTES
 
 
 def _tensors(d: Decoder, t: Tuning) -> int:
     if t.method == "full":
         return d.layers * (len(d.linears) + d.norms) + 3
     return d.layers * 2 * sum(t.trains(name) for name, _, _ in d.linears) + 1
+
+
+def _casts_each_product(t: Tuning) -> bool:
+    """Whether fp32 weights are cast by autocast, product by product, and the stream between them stays in
+    fp32. FSDP casts a layer's weights while it gathers them, and its inputs (`MixedPrecision`)."""
+    return t.method == "full" and not t.half_weights and not t.master and t.shards == 1
 
 
 def _eager(d: Decoder, t: Tuning) -> bool:
@@ -161,8 +186,8 @@ def _scores(d: Decoder, seq_len: int, element: int) -> float:
 
 def _saved(d: Decoder, t: Tuning, seq_len: int, element: int) -> float:
     """Bytes of one layer that a text keeps for the backward pass."""
-    full, own_copy = t.method == "full", t.method == "full" and not t.half_weights
-    stream = 4 if own_copy else element
+    full, casts_each = t.method == "full", _casts_each_product(t)
+    stream = 4 if casts_each else element
     normed = 4.0 if d.rms and not t.compiled else stream  # RMSNorm works on a single-precision copy
     token = d.norms * d.hidden * (normed + (stream if full and d.rms else 0))
     token += (d.query + d.key) * (4.0 + (element if full else 0)) if d.qk_norm else 0.0
@@ -173,7 +198,7 @@ def _saved(d: Decoder, t: Tuning, seq_len: int, element: int) -> float:
         token += element * d.hidden
     if t.trains("up") and not copied:
         token += element * (d.hidden if d.norms > 1 else 0)
-    if own_copy and d.gated:  # autocast casts the same input for each product of it
+    if casts_each and d.gated:  # autocast casts the same input for each product of it
         token += element * 3 * d.hidden
     if t.trains("down") and not copied:
         token += element * d.intermediate
@@ -189,6 +214,13 @@ def _saved(d: Decoder, t: Tuning, seq_len: int, element: int) -> float:
     return seq_len * token
 
 
+def _selected(d: Decoder, seq_len: int, element: int) -> float:
+    """Bytes of one layer that a text keeps under selective checkpointing: its input, what attention gives and
+    every second product (torchtitan, models/llama/parallelize_llama.py, `_get_custom_policy`)."""
+    products = sum(out for _, _, out in d.linears[::2])
+    return seq_len * (element * (d.hidden + d.query + products) + 4.0 * d.heads)
+
+
 def _transient(d: Decoder, element: int) -> float:
     """Bytes a token of gradients alive in the backward pass of one layer."""
     return element * (3.0 if d.gated else 2.0) * d.intermediate + 4.0 * d.hidden
@@ -198,7 +230,7 @@ def _roofline(d: Decoder, t: Tuning, seq_len: int, element: int, n_outputs: int)
     """Rows as of `measure.roofline`: products by layer, attention, elementwise, unpacking."""
     rows: list[list[float]] = []
     full = t.method == "full"
-    own_copy = full and not t.half_weights
+    own_copy = full and not t.half_weights and not t.master
     stream = 4 if own_copy else element
 
     def add(phase: int, kind: str, flops: float, moved: float, fixed: float, kernels: float) -> None:
