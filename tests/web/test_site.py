@@ -201,7 +201,7 @@ def test_filters_are_the_url_and_the_back_button_undoes_them(visit: Visitor, see
     page.wait_for_url("**/browse/models?family=vit")
     page.wait_for_function("document.querySelector('#rows tbody td').textContent.trim() === 'vit'")
     page.get_by_role("link", name="Quality").click()
-    page.wait_for_url("**sort=quality_score**")
+    page.wait_for_url("**sort=-quality_score**")
     shown = first.inner_text()
     other = visit(seeded, page.url.removeprefix(seeded.url))
     assert other.locator("#rows tbody th").first.inner_text() == shown

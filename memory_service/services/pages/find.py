@@ -39,7 +39,7 @@ def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, 
     kinds: tuple[tuple[str, str, Iterable[tuple[str, str, str]]], ...] = (
         ("Models", "models", ((m.name, m.name, m.family) for m in knowledge.models.values())),
         ("GPUs", "devices", ((name, name, "") for name in knowledge.gpus)),
-        ("Competitions", "competitions", _competitions(knowledge)),
+        ("Competitions", "competitions", _competitions(knowledge, words)),
         ("Winning solutions", "solutions", ((s.id, s.id, ", ".join(s.families)) for s in solutions)),
         ("Strategy tables", "strategies", _statements(knowledge.strategies)),
         ("What worked", "patterns", _statements(knowledge.patterns)),
@@ -81,9 +81,12 @@ def _named(kind: str, words: list[str], names: Iterable[tuple[str, str, str]], p
     return group | {"more": len(found) - len(group["entries"])}
 
 
-def _competitions(knowledge: Knowledge) -> Iterable[tuple[str, str, str]]:
+def _competitions(knowledge: Knowledge, words: list[str]) -> Iterable[tuple[str, str, str]]:
+    """Those that may hold the words: of ten thousand, what they are is said of these alone."""
     for slug, row in knowledge.competitions.items():
-        yield slug, str(row["title"]), ", ".join(str(part) for part in (row["task"], row["year"]) if part)
+        text = f"{slug} {row['title']}".lower()
+        if all(word in text for word in words):
+            yield slug, str(row["title"]), ", ".join(str(p) for p in (row["task"], row["year"]) if p)
 
 
 def _statements(rows: Iterable[Any]) -> Iterable[tuple[str, str, str]]:
