@@ -116,7 +116,7 @@ def test_a_plan_comes_as_a_script_where_python_is_preferred(client: TestClient):
 
 
 def test_a_plan_without_a_script_is_refused_and_says_what_has_one(client: TestClient):
-    asked = "/recommend?task=object-detection&size=medium&gpu=a100"
+    asked = "/recommend?task=image-to-image&size=medium&gpu=a100"
     answer = client.get(asked, headers={"Accept": "text/x-python"})
     assert (answer.status_code, answer.json()["type"].rsplit(":", 1)[-1]) == (406, "no-script")
     assert "image-classification" in answer.json()["detail"]

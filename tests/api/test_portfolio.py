@@ -90,6 +90,10 @@ def test_what_is_left_is_planned_again_around_what_is_done(client: TestClient) -
     assert again["blend"]["runs"][0] == 1
     assert again["portfolio"][-1]["deadline_minute"] <= 40.0
     assert first["model"] not in {run["model"] for run in again["portfolio"]}
+    every = [{"run": run["run"], "minutes": 57.0 / len(plan["portfolio"])} for run in plan["portfolio"]]
+    over = asked(client, after=plan["plan_id"], done=every)
+    assert "blend these and stop" in over["warnings"][0]
+    assert not any("blend these" in warning for warning in again["warnings"])
     early = asked(client, after=plan["plan_id"], done=[{"run": 1, "minutes": 2.0}])
     assert early["expected"]["quality_index"]["value"] >= again["expected"]["quality_index"]["value"]
 

@@ -74,8 +74,18 @@ def test_a_plan_comes_as_a_script_to_run_or_as_text_to_paste(url: str) -> None:
     compile(script, "train.py", "exec")
     assert f'PLAN_ID = "{plan["plan_id"]}"' in script
     assert ask(*words, "text").stdout.startswith(f"**{plan['plan_id']}**")
-    detection = ("recommend", "--task", "detection", "--gpu", "a100", "--form", "script", "--database", url)
-    assert "no-script" in ask(*detection, code=1).stderr
+    without = (
+        "recommend",
+        "--task",
+        "image-to-image",
+        "--gpu",
+        "a100",
+        "--form",
+        "script",
+        "--database",
+        url,
+    )
+    assert "no-script" in ask(*without, code=1).stderr
 
 
 def test_a_folder_of_scripts_holds_all_runs_and_run_n_starts_the_one_of_that_number(

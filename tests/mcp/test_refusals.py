@@ -33,7 +33,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("recommend_plan", {"task": "image", "gpu": "t4", "description": "\x00"}, ["description", "NUL"]),
     ("recommend_plan", {"task": "image", "gpu": "t4", "minutes": 0.5, "form": "script"}, ["no-script"]),
-    ("recommend_plan", {"task": "object-detection", "gpu": "t4", "form": "script"}, ["image-classification"]),
+    ("recommend_plan", {"task": "image-to-image", "gpu": "t4", "form": "script"}, ["image-classification"]),
     ("find_similar_competitions", {}, ["give either text or competition"]),
     ("find_similar_competitions", {"text": "dogs", "limit": 10**6}, ["limit", "at most 100"]),
     ("find_similar_competitions", {"competition": "dog-bred"}, ["not-found"]),

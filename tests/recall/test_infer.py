@@ -203,6 +203,8 @@ def test_classes_are_taken_only_when_said(text: str, n: int | None) -> None:
         ("101 × 101", {"image_size": 101}),
         ("Grades 0 to 4", {"n_classes": 5}),
         ("Essays of 150 to 1,500 words", {"seq_len": 2000}),
+        ("LoRA, sequence length 2048", {"seq_len": 2048}),
+        ("3,422 photos with 147,000 classes", {"n_train": 3422}),
         ("You predict for November, the month after.", {"split": "time"}),
         ("2,056 × 41 table", {"n_train": 2056, "n_features": 41}),
         ("The organisers pay 10,000 euros; 87 teams.", {}),

@@ -27,12 +27,12 @@ Rows = Sequence[Sequence[object]]
 class Data:
     """Where it lies and what is true of its test samples.
 
-    form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks",
+    form       "probabilities" (a column a class), "labels", "multilabel", "values", "masks", "boxes",
                "words", "matches"
     ids        of the submission, in the order of the sample
     columns    of the submission, the id's first
     truth      by id: the class's name, the value, the row of 0 and 1, the mask (height, width) of 0 and 1,
-               labels between spaces, or the ids of its group
+               boxes (class, x0, y0, x1, y1), labels between spaces, or the ids of its group
     seen       what the baseline knows: the same of the training samples
     """
 
@@ -128,6 +128,33 @@ def images_with_masks(folder: Path, size: Size) -> Data:
     _table(folder / "test.csv", ("id",), [(name,) for name in test])
     truth = {name: masks[name] for name in test}
     return _with_sample(folder, "masks", ("id", "rle_mask"), truth, [masks[n] for n in train], "")
+
+
+def images_with_boxes(folder: Path, size: Size) -> Data:
+    """A bright square or two on a dark ground, red or blue; of the training images some have none and no row,
+    one has a box that leaves it. The sample wants groups of class, score, x, y, width and height."""
+    rng = np.random.default_rng(15)
+    train, test = _ids(size)
+    rows: list[tuple[object, ...]] = []
+    truth: dict[str, Any] = {}
+    for part, ids in (("train", train), ("test", test)):
+        for k, name in enumerate(ids):
+            height, width, boxes = 48, 56 + 8 * (k % 2), []
+            picture = 50 + rng.normal(0, 12, (height, width, 3))
+            for corner in [] if k % 8 == 7 else (4, 30)[: 1 + k % 2]:
+                side, kind = int(rng.integers(12, 20)), int(rng.integers(2))
+                x, y = corner + int(rng.integers(0, 6)), int(rng.integers(4, height - side))
+                picture[y : y + side, x : x + side, 2 * kind] += 160
+                boxes.append((("red", "blue")[kind], x, y, x + side, y + side))
+            _image(folder / part / f"{name}.jpg", picture)
+            truth[name] = boxes
+            rows += [
+                (name, x, y, u - x + 40 * (k == 0), v - y, c) for c, x, y, u, v in boxes if part == "train"
+            ]
+    _table(folder / "train.csv", ("image", "x", "y", "w", "h", "class"), rows)
+    seen = [truth[name] for name in train]
+    truth = {name: truth[name] for name in test}
+    return _with_sample(folder, "boxes", ("image", "PredictionString"), truth, seen, "")
 
 
 def texts_of_classes(folder: Path, size: Size) -> Data:

@@ -34,6 +34,7 @@ class Kind:
     """question    of /recommend
     model, ...  what its plan is cut down to
     rows, few   samples from which it learns, and which are enough, with few_epochs, to see all of its steps
+    edits       what else is smaller in its text
     workers     of its loaders, where a test wants no other number: each is a process, half a second a run
     """
 
@@ -48,6 +49,7 @@ class Kind:
     few: Size = FEW
     few_epochs: int = 2
     workers: int = 0
+    edits: Mapping[str, str] = field(default_factory=dict)
 
 
 IMAGE = {"image_size": 32}
@@ -85,6 +87,15 @@ KINDS: dict[str, Kind] = {
     "image-regression": Kind({"task": "image-regression"}, data.images_of_values, "test_convnext", IMAGE),
     "image-segmentation": Kind(
         {"task": "image-segmentation"}, data.images_with_masks, "unet/test_resnet", IMAGE
+    ),
+    "object-detection": Kind(
+        {"task": "object-detection", "model": "fcos/resnet50"},
+        data.images_with_boxes,
+        "fcos/test_resnet",
+        {"image_size": 64},
+        3e-2,
+        epochs=4,
+        edits={"CHANNELS = 256": "CHANNELS = 32"},
     ),
     "text-classification": _texts("text-classification", data.texts_of_classes),
     "text-regression": _texts("text-regression", data.texts_of_values),

@@ -61,7 +61,7 @@ def tables(folder: Path) -> None:
 def spoiler_of(name: str) -> Callable[[Path], None]:
     if name == "image-segmentation":
         return masks
-    for start, spoiler in (("image", files), ("audio", files), ("text", texts)):
+    for start, spoiler in (("image", files), ("object", files), ("audio", files), ("text", texts)):
         if name.startswith(start):
             return spoiler
     return tables

@@ -34,6 +34,12 @@ def _check_cells(data: Data, name: str, values: list[str]) -> None:
     if data.form == "masks":
         decode(values[0], data.truth[name].shape)
         return
+    if data.form == "boxes":
+        for kind, score, left, top, width, height in boxes_in(values[0]):
+            assert kind in {box[0] for boxes in data.seen for box in boxes}, (name, kind)
+            assert 0 < score <= 1, (name, score)
+            assert min(left, top) >= 0 < min(width, height), (name, values)
+        return
     if data.form == "matches":
         found = values[0].split()
         assert name in found, (name, values)
@@ -64,12 +70,48 @@ def decode(runs: str, shape: tuple[int, int]) -> Array:
     return flat.reshape(shape, order="F")
 
 
+def boxes_in(text: str) -> list[tuple[str, float, float, float, float, float]]:
+    """Class, score, x, y, width, height of each group."""
+    words = text.split()
+    assert len(words) % 6 == 0, text
+    groups = (words[start : start + 6] for start in range(0, len(words), 6))
+    return [(kind, *map(float, numbers)) for kind, *numbers in groups]  # type: ignore[misc]
+
+
+def average_precision(data: Data, cells: dict[str, list[str]]) -> float:
+    """At IoU 0.5, the mean over the classes: the highest precision at each true box that is found."""
+    each = []
+    for kind in sorted({box[0] for boxes in data.truth.values() for box in boxes}):
+        left = {name: [box[1:] for box in boxes if box[0] == kind] for name, boxes in data.truth.items()}
+        true, hits = sum(map(len, left.values())), []
+        found = [
+            (box, name) for name, values in cells.items() for box in boxes_in(values[0]) if box[0] == kind
+        ]
+        for (_, _, x, y, width, height), name in sorted(found, key=lambda one: -one[0][1]):
+            ious = [_overlap((x, y, x + width, y + height), box) for box in left[name]]
+            hits.append(max(ious, default=0.0) >= 0.5)
+            if hits[-1]:
+                left[name].pop(int(np.argmax(ious)))
+        precisions = [sum(hits[: place + 1]) / (place + 1) for place in range(len(hits))]
+        each.append(sum(max(precisions[place:]) for place, hit in enumerate(hits) if hit) / true)
+    return float(np.mean(each))
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    sides = [min(one[k + 2], other[k + 2]) - max(one[k], other[k]) for k in (0, 1)]
+    common = max(sides[0], 0.0) * max(sides[1], 0.0)
+    area = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
+    return common / (area - common)
+
+
 def gain(data: Data, cells: dict[str, list[str]]) -> float:
     """Score minus that of the best constant answer; over 0 something was learned.
 
     Accuracy for labels and words, minus log loss for probabilities, the share of the deviation that is
-    explained for values, Dice for masks, F1 for matches.
+    explained for values, Dice for masks, F1 for matches, average precision for boxes.
     """
+    if data.form == "boxes":
+        return average_precision(data, cells)
     return _score(data, cells) - _score(data, {name: _constant(data, name) for name in cells})
 
 

@@ -10,6 +10,7 @@ from tests.scripts.workshop import Workshop
 
 SAID = {
     "image": ("0003.", "0005.", "0007", "0049."),
+    "object": ("0003.", "0005.", "0049."),  # of one that is gone and has no boxes nobody knows
     "audio": ("0005.", "0007", "0049."),  # half a sound is one
     "text": ("train.csv", "line"),
     "tabular": ("train.csv", "line 9"),

@@ -47,7 +47,7 @@ def check_what_is_left(trial: Trial, log: str) -> None:
     """What lies there is whole; `predict` makes a valid submission of it, and uses the folds that exist."""
     if trial.submission.exists():
         cells = trial.cells()
-        if (trial.out / "oof.csv").exists() and trial.data.form not in ("labels", "masks"):
+        if (trial.out / "oof.csv").exists() and trial.data.form not in ("labels", "masks", "boxes"):
             constant = len({tuple(row) for row in cells.values()}) == 1
             assert not constant or "left out" in log, "a fold is over: its answers are written"
     left = contents(trial)
@@ -63,7 +63,7 @@ def check_what_is_left(trial: Trial, log: str) -> None:
     if not folds:
         assert constant, story
         assert "BASELINE" in predicted.log
-    elif trial.data.form not in ("labels", "masks"):  # of so few epochs these may well be all alike
+    elif trial.data.form not in ("labels", "masks", "boxes"):  # of so few epochs these may well be all alike
         assert not constant or "worse than the baseline" in predicted.log, story
     assert {name: (trial.out / name).read_bytes() for name in trial.checkpoints()} == before, story
     trial.seen.add(left)

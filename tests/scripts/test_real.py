@@ -89,6 +89,33 @@ def digit_masks(folder: Path, count: int = 150) -> Data:
     return _with_sample(folder, "masks", ("id", "rle_mask"), truth, seen, "")
 
 
+def digit_boxes(folder: Path, count: int = 200) -> Data:
+    """Where the digits 0, 1 and 4 are, none to three of two sizes among strokes that are no digits."""
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    shown = iter(np.flatnonzero(np.isin(labels, (0, 1, 4))))
+    rng, test, truth, seen = np.random.default_rng(0), of_test(count), {}, []
+    rows: list[tuple[Any, ...]] = []
+    for number in range(count):
+        part, name, boxes = "test" if test[number] else "train", f"{number:04d}", []
+        picture = rng.normal(60, 15, (64, 64))
+        for x, y, w, h in ((*rng.integers(0, 52, 2), *rng.permutation((2, 12))) for _ in range(5)):
+            picture[y : y + h, x : x + w] += rng.uniform(60, 140)
+        for corner in rng.permutation([(0, 0), (0, 32), (32, 0), (32, 32)])[: rng.integers(4)]:
+            digit, zoom = next(shown), int(rng.integers(2, 4))
+            x, y = (int(side + rng.integers(33 - 8 * zoom)) for side in corner)
+            ink = np.kron(pixels[digit].reshape(8, 8), np.ones((zoom, zoom)))
+            picture[y : y + 8 * zoom, x : x + 8 * zoom] += 10 * ink
+            boxes.append((f"digit_{labels[digit]}", x, y, x + 8 * zoom, y + 8 * zoom))
+        _image(folder / part / f"{name}.png", np.dstack([picture] * 3))
+        if test[number]:
+            truth[name] = boxes
+        else:
+            seen.append(boxes)
+            rows += [(name, kind, x, y, u - x, v - y) for kind, x, y, u, v in boxes] or [(name, *[""] * 5)]
+    _table(folder / "train.csv", ("id", "label", "x", "y", "width", "height"), rows)
+    return _with_sample(folder, "boxes", ("id", "PredictionString"), truth, seen, "")
+
+
 def sentences(folder: Path) -> Data:
     """Which part of scikit-learn a sentence of its documentation is about."""
     rows: list[tuple[str, str, str]] = []
@@ -141,6 +168,7 @@ class Case:
 
 
 NETWORK = {"epochs": 12, "batch_size": 32, "learning_rate": 2e-3}
+BOXES = {"epochs": 20, "early_stopping_patience": 20, "batch_size": 16, "folds": 1, "learning_rate": 3e-2}
 TREES = {"epochs": 300, "early_stopping_patience": 30}
 TABLES = {"epochs": 40, "batch_size": 32, "learning_rate": 2e-3}
 CASES = {
@@ -148,6 +176,7 @@ CASES = {
     "image-regression": Case(digit_values, NETWORK),
     "image-retrieval": Case(digit_groups, NETWORK),
     "image-segmentation": Case(digit_masks, {**NETWORK, "epochs": 4}),
+    "object-detection": Case(digit_boxes, BOXES),
     "text-classification": Case(sentences, {"epochs": 20, "batch_size": 32, "learning_rate": 5e-3}),
     "tabular-classification-network": Case(cancer, TABLES),
     "tabular-regression-network": Case(diabetes, TABLES),

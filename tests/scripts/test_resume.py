@@ -10,7 +10,13 @@ import pytest
 from tests.scripts.submission import gain
 from tests.scripts.workshop import Trial, Workshop
 
-KINDS = ("image-classification", "image-segmentation", "tabular-regression-lightgbm", "text-classification")
+KINDS = (
+    "image-classification",
+    "image-segmentation",
+    "object-detection",
+    "tabular-regression-lightgbm",
+    "text-classification",
+)
 
 
 def edited(trial: Trial, before: str, after: str) -> None:

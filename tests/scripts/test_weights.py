@@ -10,7 +10,13 @@ from tests.scripts.kinds import KINDS
 from tests.scripts.submission import gain
 from tests.scripts.workshop import Trial, Workshop
 
-FETCHED = ("image-classification", "image-segmentation", "text-classification", "audio-classification")
+FETCHED = (
+    "image-classification",
+    "image-segmentation",
+    "object-detection",
+    "text-classification",
+    "audio-classification",
+)
 
 
 def pretrained(workshop: Workshop, name: str, **own: str) -> Trial:

@@ -114,7 +114,10 @@ class Workshop:
             pytest.importorskip("peft")
         folder = self.folder / f"{name}-{next(self._numbers)}"
         folder.mkdir()
-        (folder / "train.py").write_text(self._script(plan), encoding="utf-8")
+        text = self._script(plan)
+        for old, new in kind.edits.items():
+            text = text.replace(old, new)
+        (folder / "train.py").write_text(text, encoding="utf-8")
         data = self.data(name, size or kind.rows)
         if spoil is not None:
             shutil.copytree(data.folder, folder / "data")

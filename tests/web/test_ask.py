@@ -330,12 +330,12 @@ def test_the_training_script_is_a_file_to_keep_and_a_command_to_copy(visit: Visi
 
 
 def test_no_script_is_offered_where_there_is_none(visit: Visitor, seeded: Site):
-    asked = "?task=object-detection&size=small&gpu=a100&minutes=60"
+    asked = "?task=image-to-image&size=small&gpu=a100&minutes=60"
     page = visit(seeded, "/" + asked)
     assert page.get_by_role("heading", name="The plan", exact=True).is_visible()
     assert page.get_by_role("link", name="Download train.py").count() == 0
     refused = visit(seeded, "/browse/script.py" + asked, expect=406)
-    assert "no script for object-detection" in refused.locator("main").inner_text().lower()
+    assert "no script for image-to-image" in refused.locator("main").inner_text().lower()
 
 
 def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypatch: pytest.MonkeyPatch):

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
 
-Answer = Literal["labels", "values", "masks", "matches"]
-Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches"]
+Answer = Literal["labels", "values", "masks", "matches", "boxes"]
+Form = Literal["chances", "classes", "cut", "grades", "ranked", "values", "logs", "masks", "matches", "boxes"]
 
 ANSWERS: Mapping[str, Answer] = {
     **{f"{kind}-classification": "labels" for kind in ("image", "text", "audio", "tabular")},
@@ -26,6 +26,7 @@ ANSWERS: Mapping[str, Answer] = {
     "token-classification": "labels",
     "image-segmentation": "masks",
     "image-retrieval": "matches",
+    "object-detection": "boxes",
 }
 """What the script of a task answers; tasks without a script are not here. Of pairs see `answer_of`."""
 
@@ -38,7 +39,8 @@ class Measure:
     function      in `scripts/metrics.py.txt`; label: its word in a line of the log
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
                   held out) | grades (cut likewise) | ranked (the k likeliest classes, or nearest images) |
-                  values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise)
+                  values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |
+                  boxes (k: the IoU in percent)
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
     """
 
@@ -63,6 +65,7 @@ _OTHER_AUC = "weighted|partial|micro|modified|generali"
 _OTHER_F = r"probabilistic|\bpf1|f ?2\b|f ?0 ?5|beta|at iou|\bevent|\bspan|bounding|object"
 _OTHER_RMSE = r"percent|scaled|rmspe|rmsse|weighted|normali[sz]ed|modified|logarithm"
 _OTHER_MAE = r"percent|mape|wmae|weighted|median|\blog|scaled|modified|largest"
+_OTHER_BOXES = r"\b3 ?d\b|mask|segment|keypoint|weighted|modified|custom|center|small|medium|large|distance"
 _OTHER_AREA = r"hausdorff|surface|modified|threshold|instance|weighted"
 
 
@@ -76,6 +79,7 @@ def _of(answer: Answer) -> Callable[..., Measure]:
 
 
 _labels, _values, _masks, _matches = _of("labels"), _of("values"), _of("masks"), _of("matches")
+_boxes = _of("boxes")
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
@@ -137,6 +141,11 @@ MEASURES: tuple[Measure, ...] = (
     _matches(
         "MAP@k", "MAP@k", "map_matches", "MAP", "ranked", wants="map|average precision", unless="recall|hit"
     ),
+    _boxes(
+        "mAP@0.5:0.95", "mean average precision", "map_coco", "mAP", "boxes",
+        wants=r"coco|(?:\b(?:0 )?|ap)50? (?:to |and |(?:0 )?05 )*(?:0 )?95\b", unless=_OTHER_BOXES,
+    ),
+    _boxes("mAP@0.5", "mean average precision", "map_iou", "mAP", "boxes", unless=_OTHER_BOXES),
     _masks("F0.5 of pixels", "F-beta of pixels", "f05", "F0.5", "masks", unless="hausdorff|surface"),
 )  # fmt: skip
 """The first that fits what is said is meant."""
@@ -158,7 +167,9 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
         if measure.of != metric.name or measure.answer != answer:
             continue
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
-            return _at_k(measure, text) if measure.form == "ranked" else measure
+            if measure.form == "ranked":
+                return _at_k(measure, text)
+            return _at_iou(measure, text) if measure.function == "map_iou" else measure
     return None
 
 
@@ -166,6 +177,14 @@ _MIXED = re.compile(
     r"\b(?:average|sum|product|combination|blend) of\b(?:(?!\b(?:column|each|per|over|submi|csv)).){1,60}"
     r"\band\b|\bcombined\b"
 )
+
+
+_IOU_OF_BOXES = re.compile(
+    r"(?:precision|\bm?AP)\b[^+]*?(?:\b(?:at|over|of|with)\b|@|\()\s*(?:(?:an?|the|different|several)\s+)*"
+    r"(?:IoU|intersection)",
+    re.IGNORECASE,
+)
+"""Where boxes are right from that overlap on."""
 
 
 def _of_several(text: str) -> bool:
@@ -177,6 +196,8 @@ def _of_several(text: str) -> bool:
         for start, end, name in spans
         if not any(a <= start and end <= b and (a, b) != (start, end) for a, b, _ in spans)
     }
+    if _IOU_OF_BOXES.search(text):
+        whole.discard("IoU")
     return len(whole) > 1
 
 
@@ -185,6 +206,13 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
     if found is None or not 1 <= int(found[1]) <= MOST_K:
         return None
     return replace(measure, name=f"MAP@{found[1]}", k=int(found[1]))
+
+
+def _at_iou(measure: Measure, text: str) -> Measure | None:
+    """At the one IoU that is named; at 0.5, the usual one, where none is."""
+    said = {float(f"0.{found}") for found in re.findall(r"(?:(?<!\d)0?\.|AP(?=\d\d))(\d{1,2})\b", text)}
+    iou = round(100 * min(said, default=0.5))
+    return replace(measure, name=f"mAP@{iou / 100:g}", k=iou) if len(said) < 2 and iou else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[nN](?=DCG\b)"), "N"),
     (re.compile(r"\b[sS](?=MAPE\b)"), "S"),
     (re.compile(r"\bchrF\b"), " chrf "),
-    (re.compile(r"\bmAP\b|\bAP50\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
+    (re.compile(r"\bmAP\b|\bm?AP(?:50|75)(?:[-:]95)?\b|\bmAP@\[?[.0-9:,]+"), " meanap "),
     (re.compile(r"\bm?IoUs?\b"), " iou "),
     (re.compile(r"\bR\^?2\b|R²|\b[Rr][- ]squared\b"), " rsquared "),
     (re.compile(r"\bF[_ ]?\{?0\.5\}?", re.IGNORECASE), " f05 score "),

@@ -113,7 +113,7 @@ def stated_in(text: str) -> Stated:
         del stated["n_classes"]  # it counts something else: boxes, words
     columns = [q for q in found if q.value >= 2 and (q.kind == "column" or DESCRIBED_BY.search(q.before))]
     stated |= _table(text) or one_figure("n_features", columns, max)
-    stated |= _seq_len(found)
+    stated |= _seq_len(found, text)
     stated |= _image_size(text)
     stated |= split_in(text)
     stated |= groups_in(found, text, stated)
@@ -245,8 +245,17 @@ def _number(word: str) -> int:
     return int(word) if word.isdigit() else words.index(word.lower())
 
 
-def _seq_len(found: Sequence[Quantity]) -> Stated:
+_LENGTH = re.compile(
+    r"\b(?:max(?:imum)?|sequence|context|token)[ _-](?:sequence )?len(?:gth)? (?:of |is |= ?)?"
+    r"(\d,?\d{2,4})\b(?! ?char)",
+    re.IGNORECASE,
+)
+
+
+def _seq_len(found: Sequence[Quantity], text: str) -> Stated:
     """Tokens of the longest texts that are told of."""
+    if match := _LENGTH.search(text):
+        return {"seq_len": (int(match[1].replace(",", "")), match[0])}
     lengths = [
         q
         for q in found

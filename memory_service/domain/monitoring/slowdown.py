@@ -145,8 +145,8 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
     fast = in_first if slow is None else slow.ratio <= 1 / AS_PREDICTED
     if fast and gain is not None and gain < KNEE_GAIN:
         return (
-            f"{measured:.0f} samples/s is what batch {batch} was predicted to bring, and batch {to_batch} "
-            f"would bring {100 * (gain - 1):.0f} % more at most"
+            f"{measured:.0f} samples/s is what batch {batch} was predicted to bring, or more, and batch "
+            f"{to_batch} would bring {100 * (gain - 1):.0f} % more at most"
         )
     return None
 

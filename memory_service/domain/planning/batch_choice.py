@@ -78,17 +78,19 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     if n > 1:  # buckets of gradients beside the gradients
         buckets = table.columns.trained_params[:, None] * (4.0 / 2**30)
         extra = extra + np.broadcast_to(buckets, (rows, len(rungs)))
-    largest, largest_saving = table.largest(extra), table.largest_checkpointed(extra)
     columns = table.columns
     policy = problem.policy
     most = _each(
         columns.least_batch,
         lambda least: max(1, most_by_updates(problem.n_train, least, policy.updates_per_epoch) // n),
     )
+    steps = accumulation_steps(rungs[None, :] * n, columns.wanted_batch[:, None], most[:, None] * n)
     if problem.question.batch_size is not None:
-        plain, only = largest >= 0, np.zeros(rows, dtype=np.int64)
-        steps = accumulation_steps(problem.question.batch_size * n, columns.wanted_batch, most * n)
-        return _gather(table, only, plain, ~plain & (largest_saving >= 0), np.full(rows, 3), steps, extra)
+        only = np.zeros(rows, dtype=np.int64)
+        steps = _held(table, extra, steps)
+        plain = table.largest(extra, steps > 1) >= 0
+        saving = ~plain & (table.largest_checkpointed(extra, steps > 1) >= 0)
+        return _gather(table, only, plain, saving, np.full(rows, 3), steps[:, 0], extra)
     rule = _each(
         columns.input_size,
         lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
@@ -97,17 +99,24 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
     wanted = np.minimum(by_knee, by_updates)
-    plain_column = np.minimum(largest, wanted)
+    steps = np.where(np.arange(len(rungs)) < wanted[:, None], steps, 1)
+    steps = _held(table, extra, steps)
+    plain_column = np.minimum(table.largest(extra, steps > 1), wanted)
     saving_column = np.minimum(
-        np.minimum(largest_saving, wanted), np.searchsorted(BATCH_LADDER, CHECKPOINT_BELOW)
+        np.minimum(table.largest_checkpointed(extra, steps > 1), wanted),
+        np.searchsorted(BATCH_LADDER, CHECKPOINT_BELOW),
     )
     saving = saving_column > plain_column
     column = np.where(saving, saving_column, plain_column)
     bound = np.where(column < wanted, 0, np.where(by_updates < by_knee, 1, 2))
-    batch = rungs[np.maximum(column, 0)]
-    accumulation = np.where(bound == 0, accumulation_steps(batch * n, columns.wanted_batch, most * n), 1)
-    fits = (column >= 0) & ~saving
-    return _gather(table, np.maximum(column, 0), fits, saving, bound, accumulation, extra)
+    fits, column = (column >= 0) & ~saving, np.maximum(column, 0)
+    return _gather(table, column, fits, saving, bound, steps[np.arange(rows), column], extra)
+
+
+def _held(table: CostTable, extra: Array | float, steps: Integers) -> Integers:
+    """Accumulation [option, rung]; none at the smallest rung where no rung's memory holds the gradients."""
+    some = (table.largest(extra, steps > 1) >= 0) | (table.largest_checkpointed(extra, steps > 1) >= 0)
+    return np.where(some[:, None] | (np.arange(steps.shape[1]) > 0), steps, 1)
 
 
 def _each(values: Integers, law: Callable[[int], int]) -> Integers:
@@ -122,7 +131,7 @@ def _gather(
     fits: Flags,
     saving: Flags,
     bound: Integers,
-    accumulation: npt.NDArray[np.generic],
+    accumulation: Integers,
     extra: Array | float,
 ) -> Batches:
     rows = np.arange(len(table.options))
@@ -132,9 +141,10 @@ def _gather(
         return np.asarray(np.where(saving, other[rows, column], plain[rows, column]), dtype=np.float64)
 
     more = extra[rows, column] if isinstance(extra, np.ndarray) else extra
+    more = more + np.where(accumulation > 1, take("accumulated_gib"), 0.0)
     return Batches(
         batch_size=np.where(fits | saving, table.rungs[column].astype(np.int64), 0),
-        accumulation=accumulation.astype(np.int64),
+        accumulation=accumulation,
         checkpointing=saving,
         bound=bound,
         peak_gib=take("peak_gib") + more,

@@ -27,6 +27,7 @@ from memory_service.domain.prediction.peak_memory_curve import peak_curves
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 LARGEST_RUNG = {"image_size": 1024, "seq_len": 1024, "n_features": 16_384}
 """No plan wants more: beyond it the updates run out long before the throughput rises."""
@@ -42,12 +43,14 @@ class Grid:
     priced.
 
     peak_gib, peak_high_gib   driver-seen memory of a training step, median and p90
+    accumulated_gib           more of it where gradients accumulate over several batches
     step_s_*                  one training step; eval_s_*: one forward pass per sample
     busy_s                    of step_s, how long kernels run
     """
 
     peak_gib: Array
     peak_high_gib: Array
+    accumulated_gib: Array
     step_s_low: Array
     step_s: Array
     step_s_high: Array
@@ -103,17 +106,21 @@ class CostTable:
     def nbytes(self) -> int:
         return self.plain.nbytes + self.checkpointed.nbytes
 
-    def largest(self, extra_gib: Array | float = 0.0) -> Integers:
-        """Index of the largest rung whose p90 memory, and `extra_gib` more, fits; -1 where none does."""
-        return _largest(self.plain, self.usable_gib, extra_gib)
+    def largest(self, extra_gib: Array | float = 0.0, accumulates: Flags | bool = False) -> Integers:
+        """Index of the largest rung whose p90 memory, and `extra_gib` more, fits; -1 where none does.
+        accumulates: of each option at each rung, whether its gradients do."""
+        return _largest(self.plain, self.usable_gib, extra_gib, accumulates)
 
-    def largest_checkpointed(self, extra_gib: Array | float = 0.0) -> Integers:
-        return _largest(self.checkpointed, self.usable_gib, extra_gib)
+    def largest_checkpointed(
+        self, extra_gib: Array | float = 0.0, accumulates: Flags | bool = False
+    ) -> Integers:
+        return _largest(self.checkpointed, self.usable_gib, extra_gib, accumulates)
 
 
-def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float) -> Integers:
+def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float, accumulates: Flags | bool) -> Integers:
     with np.errstate(invalid="ignore"):
-        fits = grid.peak_high_gib + extra_gib <= usable_gib
+        needed = grid.peak_high_gib + extra_gib + np.where(accumulates, grid.accumulated_gib, 0.0)
+        fits = needed <= usable_gib
     return np.where(fits.any(axis=1), fits.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1), -1)
 
 
@@ -268,6 +275,7 @@ def _price(
 
     write("peak_gib", peaks.driver)
     write("peak_high_gib", peaks.driver_high)
+    write("accumulated_gib", peaks.accumulated)
     knee = np.zeros(len(stack), dtype=np.int64)
     for config, subjects in zip(configs, (train, infer), strict=True):
         models = prepare_many(stack, gpu, config, layout, subjects)

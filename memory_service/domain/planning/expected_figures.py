@@ -46,7 +46,8 @@ def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Ex
     value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
     if candidates.table.options[row].is_trees and not grid.on_card(pick):
         value = high = 0.0
-    peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high)
+    basis = memory.basis + " + gradients that accumulate" * bool(batches.accumulation[row] > 1)
+    peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high, basis=basis)
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
     total = problem.question.vram_gib or tightest.memory_gib
     step = Seconds(*(getattr(grid.step, name)[row] for name in ("low", "value", "high")))

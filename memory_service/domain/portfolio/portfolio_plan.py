@@ -17,7 +17,7 @@ from memory_service.domain.planning.problem import CostProvider, DoneRun, Planni
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
 from memory_service.domain.portfolio.portfolio_text import why_it_stops, why_run
-from memory_service.domain.portfolio.run_sets import run_sets
+from memory_service.domain.portfolio.run_sets import LEAST_GAIN, run_sets
 from memory_service.domain.recipe.families import families_of
 from memory_service.errors import FieldError, InvalidInput
 
@@ -58,7 +58,7 @@ def plan_portfolio(
         minutes=choice.minutes,
         expected=expected,
         reserve_minutes=reserve,
-        warnings=(*plan.warnings, *_large_runs(portfolio, run)),
+        warnings=(*_no_gain(portfolio), *plan.warnings, *_large_runs(portfolio, run)),
         rationale=(*plan.rationale, *why_it_stops(portfolio)),
         recipe=recipe_answer(all_sets, _planned(portfolio)),
         portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
@@ -66,6 +66,11 @@ def plan_portfolio(
         used_percent=portfolio.used_percent,
         run=question.run,
     )
+
+
+def _no_gain(portfolio: Portfolio) -> Iterator[str]:
+    if portfolio.done and sum(run.gain for run in portfolio.runs) < LEAST_GAIN:
+        yield "No run that fits the minutes that are left adds to those that are done: blend these and stop."
 
 
 def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[str]:
@@ -92,7 +97,11 @@ def done_runs(all_sets: CandidateSets, done: Sequence[Done]) -> tuple[DoneRun, .
     if all_sets.least_minutes() <= question.minutes:
         sets = run_sets(all_sets, question.minutes)
         portfolio = choose_portfolio(sets, question.objective, question.minutes)
-    runs = [run_of(portfolio.runs if portfolio else (), each.run, "done") for each in done]
+    first = portfolio.runs if portfolio else ()
+    if later := next((each.run for each in done if each.run > len(first) > 0), None):
+        message = f"was planned after the first plan's {len(first)} runs: ask anew, with the minutes left"
+        raise InvalidInput(f"done {later} {message}", [FieldError("done", message, later)])
+    runs = [run_of(first, each.run, "done") for each in done]
     return tuple(DoneRun(run.number, run.model, run.family, run.quality) for run in runs)
 
 

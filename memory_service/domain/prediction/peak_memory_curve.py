@@ -86,11 +86,13 @@ class PeakMemory:
 
 @dataclass(frozen=True, slots=True)
 class PeakCurve:
-    """GiB at each batch: median of live tensors, median and 90th percentile of what the driver shows."""
+    """GiB at each batch: median of live tensors, median and 90th percentile of what the driver shows, and how
+    much more that is where gradients accumulate: those of the batches before stand while a batch runs."""
 
     allocated: Floats
     driver: Floats
     driver_high: Floats
+    accumulated: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +193,9 @@ def peak_curves(
     batch = np.asarray(batches, dtype=np.float64)
     points = stack.point_fixed[:, None] + stack.point_slope[:, None] * batch
     live = np.maximum.reduceat(points, stack.points.starts, axis=0)
-    state = stack.optimizer_bytes[:, None]
-    allocated = (np.maximum(live, stack.step_bytes[:, None]) + state) / GIB
+    state, step = stack.optimizer_bytes[:, None], stack.step_bytes[:, None]
+    allocated = (np.maximum(live, step) + state) / GIB
+    kept = (np.maximum(live + 4.0 * stack.params[:, None], step) + state) / GIB
     workspace = stack.workspace_bytes[precision_class(precision)][:, None] / GIB * batch
     spread = np.array([_spread_of(profile) for profile in stack.profiles])
     bands = _widened(_as_seen(allocated, workspace, device, ""), spread[:, None])
@@ -200,7 +203,7 @@ def peak_curves(
         learned = device.learned.memories_of(subjects)
         corrections = (learned["allocated"], learned["reserved"], learned["driver"])
         bands = _as_learned(bands, device, corrections, batch, proven[:, None], None)
-    return PeakCurve(bands[0].value, bands[2].value, bands[2].high)
+    return PeakCurve(bands[0].value, bands[2].value, bands[2].high, (kept - allocated) * DRIVER_FRAGMENTS)
 
 
 def _as_seen(allocated: Floats, workspace: Floats, device: TargetDevice, basis: str) -> _Bands:

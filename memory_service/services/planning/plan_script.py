@@ -1,8 +1,8 @@
 """The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library. `runtime`, `ddp` and `torch_loop` are modules that all scripts share, without
-Jinja.
+joined by task and library. `runtime`, `ddp`, `torch_loop` and `detection` are modules that all scripts share,
+without Jinja.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
     AUGMENTED,
     CLASSES_OF_PAIRS,
+    COCO_RESNETS,
     DECODERS,
+    DETECTORS,
     HUB_NAMES,
     KINDS,
     NETS,
     OWN_NETS,
+    RESNETS,
     SCRIPTED,
     WIDTHS,
     Kind,
@@ -45,7 +48,7 @@ class NoScript(MemoryServiceError):
     status = 406
 
 
-_USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice", "matches": "F1"}
+_USUAL = {"labels": "accuracy", "values": "RMSE", "masks": "Dice", "matches": "F1", "boxes": "mAP@0.5"}
 """The score where nobody says what predictions are judged by."""
 
 _STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -67,6 +70,9 @@ stops it, as with every score that is not here: it moves with every round, and c
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 """Functions of scores that no rising change of the answers moves."""
+
+_FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
+"""Libraries of networks that have pretrained weights."""
 
 _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
@@ -111,15 +117,16 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ("runtime", "ddp", "torch_loop") if kind.words["network"] else ("runtime",)
+    modules = ["runtime", *(("ddp", "torch_loop") if kind.words["network"] else ())]
+    modules += ["detection"] if kind.words["boxes"] else []
     return _rendered("head", words), parts, {name: _rendered(name, {}) for name in modules}
 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are masks or matches, of which runs keep no out-of-fold answers."""
+    answers are masks, boxes or matches, of which runs keep no out-of-fold answers."""
     kind = _kind_of(plan)
-    if kind.words["masks"] or kind.words["retrieval"]:
+    if kind.words["masks"] or kind.words["retrieval"] or kind.words["boxes"]:
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
@@ -143,6 +150,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words |= {"fetched": _fetched(plan), "method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
+    encoder = model["name"].rpartition("/")[2]
+    words |= {"encoder": encoder, "resnets": RESNETS, "coco": encoder in COCO_RESNETS}
     words["on_card"] = plan.get("tree_device") == "cuda"
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= _techniques(plan, kind)
@@ -176,7 +185,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     judged = _judged(plan, kind)
     done = dict(AUGMENTED.get(plan["task"], {}))
     if plan["folds"] > 1:
-        done["mean-blend"] = f"the predictions of {plan['folds']} folds are averaged"
+        joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
+        done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
     done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
     if "lag-features" in done:
         done["rolling-features"] = done["lag-features"]
@@ -205,7 +215,8 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     own_nets = OWN_NETS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
         kind = CLASSES_OF_PAIRS
-    if kind is None or (model["library"] == "torch" and model["name"] not in own_nets):
+    unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
+    if kind is None or unknown or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
 
@@ -218,8 +229,9 @@ def _answer_of(plan: Mapping[str, Any]) -> Answer:
 def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     """Which techniques of the recipe the script does, by the word that its parts ask for."""
     wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
-    words, pictures, encoder = kind.words, plan["task"].startswith("image"), not plan.get("method")
-    classes_or_values = not words["masks"] and not words["retrieval"]
+    words, encoder = kind.words, not plan.get("method")
+    pictures = plan["task"].startswith("image") or words["boxes"]
+    classes_or_values = not words["masks"] and not words["retrieval"] and not words["boxes"]
     tree_values = bool(words["library"]) and not words["labels"]
     return {
         "tta": "tta" in wanted and pictures,
@@ -245,7 +257,7 @@ def _first_loss(plan: Mapping[str, Any]) -> str:
 
 def _fetched(plan: Mapping[str, Any]) -> bool:
     """Whether its model begins with pretrained weights."""
-    return bool(plan["model"]["pretrained"]) and plan["model"]["library"] in ("timm", "smp", "transformers")
+    return bool(plan["model"]["pretrained"]) and plan["model"]["library"] in _FETCHED
 
 
 def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
@@ -257,8 +269,9 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    libraries = ", ".join(name for name in of_task if name != "torch")
-    offered = ", ".join([*OWN_NETS.get(task, ()), f"models of {libraries}"])
+    libraries = ", ".join(name for name in of_task if name not in ("torch", "torchvision"))
+    heads = [f"{', '.join(DETECTORS)} of torchvision"] if "torchvision" in of_task else []
+    offered = ", ".join([*OWN_NETS.get(task, ()), *heads, f"models of {libraries}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
         f"{offered}: pin one by `model`"
@@ -281,6 +294,7 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
             "values": "mae" if absolute else "mse",
             "masks": "",
             "matches": "missed_matches",
+            "boxes": "missed_boxes",
         }[answer]
         measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
     form = measure.form if said and scored else "matches" if answer == "matches" else ""

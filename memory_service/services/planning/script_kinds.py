@@ -23,6 +23,7 @@ _PLAIN: dict[str, Any] = dict.fromkeys(
     (
         "labels",
         "masks",
+        "boxes",
         "retrieval",
         "table",
         "files",
@@ -56,6 +57,11 @@ _RETRIEVAL = _IMAGES | {
     "retrieval": True,
     "layout": "the group of images that match),\ntest.csv (ids that may match), "
     "sample_submission.csv (ids to answer), train/<id>.jpg, test/<id>.jpg",
+}
+_BOXES = _IMAGES | {
+    "boxes": True,
+    "layout": "a row for each box: corners or\nx, y, width, height, and its class), sample_submission.csv or "
+    "test.csv (ids), train/<id>.jpg, test/<id>.jpg",
 }
 _SOUNDS = _IMAGES | {
     "size": "SEQ_LEN",
@@ -91,6 +97,14 @@ NETS = {  # the model's name -> its part
     "realmlp": "net_realmlp",
 }
 WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
+DETECTORS = ("fcos", "retinanet", "fasterrcnn")
+"""Of torchvision, the part of a name before `/`, whose script builds them."""
+
+COCO_RESNETS = ("resnet50",)
+RESNETS = (*COCO_RESNETS, "resnet18", "resnet34", "resnet101", "resnet152", "resnext101_32x8d")
+"""Encoders that detectors take from torchvision, and of which of them it has a detector's weights; all others
+are timm's."""
+
 OWN_NETS = {
     "image-segmentation": tuple(WIDTHS),
     "text-classification": ("fasttext",),
@@ -116,6 +130,11 @@ def _mask_kind(model: str, needs: str) -> Kind:
     return Kind(("read_masks", model, "metric", "masks"), {**_MASKS, "needs": needs})
 
 
+def _box_kind(library: str, needs: str) -> Kind:
+    parts = ("read_boxes", f"boxes_{library}", "boxes", "metric")
+    return Kind(parts, {**_BOXES, "needs": needs})
+
+
 def _tree_kind(library: str, labels: bool, *, series: bool = False) -> Kind:
     targets = "labels" if labels else "values"
     parts = ("read_tables", "lags", "tree_features", f"tree_{library}", "tree_folds", "metric", targets)
@@ -133,6 +152,10 @@ KINDS: dict[tuple[str, str], Kind] = {
         "masks_smp", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"
     ),
     ("image-segmentation", "torch"): _mask_kind("masks_unet", "torch >= 2.4, Pillow"),
+    ("object-detection", "torchvision"): _box_kind("torchvision", "torch >= 2.4, torchvision, timm, Pillow"),
+    ("object-detection", "ultralytics"): _box_kind(
+        "ultralytics", "torch >= 2.4, torchvision, ultralytics (AGPL-3.0), Pillow"
+    ),
     ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
@@ -167,6 +190,10 @@ AUGMENTED: Mapping[str, Mapping[str, str]] = {
     "image-classification": _CROPPED,
     "image-regression": _CROPPED,
     "image-segmentation": {"light-augmentation": "mirrored half the time"},
+    "object-detection": {
+        "light-augmentation": "mirrored half the time, moved, lighter and darker: FLIP",
+        "multi-scale": "trained at several scales: SCALE",
+    },
     "image-retrieval": {**_CROPPED, "metric-learning-head": "ArcFace over the groups: ARC_MARGIN, ARC_SCALE"},
 }
 """Task -> techniques that its script always does."""

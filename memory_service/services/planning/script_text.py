@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 __all__ = ["joined", "standalone"]
 
 _LINE = 110
-_MODULES = ("runtime", "ddp", "torch_loop")  # joined, or beside
+_MODULES = ("runtime", "ddp", "torch_loop", "detection")  # joined, or beside
 _SLEEPING = (
     'import os\n\nos.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")'
     "  # waiting threads sleep: on a busy box they hinder others"

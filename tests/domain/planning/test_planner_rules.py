@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.planning.contingency import model_class_of
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.planning.hyperparameters import (
@@ -15,7 +16,8 @@ from memory_service.domain.planning.hyperparameters import (
     training_defaults,
     warmup_epochs,
 )
-from tests.planning import plan, promises_kept
+from memory_service.domain.prediction.peak_memory_curve import peak_memory
+from tests.planning import plan, promises_kept, seed_knowledge
 
 DOGS = {"task": "image", "n_train": 9000, "n_classes": 120, "minutes": 11, "gpu": "a100"}
 
@@ -81,6 +83,31 @@ def test_r07_short_memory_is_made_up_by_accumulation() -> None:
     assert answer["grad_accumulation"] > 1
     assert answer["effective_batch_size"] <= 128
     assert any("R07" in sentence for sentence in answer["rationale"])
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "size"),
+    [
+        ("image", "resnet50.tv_in1k", 224),
+        ("image", "tf_efficientnet_b7", 600),
+        ("text", "deberta-v3-base", 512),
+        ("text", "xlm-roberta-large", 256),
+    ],
+)
+def test_r07_gradients_that_accumulate_take_memory(task: str, model: str, size: int) -> None:
+    """Against the traced peak of a step whose gradients were there before."""
+    sizes = {"image": "image_size", "text": "seq_len"}
+    answer = plan(
+        task=task, n_train=9000, gpu="t4", minutes=600, model=model, batch_size=4, **{sizes[task]: size}
+    )
+    assert answer["grad_accumulation"] > 1
+    knowledge, name = seed_knowledge(), answer["model"]["name"]
+    profile = knowledge.profiles[name.partition(".")[0], size, "amp"]
+    card, config = knowledge.gpu("t4"), StepConfig("fp16", "nhwc", answer["optimizer"], stack="torch1")
+    exact = peak_memory(profile, answer["batch_size"], card, config).driver_gib.value
+    found = answer["expected"]["peak_memory_gib"]
+    assert found["value"] == pytest.approx(exact, rel=0.04)
+    assert found["basis"].endswith("gradients that accumulate")
 
 
 def test_r08_loader_settings_are_bounded_by_the_cores() -> None:
