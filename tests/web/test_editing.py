@@ -154,5 +154,9 @@ def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Vi
     assert steering
     assert {row["rule"] for row in steering} >= {"R03"}
     with urllib.request.urlopen(desk.url + "/browse/strategies.json") as response:
-        first = json.load(response)["items"][: len(steering)]
-    assert {row["id"] for row in first} == {row["id"] for row in steering}
+        page = json.load(response)
+    assert {row["id"] for row in page["items"][: len(steering)]} == {row["id"] for row in steering}
+    with urllib.request.urlopen(f"{desk.url}/browse/strategies.json?cursor={page['next']}") as response:
+        rest = json.load(response)["items"]
+    assert not {row["id"] for row in page["items"]} & {row["id"] for row in rest}
+    assert not rest[-1]["followed"]

@@ -46,7 +46,10 @@ def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
     used = view.now / budget
     if view.now >= deadline:
         return _stop(
-            view, "R14", f"{100 * used:.0f} % of the budget is used; the rest is for inference and writing"
+            view,
+            "R14",
+            f"{100 * used:.0f} % of the budget is used; "
+            + ("the rest is for inference and writing" if used < 1.0 else "it is over"),
         )
     late = projection is not None and too_late(view, projection, deadline)
     if used > STOP_FROM_SHARE and (projection is None or late or projection.end.high > deadline):

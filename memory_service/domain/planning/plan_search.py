@@ -171,26 +171,22 @@ def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
-    """What memory says of each option's model and input size, in index points [option]; what is pinned is
-    not weighed."""
+    """What memory says of each option's model and input size, in index points [option]; of what is pinned,
+    too: the same settings have the same index, whoever chose them."""
     said, c, question = problem.preferences, table.columns, problem.question
-    points = np.zeros(len(c.names))
-    if question.model is None:
-        points += np.array([said.family_points(names) for names in c.families])[c.family]
-        for name, preference in said.models.items():
-            points[c.names == name] += preference.points
+    points = np.array([said.family_points(names) for names in c.families], dtype=np.float64)[c.family]
+    for name, preference in said.models.items():
+        points[c.names == name] += preference.points
     for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):
-        if pinned is None:
-            of_kind = c.input_kind == kind
-            points[of_kind] += said.size_points(kind, c.input_size[of_kind])
+        of_kind = c.input_kind == kind
+        points[of_kind] += said.size_points(kind, c.input_size[of_kind], pinned=pinned is not None)
     return points
 
 
 def _fold_points(problem: PlanningProblem, folds: Array) -> Array:
     points = np.zeros_like(folds)
-    if problem.question.folds is None:
-        for count, preferred in problem.preferences.folds.items():
-            points = np.where(folds == count, preferred, points)
+    for count, preferred in problem.preferences.folds.items():
+        points = np.where(folds == count, preferred, points)
     return points
 
 

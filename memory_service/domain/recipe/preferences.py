@@ -91,9 +91,9 @@ class Preferences:
         share = max(self.families.get(name, 0.0) for name in families) + SHARE_FLOOR
         return self.family_weight * log(share / best)
 
-    def size_points(self, kind: str, sizes: NDArray[np.int64]) -> Array:
+    def size_points(self, kind: str, sizes: NDArray[np.int64], *, pinned: bool = False) -> Array:
         """Points of input sizes [option]: 0 within the slack of the usual one; `FAR` below beyond what the
-        data have."""
+        data have, unless somebody pinned it."""
         said = {"image_size": self.image_size, "seq_len": self.seq_len}.get(kind)
         points = np.zeros(len(sizes))
         if said is None:
@@ -106,7 +106,7 @@ class Preferences:
                     octaves > 0, np.maximum(np.log2(sizes / max(said.own, said.usual)), 0.0), over
                 )
             points = -np.where(octaves < 0, OCTAVE_SHORT, OCTAVE_LONG) * over
-        if said.most and len(sizes):
+        if said.most and len(sizes) and not pinned:
             points = np.where(sizes <= max(said.most, int(sizes.min())), points, -FAR)
         return points
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.policy import policy_of
+from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
 from memory_service.services.database.transactions import Database
@@ -17,8 +18,11 @@ from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import read_request_text
+from memory_service.services.tables.paging import place_behind
 from memory_service.services.tables.policy_rows import with_steering
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested
+
+MOST_ROWS = 100
 
 _REFERENCES = {"image": REFERENCE_MODEL, "segmentation_tile": "unet/resnet34"}
 """Of rows that name a kind of input and no model: what they are computed for."""
@@ -36,15 +40,27 @@ EXAMPLES = tuple(
 
 def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices", "own"}`; each row with `steers_plans` and `now` (`computed_beside`).
+    Those that plans are made with come first, unless another order or number is asked for.
 
     choices   filter -> [[value, rows]]
     own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
     """
     with database.read() as transaction:
-        page = list_requested(transaction, "strategies", {"limit": 200, "sort": "-followed", **requested})
-        rows = with_steering(transaction, page.items)
-    if "sort" not in requested:  # those that plans are made with first
-        rows.sort(key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
+        asked = {name: value for name, value in requested.items() if name != "cursor"}
+        every = None
+        if "sort" not in asked and "limit" not in asked:
+            every = list_requested(transaction, "strategies", {"limit": MAX_LIMIT, **asked})
+        if every is None or every.next is not None:
+            usual = {"limit": MOST_ROWS, "sort": "-followed", **requested}
+            page = list_requested(transaction, "strategies", usual)
+            rows, behind = with_steering(transaction, page.items), page.next
+        else:
+            rows = with_steering(transaction, every.items)
+            rows.sort(key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
+            start = place_behind([row["id"] for row in rows], requested.get("cursor"))
+            more = len(rows) > start + MOST_ROWS
+            rows = rows[start : start + MOST_ROWS]
+            behind = rows[-1]["id"] if more else None
     items = [{**row, "now": computed_beside(knowledge, row)} for row in rows]
     filters = ("rule", "table", "followed", "grade", "corrected")
     counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
@@ -52,7 +68,7 @@ def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping
     fields = Counter((part, name) for row in items for part in ("key", "value") for name in row[part] or {})
     least = max(2, len(items) // 10)
     own = [field for field, rows in fields.items() if rows >= least] if "table" in requested else []
-    return {"items": items, "next": page.next, "choices": choices, "own": own}
+    return {"items": items, "next": behind, "choices": choices, "own": own}
 
 
 def _word(value: Any) -> str:

@@ -71,6 +71,29 @@ def test_more_minutes_never_lower_the_expected_quality(
     )
 
 
+def indices(database: Database, **asked: Any) -> dict[tuple[str, int, int, int], float]:
+    """(model, input size, epochs, folds) -> quality index of all that was priced."""
+    sets = price_candidates(remembered(database, **asked), knowledge_of(database)).sets
+    return {
+        (option.model.name, option.input_size, epochs, folds): float(each.grid.quality[row, e, k])
+        for each in sets
+        for row, option in enumerate(each.table.options)
+        for e, epochs in enumerate(each.grid.epochs)
+        for k, folds in enumerate(each.grid.folds)
+    }
+
+
+@pytest.mark.parametrize("task", ["image-classification", "image-segmentation", "object-detection"])
+def test_the_same_settings_have_the_same_index_whoever_chose_them(seeded_sqlite: Database, task: str) -> None:
+    asked = {"task": task, "gpu": "t4", "n_train": 3_000, "minutes": 120}
+    free = indices(seeded_sqlite, **asked)
+    best = max(free, key=lambda settings: free[settings])
+    pins = dict(zip(("model", "image_size", "epochs", "folds"), best, strict=True))
+    for names in (["model"], ["model", "image_size"], ["folds"], list(pins)):
+        pinned = indices(seeded_sqlite, **asked, **{name: pins[name] for name in names})
+        assert pinned[best] == pytest.approx(free[best])
+
+
 @FEW
 @given(CARD, N_TRAIN, st.floats(4, 90), st.floats(4, 90), st.sampled_from(["resnet50", "convnext_tiny"]))
 def test_more_memory_never_lowers_the_batch_of_a_size_of_a_model(

@@ -157,10 +157,10 @@ def _memory_reasons(candidates: CandidateSet, option: Option, settings: Mapping[
     problem = candidates.problem
     said, question = problem.preferences, problem.question
     preferred = said.models.get(option.model.name)
-    if question.model is None and preferred is not None:
+    if preferred is not None:
         counted = f"Counted as {preferred.points:+.1f} points."
         yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} {counted}"
-    elif question.model is None and said.families:
+    elif said.families:
         names = families_of(option.model.name, option.model.family)
         used = {name: said.families.get(name, 0.0) for name in names}
         shares = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
