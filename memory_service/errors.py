@@ -130,10 +130,21 @@ def wrong_value(field: str, message: str, given: Any = None) -> InvalidInput:
 def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:
     """The refusal for a key that nothing has, with the nearest ones (closest first)."""
     shown = given[:200]
-    nearest = tuple(get_close_matches(shown, list(known), n=5, cutoff=0.4))
+    nearest = tuple(get_close_matches(shown, _comparable(shown, list(known)), n=5, cutoff=0.4))
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     refused = [FieldError(field, f"unknown {field}", shown, nearest)]
     return NotFound(f"There is no {field} {shown!r}{hint}", refused)
+
+
+MOST_COMPARED = 1_000
+"""Names that a mistyped one is compared with, which takes 30 ms; of 10 000 it would be 330."""
+
+
+def _comparable(given: str, known: Sequence[str]) -> Sequence[str]:
+    """All names, of very many those that begin alike."""
+    if len(known) <= MOST_COMPARED:
+        return known
+    return [name for name in known if name[:1] == given[:1]][:MOST_COMPARED]
 
 
 MOST_NAMED = 12

@@ -167,6 +167,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
     network = "BATCH_SIZE" in stated
     if network:
         named["epochs"] = known.get("EPOCHS")
+        named["optimizer"] = "sgd-momentum" if "MOMENTUM" in stated else "adamw"
     elif "EPOCHS" in known:
         rate, patience = (known.get(name) for name in ("LEARNING_RATE", "PATIENCE"))
         on_card = known.get("DEVICE") == "cuda"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memory_service import errors
 from memory_service.errors import InvalidInput
 from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.services.database.transactions import Database
@@ -213,3 +214,15 @@ def test_every_filter_and_sort_of_every_table_works(database: Database, table: s
             assert catalogue.list_rows(unit, table, {name: value}).items == []
         for name in sort_names(table):
             assert catalogue.list_rows(unit, table, sort=f"-{name}", limit=MAX_LIMIT).items == []
+
+
+def test_a_mistyped_name_is_compared_with_a_thousand_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def counted(_: str, names: list[str], **__: object) -> list[str]:
+        compared.append(len(names))
+        return []
+
+    monkeypatch.setattr(errors, "get_close_matches", counted)
+    errors.nothing_named("competition", "c-x", [f"{letter}-{n}" for letter in "abc" for n in range(5_000)])
+    assert compared == [errors.MOST_COMPARED]

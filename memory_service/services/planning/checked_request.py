@@ -34,10 +34,13 @@ def with_resources(
         inferred.append(f"GPU {gpus[0]}: from the description.")
     elif "gpu" in read and not _names(knowledge, (*gpus, *question.plan_for), read["gpu"]):
         warnings.append(f"gpu={','.join(gpus)} is not what the description says ({read['gpu']}): gpu counts.")
-    own = min(knowledge.gpu(counted(name)[1]).memory_gib for name in gpus)
-    if question.vram_gib is None and gpu_from == "text" and read.get("vram_gib", own) < SMALLER * own:
-        question = replace(question, vram_gib=float(read["vram_gib"]))
-        inferred.append(f"{read['vram_gib']} GB of memory: from the description; the card has {own:g}.")
+    if gpu_from == "text" and question.vram_gib is None and "vram_gib" in read:
+        own = knowledge.gpu(counted(read["gpu"])[1]).memory_gib
+        if read["vram_gib"] < SMALLER * own:
+            question = replace(question, vram_gib=float(read["vram_gib"]))
+            inferred.append(
+                f"{read['vram_gib']} GiB of memory: from the description; the card has {own:g} GiB."
+            )
     if minutes_from == "text":
         minutes = min(read["minutes"], MOST_MINUTES)
         inferred.append(f"{minutes:g} minutes: from the description.")

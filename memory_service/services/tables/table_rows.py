@@ -297,7 +297,8 @@ def _existing(transaction: ReadTransaction, table: str, key: str, *, to_change: 
     row = rows.find(transaction.session, table, key_text(key), to_change=to_change)
     if row is None:
         shown = key[:80].encode("utf-8", "replace").decode()
-        near = nothing_named(table, shown, rows.keys(transaction.session, table)).errors
+        known = [] if to_change else rows.keys(transaction.session, table)  # not while others wait to write
+        near = nothing_named(table, shown, known).errors
         hint = f"; nearest: {', '.join(near[0].nearest)}" if near[0].nearest else ""
         raise NotFound(f"{table} has no {shown!r}{hint}", near)
     return row

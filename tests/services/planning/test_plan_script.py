@@ -81,6 +81,8 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
         for text, given in ((whole, {"plan": plan}), (plan_files(plan)["train.py"], asked)):
             answer = review_script(knowing, {**given, "script": text})
             assert (answer["findings"], answer["not_checked"]) == ([], []), named
+            if re.search("^BATCH_SIZE", whole, re.MULTILINE):
+                assert answer["read"]["optimizer"] == plan["optimizer"], named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE) and not plan["task"].startswith("tabular"):
             raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", whole, flags=re.MULTILINE)
             found = review_script(knowing, {**asked, "script": raised})["findings"]

@@ -73,7 +73,7 @@ def test_a_card_of_less_memory_than_its_name_has_is_planned_with_what_the_text_s
     text = "Tell 120 dog breeds apart on 10,000 photos, accuracy. A laptop's RTX 3060 6GB, half an hour."
     answer = recommend(seeded_sqlite, {"description": text})
     assert answer["expected"]["peak_memory_gib"]["high"] < answer["gpu"]["usable_gib"] < 6
-    assert "6 GB of memory: from the description; the card has 11.76." in answer["warnings"]
+    assert "6 GiB of memory: from the description; the card has 11.76 GiB." in answer["warnings"]
 
 
 def test_clients_are_no_rows_of_a_forecast_and_instructions_are_text(seeded_sqlite: Database) -> None:
