@@ -31,7 +31,7 @@ def minutes_said(log: str) -> float:
 
 def test_seconds_before_the_script_that_used_no_processor_are_of_the_budget(workshop: Workshop) -> None:
     trial = workshop.trial("tabular-regression-lightgbm", own={"MINUTES": "5"}, folds=1, epochs=1)
-    ended = trial.train(before=SLOW_IMPORT.format(seconds=7))
+    ended = trial.train(before=SLOW_IMPORT.format(seconds=4))
     assert ended.status == 0, ended.log
     assert minutes_said(ended.log) >= 0.1
 

@@ -125,9 +125,9 @@ class Workshop:
             data = Data(folder / "data", data.form, data.ids, data.columns, data.truth, data.seen)
         return Trial(folder, kind, plan, data, self.forks, dict(own or {}))
 
-    def short_trial(self, name: str) -> Trial:
+    def short_trial(self, name: str, **more: Any) -> Trial:
         """All steps of a training, in as little time as they take."""
-        return self.trial(name, size=ALL[name].few, epochs=ALL[name].few_epochs)
+        return self.trial(name, size=ALL[name].few, **{"epochs": ALL[name].few_epochs, **more})
 
     def plan(self, name: str, **changes: Any) -> dict[str, Any]:
         kind = ALL[name]
