@@ -32,7 +32,7 @@ from memory_service.api.connection import server_of
 from tests.api.conftest import serve
 from tests.conftest import Servers
 
-ASKED = {"sqlite-kept": 8, "postgresql-kept": 3, "sqlite-broken": 6}
+ASKED = {"sqlite-kept": 5, "postgresql-kept": 2, "sqlite-broken": 4}
 """Examples of a route. What breaks the description is refused before a database is asked; texts that may trip
 over one are in `test_bad_input`, on both."""
 

@@ -30,7 +30,7 @@ from tests.api.test_openapi import CHECKS, PATIENCE_SECONDS, listen
 from tests.conftest import KINDS, Servers
 
 ROUNDS, STORIES, STEPS = 5, 5, 8
-EXAMPLES = 2
+EXAMPLES = 1
 WITHOUT = "without"
 
 

@@ -168,7 +168,7 @@ class TestWithAServer:
             "--device",
             "cpu",
             "--budget-seconds",
-            "5",
+            "2",
             "--server",
             server,
             "--json",
