@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scripts.kinds import KINDS
-from tests.scripts.spoil import spoiler_of
-from tests.scripts.workshop import Workshop
+from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.spoil import spoiler_of
+from tests.scripts.harness.workshop import Workshop
 
 SAID = {
     "image": ("0003.", "0005.", "0007", "0025."),

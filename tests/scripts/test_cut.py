@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memory_service.domain.logs.parser import read_log
-from tests.scripts import faults
-from tests.scripts.kinds import KINDS, TREES
-from tests.scripts.workshop import Workshop
+from tests.scripts.harness import faults
+from tests.scripts.harness.kinds import KINDS, TREES
+from tests.scripts.harness.workshop import Workshop
 
 EPOCHS = {"image": 8, "object": 6, "audio": 6, "text": 20, "tabular": 20}
 ROUNDS = {"lightgbm": 2500, "xgboost": 1000, "catboost": 500}

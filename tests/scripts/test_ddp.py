@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import free_port
-from tests.scripts.submission import gain
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop, rows_of
 from tests.scripts.test_resume import edited
-from tests.scripts.workshop import Workshop, rows_of
 
 TWO = """
 import os

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.scripts.submission import gain
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Trial, Workshop, rows_of
 from tests.scripts.test_reading import Open, opened
-from tests.scripts.workshop import Trial, Workshop, rows_of
 
 __all__ = ["opened"]
 

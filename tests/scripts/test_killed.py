@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts import faults
-from tests.scripts.kinds import KINDS
-from tests.scripts.runner import Ended
-from tests.scripts.workshop import Trial, Workshop
+from tests.scripts.harness import faults
+from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.runner import Ended
+from tests.scripts.harness.workshop import Trial, Workshop
 
 MOMENTS = int(os.environ.get("MOMENTS", "20"))
 KILLS = MOMENTS // 5

@@ -18,9 +18,9 @@ import pytest
 from PIL import Image
 from sklearn import datasets, ensemble, linear_model, preprocessing
 
-from tests.scripts.data import Data, _image, _table, _with_sample
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Workshop
+from tests.scripts.harness.data import Data, _image, _table, _with_sample
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop
 
 DOCS = Path(__file__).parents[2] / "docs" / "scripts.md"
 TEST_SHARE = 5  # every fifth row

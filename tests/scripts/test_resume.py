@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Trial, Workshop
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Trial, Workshop
 
 KINDS = (
     "image-classification",

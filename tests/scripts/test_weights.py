@@ -8,9 +8,9 @@ import pytest
 
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
-from tests.scripts.kinds import KINDS
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Trial, Workshop
+from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Trial, Workshop
 
 FETCHED = (
     "image-classification",

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from tests.scripts import fork_server
+from tests.scripts.harness import fork_server
 
 LIMIT_SECONDS = 120
 
