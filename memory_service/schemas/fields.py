@@ -27,7 +27,7 @@ from memory_service.domain.common.vocabulary import (
     parse_task,
     parse_task_or_modality,
 )
-from memory_service.domain.hardware.gpu_names import MOST_CARDS
+from memory_service.domain.hardware.gpu_spec import MOST_CARDS
 from memory_service.domain.planning.request import MOST_MINUTES
 from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
 from memory_service.schemas.validation_errors import vocabulary

@@ -12,11 +12,11 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.planning.candidates import (
     Candidate,
     CandidateSets,
+    host_share,
     precision_for,
     price_candidates,
 )
 from memory_service.domain.planning.expected_figures import summary
-from memory_service.domain.planning.host_memory import host_share
 from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES

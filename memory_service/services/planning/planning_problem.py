@@ -20,14 +20,15 @@ from memory_service.domain.description.metric_resolution import ResolvedMetric, 
 from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
-from memory_service.domain.hardware.gpu_names import counted
-from memory_service.domain.planning.applicable import (
+from memory_service.domain.hardware.gpu_spec import counted
+from memory_service.domain.planning.model_catalogue import (
     can_answer,
     check_options,
     check_options_of_task,
     kind_of_model,
+    models_for_task,
+    normal_model_name,
 )
-from memory_service.domain.planning.model_catalogue import models_for_task, normal_model_name
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice

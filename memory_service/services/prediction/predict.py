@@ -17,7 +17,7 @@ from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knee
 from memory_service.domain.cost.boosted_trees import (
     CARD_BYTES,
     IN_CONTEXT_LIMITS,
@@ -41,12 +41,10 @@ from memory_service.domain.cost.several_cards import (
 )
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
-from memory_service.domain.cost.throughput_knee import throughput_knee
-from memory_service.domain.hardware.gpu_names import counted
+from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.learning.batch_bounds import Bounds
-from memory_service.domain.planning.applicable import check_options
 from memory_service.domain.planning.budget import split_of
-from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.domain.prediction.device_memory import (
     Confidence,

@@ -11,9 +11,8 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
-from memory_service.domain.planning.candidates import CandidateSet
+from memory_service.domain.planning.candidates import CandidateSet, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
-from memory_service.domain.planning.host_memory import host_memory
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.sample_time import loader_rate
