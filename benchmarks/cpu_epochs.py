@@ -259,7 +259,7 @@ def _data_and_module(case: PlanningProblem) -> tuple[Any, Any]:
     side = case.question["image_size"]
     x = torch.randn(case.question["n_train"], 3, side, side)
     if case.model == "small-cnn":
-        from memory_service.measure.nets.images import SmallCnn
+        from memory_service.measure.nets.dense import SmallCnn
 
         return x, SmallCnn(3, 2)
     import timm

@@ -26,7 +26,7 @@ from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.cost.roofline import roofline_of
 from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
-from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, target_device

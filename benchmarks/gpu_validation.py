@@ -29,7 +29,7 @@ from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.hardware.gpu_names import gpu_from_row, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import gpu_from_row, resolve_gpu
 from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory

@@ -24,16 +24,14 @@ from benchmarks.fit_rates import FURTHER, Table, fit
 from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.rates import sheet_rates
 from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
-from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.learning.baseline_prediction import BaselinePrediction, prediction_key
+from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import parse_row
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import BaselinePrediction, Observation, prediction_key
 from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import target_device
 from memory_service.domain.prediction.device_memory import peak_memory
-from memory_service.domain.prediction.device_step_time import learned_step
+from memory_service.domain.prediction.device_step_time import baseline_prediction, learned_step
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
 from memory_service.services.accuracy.accuracy import table as table_of

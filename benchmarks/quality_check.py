@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.quality_evidence import Table
 from benchmarks.quality_fit import Fit, classes_of
 from memory_service.domain.common.estimate import SD_OF_P90
-from memory_service.domain.quality.combination import expected_best, probability_better
+from memory_service.domain.quality.ranking import expected_best, probability_better
 
 Chosen = Callable[[Table, Mapping[str, float]], str]
 HALVES = 20

@@ -19,8 +19,7 @@ from memory_service.domain.calibration.rate_fit import DEFAULT_UPDATE_SECONDS, R
 from memory_service.domain.calibration.timed_sections import timed_sections
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import Rates, sheet_rates
-from memory_service.domain.hardware.gpu_names import gpu_from_row
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.gpu_spec import Gpu, gpu_from_row
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.resources import path as resource
 from memory_service.services.knowledge.profiling import read_profiles

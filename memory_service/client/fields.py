@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS, FieldForm
+from memory_service.domain.monitoring.event import KIND_FIELDS, SETTING_FIELDS, FieldForm
 
 RAW_KINDS = ("gpu", "batch")
 """Samples: the first to go when there is no room. Every other kind sums something up."""

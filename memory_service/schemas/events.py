@@ -1,6 +1,6 @@
 """The events that a run may send, checked by compiled code (a microsecond each), and their stored form.
 
-Names and bounds are those of `domain.monitoring.event_fields`. A loss or metric that is not finite is legal:
+Names and bounds are those of `domain.monitoring.event`. A loss or metric that is not finite is legal:
 JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is taken for it). null is "not
 given".
 """
@@ -24,7 +24,7 @@ from pydantic import (
     ValidationError,
 )
 
-from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS, FieldForm
+from memory_service.domain.monitoring.event import KIND_FIELDS, SETTING_FIELDS, FieldForm
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.fields import Moment, clean_text, utc_text

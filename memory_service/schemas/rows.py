@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, Field, StringConstraints, create
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.policy import unreadable
 from memory_service.domain.recipe.solution import Solution

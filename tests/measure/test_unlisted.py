@@ -9,7 +9,7 @@ import pytest
 
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import InvalidInput
-from memory_service.measure.unlisted_model import unlisted_row
+from memory_service.measure.build_model import unlisted_row
 
 SEED = Path(__file__).parents[2] / "seeds" / "models.jsonl"
 MODELS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory_service.recall.index import VectorIndex
+from memory_service.recall.snapshot import VectorIndex
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import passages, rows
 

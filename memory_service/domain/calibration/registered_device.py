@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.hardware.gpu_names import normal_gpu_name
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.gpu_spec import Gpu, normal_gpu_name
 
 _SLICE = re.compile(r"^(\d+)g\.")
 SLICES = 7

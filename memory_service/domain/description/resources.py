@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from memory_service.domain.description.phrases import sentences_of
 from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
-from memory_service.domain.hardware.gpu_names import normal_gpu_name
+from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 
 MOST_READ = 20_000
 """Characters: the resources of a competition stand in its first sections."""

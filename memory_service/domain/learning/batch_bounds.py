@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.learning.baseline_prediction import PredictionKey, observation_key
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import Observation, PredictionKey, observation_key
 
 SAME_MEMORY = 1.01
 

@@ -18,13 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from memory_service.domain.learning.baseline_prediction import (
-    BaselinePrediction,
-    Predict,
-    PredictionKey,
-    PredictionKeys,
-    observation_key,
-)
 from memory_service.domain.learning.batch_bounds import BatchBounds, Bounds, bounding
 from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.memory_residuals import (
@@ -35,7 +28,14 @@ from memory_service.domain.learning.memory_residuals import (
     Reading,
     for_memory,
 )
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import (
+    BaselinePrediction,
+    Observation,
+    Predict,
+    PredictionKey,
+    PredictionKeys,
+    observation_key,
+)
 from memory_service.domain.learning.shrinkage import Floats
 from memory_service.domain.learning.time_residuals import TimeCorrection, TimeCorrections, TimePosterior
 
@@ -77,7 +77,7 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
     card, and so can hold any number of them.
 
     predict   the prediction for an observation without learning
-    (`domain.prediction.baseline.baseline_prediction`); None where there
+    (`domain.prediction.device_step_time.baseline_prediction`); None where there
               is no profile or no such card: then nothing is learned from it
     """
     newest = sorted(observations, key=newest_last, reverse=True)

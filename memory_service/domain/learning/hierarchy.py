@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.learning.baseline_prediction import BaselinePrediction, PredictionKey
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import BaselinePrediction, Observation, PredictionKey
 
 OWN_LEVELS = ("case", "model", "here", "card family")
 """All that one network alone says anything of: whether the device or the network is odd, a second one must

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.baseline_prediction import PredictionKey
 from memory_service.domain.learning.hierarchy import Hierarchy, MatchedObservation, is_own, level_keys, where
-from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.outlier_filter import without_outliers
-from memory_service.domain.learning.shrinkage import Floats, Loadings
+from memory_service.domain.learning.observation import Observation, PredictionKey
+from memory_service.domain.learning.shrinkage import Floats, Loadings, without_outliers
 
 Reading = Literal["allocated", "reserved", "driver"]
 READINGS: tuple[Reading, ...] = ("allocated", "reserved", "driver")

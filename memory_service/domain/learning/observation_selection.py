@@ -13,12 +13,6 @@ from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, zip_longest
 
-from memory_service.domain.learning.baseline_prediction import (
-    BaselinePrediction,
-    Predict,
-    PredictionKey,
-    observation_key,
-)
 from memory_service.domain.learning.batch_bounds import BatchBounds, bounding
 from memory_service.domain.learning.corrections import (
     MOST_OF_A_CASE,
@@ -27,7 +21,13 @@ from memory_service.domain.learning.corrections import (
     newest_last,
 )
 from memory_service.domain.learning.hierarchy import MatchedObservation
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import (
+    BaselinePrediction,
+    Observation,
+    Predict,
+    PredictionKey,
+    observation_key,
+)
 
 MOST_BATCHES = 64
 OWN_BATCHES, BATCHES_OF_MODEL = 40, 16

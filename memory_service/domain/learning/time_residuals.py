@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.cost.step_time import PARTS
-from memory_service.domain.learning.baseline_prediction import PredictionKey
 from memory_service.domain.learning.hierarchy import (
     OWN_LEVELS,
     Hierarchy,
@@ -19,9 +18,8 @@ from memory_service.domain.learning.hierarchy import (
     level_keys,
     where,
 )
-from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.outlier_filter import FREEDOM, without_outliers
-from memory_service.domain.learning.shrinkage import Floats, Loadings, Posterior
+from memory_service.domain.learning.observation import Observation, PredictionKey
+from memory_service.domain.learning.shrinkage import FREEDOM, Floats, Loadings, Posterior, without_outliers
 
 TIME_SD = {
     "all": 0.01,  # one law for every card: what is common to all is in its coefficients already

@@ -13,8 +13,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
-from memory_service.domain.monitoring.deadline import time_answer
-from memory_service.domain.monitoring.early_stopping import early_stopping, keeps_deadline
+from memory_service.domain.monitoring.deadline import early_stopping, keeps_deadline, time_answer
 from memory_service.domain.monitoring.gpu_fill import (
     Fill,
     fill_answer,

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
-from memory_service.domain.monitoring.merging import latest, merge_folds, merge_latest, newer
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
@@ -37,6 +36,10 @@ from memory_service.domain.monitoring.summary import (
     FoldSummary,
     Stamped,
     Summary,
+    latest,
+    merge_folds,
+    merge_latest,
+    newer,
 )
 
 NO_SUMS = (0,) * (TEMPERATURE + 1)

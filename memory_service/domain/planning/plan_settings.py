@@ -63,6 +63,7 @@ def _special(candidates: CandidateSet, pick: GridIndex, option: Option) -> dict[
     together = candidates.problem.together
     if together.n > 1 and not option.is_trees:
         said |= {"n_gpus": together.n, "interconnect": together.link}
+        said |= {"sharding": "fsdp"} if option.sharded else {}
     if option.is_trees and not fitted_at_once(option):
         said |= {"tree_device": "cuda" if candidates.grid.on_card(pick) else "cpu"}
     return said

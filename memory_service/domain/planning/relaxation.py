@@ -12,11 +12,11 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.planning.candidates import (
     Candidate,
     CandidateSets,
+    host_share,
     precision_for,
     price_candidates,
 )
 from memory_service.domain.planning.expected_figures import summary
-from memory_service.domain.planning.host_memory import host_share
 from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES
@@ -97,6 +97,9 @@ def _changes(
     host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
     if fits_memory:
         yield from _shorter(problem, question.minutes / needed)
+    elif _could_be_sharded(all_sets):
+        yield {"sharding": "fsdp"}, "weights, gradients and optimizer state spread over the cards"
+        yield from _smaller(problem, planned)
     elif host is not None and host < 1.0:
         yield from _less_data(problem, host)
     else:
@@ -115,6 +118,11 @@ def _changes(
         yield {**free, "model": None}, "nothing pinned"
     elif free:
         yield free, "nothing pinned"
+
+
+def _could_be_sharded(all_sets: CandidateSets) -> bool:
+    several = all_sets.problem.together.n > 1 and all_sets.problem.question.sharding is None
+    return several and any(option.method for each in all_sets.sets for option in each.table.options)
 
 
 def _round_up(minutes: float) -> float:

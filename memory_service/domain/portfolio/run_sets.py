@@ -22,7 +22,7 @@ from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.problem import DoneRun
 from memory_service.domain.portfolio.run_pool import RunPool, run_pool
-from memory_service.domain.quality.combination import expected_best
+from memory_service.domain.quality.ranking import expected_best
 
 Difference = Callable[[str, str], float]
 

@@ -15,9 +15,15 @@ from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.cost.stacked_step_time import StepModels, step_models
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel, card_log_sd, step_model
-from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
 from memory_service.domain.learning.corrections import LearnedCorrections, TimeCorrection
+from memory_service.domain.learning.observation import (
+    BaselinePrediction,
+    Observation,
+    PredictionKey,
+    prediction_key,
+)
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_memory import peak_memory
 
 USUAL_BATCH = 32.0
 """Where the shares of a step are read that weigh what remains unsure."""
@@ -101,3 +107,24 @@ def _corrected(model: StepModel, learned: TimeCorrection | None) -> StepModel:
         log_high=min(model.log_high, half), basis=f"{model.basis} x {learned.basis}",
         grade="measured" if learned.exact else "estimated", n=learned.n,
     )  # fmt: skip
+
+
+def baseline_prediction(
+    observation: Observation, profile: Profile, device: TargetDevice
+) -> BaselinePrediction:
+    """The baseline prediction for an observation.
+
+    profile   of the observed model at the observed input size and precision class
+    device    with its calibrations; what it has learned is left out
+    """
+    device, config, batch = replace(device, learned=None), observation.config, observation.batch_size
+    step, peak = prepare(profile, device, config), peak_memory(profile, batch, device, config)
+    return BaselinePrediction(
+        step.seconds(batch),
+        step.shares(batch),
+        card_log_sd(rates_of(device, config)),
+        peak.allocated_gib.value,
+        peak.reserved_gib.value,
+        peak.driver_gib.value,
+        device.usable_gib,
+    )

@@ -31,8 +31,8 @@ from memory_service.domain.cost.memory import (
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import ProfileStack
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.baseline_prediction import PredictionKeys, prediction_key
 from memory_service.domain.learning.memory_residuals import MemoryCorrection
+from memory_service.domain.learning.observation import PredictionKeys, prediction_key
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
 

@@ -1,8 +1,8 @@
-"""One winning solution, as votes read it."""
+"""One winning solution, as votes read it, and the scores that ranks reached in the very competition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,3 +69,16 @@ class Solution:
             what_mattered=names("what_mattered"),
             what_failed=names("what_failed"),
         )
+
+
+def targets_of(record: Mapping[str, Any] | None, solutions: Sequence[Solution]) -> dict[str, Any] | None:
+    """{"metric", "direction", "by_rank"} of a known competition; None for others, or where no score is
+    known. A neighbour's scores say nothing of another test set."""
+    scored = [one for one in solutions if one.private is not None]
+    if record is None or not record.get("metric") or not scored:
+        return None
+    return {
+        "metric": record["metric"],
+        "direction": record.get("metric_direction"),
+        "by_rank": [{"rank": one.rank, "score": one.private, "from": one.id} for one in scored],
+    }

@@ -9,7 +9,7 @@ CHANGED = 0.01
 """Relative change of a figure that is worth a sentence."""
 
 FAR = 0.35
-"""An observation that far off counts once others agree with it (`domain.learning.outlier_filter`)."""
+"""An observation that far off counts once others agree with it (`domain.learning.shrinkage`)."""
 
 _WHY_NOT = {
     "contended": "another process used the card in over a tenth of the time",

@@ -12,7 +12,7 @@ the Mann-Whitney statistic, 1947), which is what the interval of the share won i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2, sqrt
 from typing import Any
 
@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.recipe.recipe import Recipe
+from memory_service.domain.recipe.votes import Vote
 
 MOST_COMPARED = 200
 """Of one place the latest runs: older ones leave the comparison, so a demoted pattern gets another chance
@@ -166,3 +168,27 @@ def _differences(values: Sequence[float | None]) -> NDArray[np.float64]:
 
 def _runs(count: int) -> str:
     return f"{count} run" if count == 1 else f"{count} runs"
+
+
+PRIOR_PAIRS = 2.0
+"""Comparisons won, and lost, that are supposed before any run was seen."""
+
+
+def with_runs(recipe: Recipe, tallies: Mapping[str, Tally]) -> Recipe:
+    """The recipe with what runs of the very competition say of its families and techniques: a family's share
+    moves by the odds that following it was better.
+
+    tallies   "family:<name>", "technique:<name>" -> what runs there say of it
+    """
+
+    def judged(kind: str, vote: Vote) -> Vote:
+        tally = tallies.get(f"{kind}:{vote.name}")
+        if tally is None or tally.weight <= 0.0:
+            return vote
+        odds = (tally.won + PRIOR_PAIRS) / (tally.weight - tally.won + PRIOR_PAIRS)
+        chance = vote.share * odds / (vote.share * odds + 1.0 - vote.share)
+        return replace(vote, share=chance if kind == "family" else vote.share, runs=tally.sentence)
+
+    families = sorted((judged("family", one) for one in recipe.families), key=lambda one: -one.share)
+    techniques = tuple(judged("technique", one) for one in recipe.techniques)
+    return replace(recipe, families=tuple(families), techniques=techniques)

@@ -9,8 +9,7 @@ from typing import Literal
 from torch import nn
 
 from memory_service.measure.nets.clicks import BagOfWords, SelfAttentiveHistory, TwoTower
-from memory_service.measure.nets.dense import CspDetector, UNet3d
-from memory_service.measure.nets.images import SmallCnn
+from memory_service.measure.nets.dense import CspDetector, SmallCnn, UNet3d
 from memory_service.measure.nets.points import Dgcnn, GraphSage, PointNet, PointTransformer
 from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer, WaveNet
 from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabNet, TabularResNet

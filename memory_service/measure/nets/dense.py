@@ -1,4 +1,5 @@
-"""Detectors of the YOLO kind and networks of volumes, with the sizes of the originals.
+"""Networks of pictures and volumes: detectors of the YOLO kind, with the sizes of the originals, U-Nets of
+volumes, and the network of a plain script for small images.
 
 Million parameters and GFLOPs at 640 pixels as published: YOLOX-s 8.97 and 26.7, -l 54.2 and 155.3, YOLOv8m
 25.9 and 78.9, -x 68.2 and 257.8.
@@ -164,3 +165,26 @@ def _volume(before: int, after: int, stride: int) -> nn.Sequential:
             nn.LeakyReLU(0.01, inplace=True),
         ]
     return nn.Sequential(*layers)
+
+
+class SmallCnn(nn.Module):
+    """3 x 3 convolution, batch norm, ReLU, 2 x 2 maximum, per width; then the mean and a linear layer.
+
+    Four halvings: sides of 16 pixels and more.
+    """
+
+    def __init__(self, channels: int, outputs: int, widths: tuple[int, ...] = (32, 64, 128, 256)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, after in itertools.pairwise((channels, *widths)):
+            layers += [
+                nn.Conv2d(before, after, 3, padding=1, bias=False),
+                nn.BatchNorm2d(after),
+                nn.ReLU(inplace=True),
+                nn.MaxPool2d(2),
+            ]
+        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(widths[-1], outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.quality.combination import probability_better
 from memory_service.domain.quality.quality_model import QualityModel
+from memory_service.domain.quality.ranking import probability_better
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.own_runs import ComparedRuns, compared_runs
 from memory_service.services.knowledge.snapshot import knowledge_of

@@ -15,7 +15,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
-from memory_service.domain.hardware.gpu_names import normal_gpu_name
+from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.planning.option import Option

@@ -11,8 +11,7 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.learning.baseline_prediction import prediction_key
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import Observation, prediction_key
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

@@ -16,8 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
-from memory_service.domain.hardware.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note

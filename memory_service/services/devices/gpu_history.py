@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from memory_service.domain.calibration.calibration import Fingerprint
-from memory_service.domain.calibration.drift import drift_percent, key_figures
+from memory_service.domain.calibration.calibration import Fingerprint, drift_percent, key_figures
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.errors import NotFound
 from memory_service.schemas.fields import key_text

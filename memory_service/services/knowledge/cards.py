@@ -14,8 +14,7 @@ from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_names import gpu_index, normal_gpu_name, resolve_gpu
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
 from memory_service.errors import FieldError, InvalidInput

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.learning.baseline_prediction import BaselinePrediction, Predict
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import BaselinePrediction, Observation, Predict
 from memory_service.domain.learning.observation_selection import ObservationSelection
-from memory_service.domain.prediction.baseline import baseline_prediction
+from memory_service.domain.prediction.device_step_time import baseline_prediction
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.domain.quality.conditioning import points_of_metric
-from memory_service.domain.quality.own_runs import Surprise, surprises_of
+from memory_service.domain.quality.conditioning import Surprise, points_of_metric, surprises_of
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
 from memory_service.domain.quality.ranking import Candidate, candidate_of
 from memory_service.services.knowledge.outcomes import BestRun, best_runs

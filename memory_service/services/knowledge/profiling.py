@@ -98,12 +98,12 @@ def profile_in_child_process(name: str, **options: Any) -> Profile:
 
 
 def unlisted_row_in_child_process(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
-    """`measure.unlisted_model.unlisted_row` in a child process."""
+    """`measure.build_model.unlisted_row` in a child process."""
     return _in_child_process(name, _unlisted_row, name, dict(models))
 
 
 def _unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
-    from memory_service.measure.unlisted_model import unlisted_row
+    from memory_service.measure.build_model import unlisted_row
 
     return unlisted_row(name, models)
 

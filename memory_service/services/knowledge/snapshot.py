@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_names import normal_gpu_name
+from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.planning.cost_table import CostTable
@@ -29,7 +29,7 @@ from memory_service.domain.planning.model_catalogue import (
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.quality.own_runs import Surprise, taught
+from memory_service.domain.quality.conditioning import Surprise, taught
 from memory_service.domain.quality.quality_model import NO_FIGURES, QualityModel
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named

@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy import select
 
 from memory_service.domain.learning.observation import Observation as Observed
-from memory_service.domain.monitoring.event_fields import KIND_FIELDS, SETTING_FIELDS
+from memory_service.domain.monitoring.event import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import NotFound, unknown_name, wrong_value
 from memory_service.schemas.lists import MAX_LIMIT

@@ -12,7 +12,7 @@ import numpy as np
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.scoring import Pair, Score, pairs_of, score
-from memory_service.domain.prediction.baseline import baseline_prediction
+from memory_service.domain.prediction.device_step_time import baseline_prediction
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked

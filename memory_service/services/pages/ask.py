@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASKS
 from memory_service.domain.description.resources import resources_in
-from memory_service.domain.hardware.gpu_names import counted
+from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS

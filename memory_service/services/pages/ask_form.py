@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.hardware.gpu_names import counted
+from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.errors import FieldError, InvalidInput, NotFound
 from memory_service.services.knowledge.snapshot import Knowledge
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from memory_service.domain.hardware.gpu_names import normal_gpu_name
+from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.sizing import spelled

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from cachetools import TTLCache
 
-from memory_service.domain.monitoring.clock import silent_seconds
+from memory_service.domain.monitoring.plausibility import silent_seconds
 from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
 from memory_service.schemas.runs import STATUSES

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.domain.planning.applicable import without_idle
-from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel, without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput
 from memory_service.schemas.pages import SizingQuery

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.planning.applicable import without_idle
+from memory_service.domain.planning.model_catalogue import without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import DEFAULT_N_TRAIN

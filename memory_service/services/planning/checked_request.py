@@ -8,7 +8,7 @@ from dataclasses import replace
 from memory_service.domain.description.known_facts import Fact, Source
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import InferredFacts
-from memory_service.domain.hardware.gpu_names import counted, normal_gpu_name
+from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.knowledge.snapshot import Knowledge

@@ -27,9 +27,8 @@ from memory_service.domain.recipe.preferences import (
     preferences_of,
 )
 from memory_service.domain.recipe.recipe import Recipe
-from memory_service.domain.recipe.targets import targets_of
-from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.domain.runs.recipe_effect import with_runs
+from memory_service.domain.recipe.solution import targets_of
+from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.services.competitions.neighbours import Found, Signals
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.recipe import recipe_of, similarity_weights, split_fact

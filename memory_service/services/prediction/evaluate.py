@@ -17,19 +17,18 @@ from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import Stack, StepConfig
-from memory_service.domain.hardware.gpu_names import resolve_gpu
-from memory_service.domain.learning.baseline_prediction import (
+from memory_service.domain.hardware.gpu_spec import resolve_gpu
+from memory_service.domain.learning.corrections import LearnedCorrections, learn
+from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
+from memory_service.domain.learning.observation import (
     BaselinePrediction,
+    Observation,
     observation_of,
     prediction_key,
 )
-from memory_service.domain.learning.corrections import LearnedCorrections, learn
-from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
-from memory_service.domain.learning.observation import Observation
-from memory_service.domain.prediction.baseline import baseline_prediction
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import Confidence, largest_batch, peak_memory
-from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.prediction.device_step_time import baseline_prediction, prepare
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles

@@ -107,7 +107,7 @@ class Sizing:
         for name in ("n_train", "cpu_count"):
             if self.query.get(name):
                 question[name] = self.query[name]
-        from memory_service.domain.planning.applicable import without_idle
+        from memory_service.domain.planning.model_catalogue import without_idle
         from memory_service.services.prediction.predict import predict_known
 
         try:

@@ -14,11 +14,9 @@ from memory_service.domain.cost.data_loader import loader_samples_per_second, lo
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
-from memory_service.domain.learning.baseline_prediction import observation_of, prediction_key
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import Observation, observation_of, prediction_key
 from memory_service.domain.monitoring.event import number_of
-from memory_service.domain.planning.applicable import check_options
-from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest

@@ -20,9 +20,14 @@ from typing import Any
 import anyio.to_thread
 import orjson
 
-from memory_service.domain.monitoring.clock import earliest_moment, latest_moment
 from memory_service.domain.monitoring.event import Event
-from memory_service.domain.monitoring.plausibility import SET_ASIDE, Announced, implausible
+from memory_service.domain.monitoring.plausibility import (
+    SET_ASIDE,
+    Announced,
+    earliest_moment,
+    implausible,
+    latest_moment,
+)
 from memory_service.errors import NotFound, Unavailable
 from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.schemas.fields import utc_text

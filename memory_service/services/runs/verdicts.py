@@ -14,9 +14,9 @@ from typing import Any
 from cachetools import LRUCache
 
 from memory_service.domain.monitoring.advice_followed import Followed, followed
-from memory_service.domain.monitoring.clock import requested_seconds
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.live_view import live_view
+from memory_service.domain.monitoring.plausibility import requested_seconds
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import SETTINGS, Summary
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable

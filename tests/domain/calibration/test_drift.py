@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.calibration.calibration import Measurement
-from memory_service.domain.calibration.drift import drift_percent, key_figures
+from memory_service.domain.calibration.calibration import Measurement, drift_percent, key_figures
 
 
 def measured(value: float, unit: str) -> Measurement:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_service.domain.hardware.gpu_names import gpu_from_row, normal_gpu_name, resolve_gpu
-from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.hardware.gpu_spec import Gpu, gpu_from_row, normal_gpu_name, resolve_gpu
 from memory_service.errors import InvalidInput
 
 SEED = Path(__file__).parents[3] / "seeds" / "gpus.jsonl"

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel
-from memory_service.domain.learning.baseline_prediction import PredictionKey, prediction_key
 from memory_service.domain.learning.corrections import MOST_OBSERVATIONS, LearnedCorrections, learn
-from memory_service.domain.learning.observation import Exclusion, Observation
-from memory_service.domain.prediction.baseline import baseline_prediction
+from memory_service.domain.learning.observation import Exclusion, Observation, PredictionKey, prediction_key
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
-from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.prediction.device_step_time import baseline_prediction, prepare
 
 AMP = StepConfig("bf16")
 MIB = 2.0**20

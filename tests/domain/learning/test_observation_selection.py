@@ -7,10 +7,9 @@ from itertools import count
 
 import pytest
 
-from memory_service.domain.learning.baseline_prediction import BaselinePrediction
-from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import MOST_BATCHES, ObservationSelection
-from memory_service.domain.prediction.baseline import baseline_prediction
+from memory_service.domain.prediction.device_step_time import baseline_prediction
 from tests.domain.learning.test_corrections import BOX, CARD, MIB, PROFILES, cold_profile, moved, ran
 
 __all__ = ["MIB"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.portfolio.portfolio_text import NOTHING_MORE
+from memory_service.domain.portfolio.portfolio_plan import NOTHING_MORE
 from memory_service.domain.portfolio.run_sets import blend_quality
 from tests.planning import plan
 

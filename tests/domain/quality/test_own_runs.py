@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.quality.own_runs import Surprise, surprises_of, taught
+from memory_service.domain.quality.conditioning import Surprise, surprises_of, taught
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
 from memory_service.domain.quality.ranking import Candidate
 from memory_service.services.knowledge.quality_figures import read_quality_model

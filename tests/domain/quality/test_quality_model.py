@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.quality.combination import expected_best, probability_better
 from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_model import (
     DIFFERENCE_SD,
@@ -20,7 +19,12 @@ from memory_service.domain.quality.quality_model import (
     QualityModel,
     quality_kind,
 )
-from memory_service.domain.quality.ranking import Candidate, rank_candidates
+from memory_service.domain.quality.ranking import (
+    Candidate,
+    expected_best,
+    probability_better,
+    rank_candidates,
+)
 from memory_service.services.knowledge.quality_figures import read_quality_model
 
 MODEL = read_quality_model()

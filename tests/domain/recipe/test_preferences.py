@@ -26,7 +26,7 @@ from memory_service.domain.recipe.preferences import (
     SizePreference,
     preferences_of,
 )
-from memory_service.domain.recipe.targets import targets_of
+from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.recipe.votes import Vote
 from tests.domain.recipe.solutions import solution
 

@@ -11,6 +11,7 @@ from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.planning.plan_script import has_script
 from memory_service.services.planning.recommend import recommend
 
 DOGS = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 11}
@@ -142,6 +143,8 @@ def test_a_decoder_that_a_card_cannot_hold_in_half_precision_is_planned_with_qlo
         ({"task": "tabular", "model": "lightgbm", "batch_size": 64}, "batch_size applies to networks"),
         ({"task": "image", "gpu": "2xt4", "interconnect": "nvlink"}, "T4 has no NVLink"),
         ({"task": "image", "gpu": "2xt4,a100"}, "gpu must name as many cards each time"),
+        ({"task": "image", "gpu": "2xt4", "sharding": "fsdp"}, "none serves image-classification"),
+        ({"task": "text", "gpu": "t4", "sharding": "fsdp"}, "applies to training on several cards"),
         ({"task": "image", "model": "yolov8m"}, "yolov8m does not serve image-classification"),
     ],
 )
@@ -199,6 +202,28 @@ def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started
     assert same["expected"] == two["expected"]
     with pytest.raises(InvalidInput, match="gpu must name as many"):
         recommend(seeded_sqlite, {**asked, "gpu": "2xt4,4xt4"})
+
+
+def test_a_decoder_that_no_card_holds_is_planned_with_its_weights_spread_over_all(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "text", "size": "medium", "gpu": "8xh100", "minutes": 400, "n_train": 8_000}
+    asked |= {"model": "qwen2.5-14b", "method": "full"}
+    copies = recommend(seeded_sqlite, asked)
+    assert not copies["feasible"]
+    assert copies["closest"]["set"] == {"sharding": "fsdp"}
+    spread = recommend(seeded_sqlite, {**asked, "sharding": "fsdp"})
+    assert spread["sharding"] == "fsdp"
+    assert spread["expected"]["peak_memory_gib"]["high"] <= spread["gpu"]["usable_gib"]
+    assert "weights spread over them" in plan_markdown(spread)
+    assert not has_script(spread)
+    slow = recommend(seeded_sqlite, {**asked, "sharding": "fsdp", "interconnect": "pcie", "epochs": 1})
+    quick = recommend(seeded_sqlite, {**asked, "sharding": "fsdp", "epochs": 1})
+    assert slow["expected"]["epoch_seconds"]["value"] > quick["expected"]["epoch_seconds"]["value"]
+    lora = {**asked, "method": "lora"}
+    of_each, shared = (recommend(seeded_sqlite, {**lora, "sharding": way}) for way in ("none", "fsdp"))
+    assert "sharding" not in of_each
+    assert shared["expected"]["peak_memory_gib"]["value"] < of_each["expected"]["peak_memory_gib"]["value"]
 
 
 @pytest.mark.parametrize(

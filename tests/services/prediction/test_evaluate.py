@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_names import gpu_from_row
+from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.errors import InvalidInput, MemoryServiceError

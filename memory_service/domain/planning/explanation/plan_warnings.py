@@ -11,9 +11,8 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
-from memory_service.domain.planning.candidates import CandidateSet
+from memory_service.domain.planning.candidates import CandidateSet, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
-from memory_service.domain.planning.host_memory import host_memory
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.sample_time import loader_rate
@@ -61,10 +60,10 @@ def warnings(
         out.append(f"{option.model.name} needs {large}.")
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
-        out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by "
-            "DistributedDataParallel; a generated script starts torchrun for them by itself."
-        )
+        how = "DistributedDataParallel; a generated script starts torchrun for them by itself."
+        if option.sharded:
+            how = "FullyShardedDataParallel; there is no generated script for that."
+        out.append(f"The figures are for {settings['n_gpus']} cards that train one model by {how}")
     if option.method:
         out.append(
             f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."

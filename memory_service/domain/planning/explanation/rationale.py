@@ -14,9 +14,8 @@ from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_rounds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
-from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.candidates import CandidateSet, CandidateSets, host_limit_gib, host_share
 from memory_service.domain.planning.cost_table import with_memory
-from memory_service.domain.planning.host_memory import host_limit_gib, host_share
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.plan_search import GridIndex
