@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from benchmarks import fill as filling
 from benchmarks.fill import fill_big, fill_small
 from memory_service.app import create_app
 from memory_service.services.database.transactions import Database
@@ -102,7 +103,9 @@ def lived(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(scope="session")
 def big(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     many = partial(fill_big, runs=2_500, competitions=600)  # benchmarks.pages measures many more
-    url = _made_once(tmp_path_factory, servers, "big", many)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filling, "ORIGINALS", 20)
+        url = _made_once(tmp_path_factory, servers, "big", many)
     with running("big", url, lasting=True) as site:
         yield site
 
