@@ -21,7 +21,7 @@ from memory_service.services.competitions.signals import ReadText, read_text
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
@@ -41,14 +41,13 @@ MOST_ON_MAP = 1_500
 _PAGING = ("sort", "limit", "cursor", "q")
 
 
-def competitions_page(
-    database: Database, knowledge: Knowledge, requested: Mapping[str, str]
-) -> dict[str, Any]:
+def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices", "searched"}`.
 
     With `q` the items are the most alike, best first, with `score` and `why`; without, rows in order.
     choices   filter -> [[value, how many rows under the other filters]], most first
     """
+    knowledge = knowledge_of(database)
     filters = {name: value for name, value in requested.items() if name not in _PAGING}
     q = requested.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
@@ -200,9 +199,10 @@ def _curve(
     return {"run_id": run["id"], "model": run["model"], "gpu": run["device"] or run["gpu"], "points": points}
 
 
-def competition_map(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+def competition_map(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "choices"}`: at most `MOST_ON_MAP`,
     evenly from all that match the filters; left_out: how many match and are not drawn."""
+    knowledge = knowledge_of(database)
     with database.read() as transaction:
         places = transaction.caches.of(_Places).get(transaction)
         listed = transaction.caches.of(_Listed).of(knowledge.competitions)
