@@ -38,7 +38,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     start = dt.datetime.fromisoformat(page["started_at"])
     with database.read() as transaction:
         raw = runs.latest_events(transaction.session, page["id"], MOST_RAW)[::-1]
-        marks = runs.latest_marks(transaction.session, page["id"], MOST_MARKS)[::-1]
+        marks = runs.latest_events(transaction.session, page["id"], MOST_MARKS, marks=True)[::-1]
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
     samples = [
         {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}

@@ -15,12 +15,12 @@ from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
 from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.knowledge.outcomes import with_steering
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import read_request_text
 from memory_service.services.tables.paging import page_behind
-from memory_service.services.tables.policy_rows import with_steering
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested
 
 MOST_ROWS = 100
