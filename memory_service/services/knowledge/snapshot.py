@@ -396,9 +396,3 @@ def assemble(
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
         quality=quality or read_quality_model(), remembered={} if remembered is None else remembered,
     )  # fmt: skip
-
-
-def priced_catalogue(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
-    """The catalogue of the rows of `models` and `profiles`."""
-    models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
-    return PricedCatalogue({model.name: model for model in models}, profiles)
