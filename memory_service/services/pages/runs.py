@@ -69,9 +69,9 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     )
 
 
-def epochs_table(database: Database, run_id: str) -> TableExport:
-    """Epochs that are kept of a run, one a row. NotFound."""
-    page = run_page(database, run_id)
+def epochs_table(database: Database, requested: Mapping[str, str]) -> TableExport:
+    """Epochs that are kept of the run `run_id`, one a row. NotFound."""
+    page = run_page(database, requested["run_id"])
     epochs = (page["outcome"] or {}).get("epochs", ())
     rows = [{"run_id": page["id"], **epoch} for epoch in epochs]
     columns: dict[str, type[Any]] = {"run_id": str}
