@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,10 @@ def test_a_moment_goes_before_the_minutes(workshop: Workshop, zone: object) -> N
     assert max(reached, default=0) < 100_000
 
 
-def test_a_script_that_hangs_ends_at_the_end_of_its_budget_with_what_it_has(workshop: Workshop) -> None:
-    """The second fold never ends: it sleeps in a call that looks at no clock."""
+def test_a_script_that_hangs_ends_at_the_end_of_its_budget_with_what_it_has(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    """The second fold never ends: it sleeps in a call that looks at no clock. The service is told so."""
     hang = """
 import time
 import numpy as np
@@ -67,10 +70,12 @@ def train(*given, **named):
     return boost(*given, **named)
 np.savez, lightgbm.train = savez, train
 """
-    trial = workshop.trial("tabular-regression-lightgbm", own={"MINUTES": "0.1"}, folds=3)
+    own = {"MINUTES": "0.1", "MEMORY_MODE": "offline", "MEMORY_HOME": str(tmp_path)}
+    trial = workshop.trial("tabular-regression-lightgbm", own=own, folds=3)
     ended = trial.train(before=hang)
     assert ended.status == 0, ended.log
     assert "the budget is over" in ended.log
+    assert any("timed_out" in path.read_text() for path in (tmp_path / "spool").iterdir())
     assert gain(trial.data, trial.cells()) > 0, ended.log
 
 

@@ -36,6 +36,7 @@ PAGES = (
     Page("/browse/techniques"),
     Page("/browse/strategies"),
     Page("/browse/strategies?rule=R03&sort=-id", again=True),
+    Page("/browse/strategies?table=batch_defaults&view=matrix"),
     Page("/browse/strategies/R03-a100-image-224", needs_seeds=True),
     Page("/browse/edit/strategies/R03-a100-image-224", needs_seeds=True),
     Page("/browse/devices"),

@@ -160,3 +160,17 @@ def test_a_correction_of_a_row_that_steers_plans_changes_the_next_plan(visit: Vi
         rest = json.load(response)["items"]
     assert not {row["id"] for row in page["items"]} & {row["id"] for row in rest}
     assert not rest[-1]["followed"]
+
+
+def test_the_rows_of_a_table_stand_beside_each_other_by_card(desk: Site):
+    with urllib.request.urlopen(
+        desk.url + "/browse/strategies.json?table=batch_defaults&view=matrix"
+    ) as response:
+        page = json.load(response)
+    lines = page["matrix"]["lines"]
+    at_224 = next(line for line in lines if line["of"] == {"input_kind": "image", "image_size": 224})
+    cells = dict(zip(page["matrix"]["cards"], at_224["cells"], strict=True))
+    rows = {card: [row["id"] for row in cell] for card, cell in cells.items()}
+    assert "R03-a100-image-224" in rows["a100"]
+    assert "R03-a10-image-224" in rows["a10"]
+    assert sum(len(cell) for line in lines for cell in line["cells"]) == len(page["items"])

@@ -23,7 +23,7 @@ def best_by_budget(all_sets: CandidateSets) -> list[dict[str, Any]]:
     for candidate_set, candidates in enumerate(all_sets.sets):
         minutes, quality = candidates.grid.minutes.ravel(), candidates.grid.quality.ravel()
         flat = np.flatnonzero(np.isfinite(minutes))
-        order = flat[np.lexsort((-quality[flat], minutes[flat]))]
+        order = flat[np.argsort(minutes[flat])]
         best = np.maximum.accumulate(quality[order]) if len(order) else quality[order]
         rises = np.flatnonzero(np.diff(best, prepend=-np.inf) > 0)
         found += [(float(minutes[i]), float(quality[i]), candidate_set, int(i)) for i in order[rises]]
@@ -43,23 +43,17 @@ def best_of_models(all_sets: CandidateSets, minutes: float) -> list[dict[str, An
     points as of `best_by_budget`."""
     best: dict[str, tuple[float, float, int, int]] = {}
     for candidate_set, candidates in enumerate(all_sets.sets):
-        grid = candidates.grid
-        if not candidates.table.options:
+        options = candidates.table.options
+        if not options:
             continue
-        fits = np.where(grid.minutes <= minutes, grid.quality, -np.inf).reshape(
-            len(candidates.table.options), -1
-        )
-        needed = grid.minutes.reshape(fits.shape)
-        for row in np.flatnonzero(np.isfinite(fits.max(axis=1, initial=-np.inf))):
-            ties = np.flatnonzero(fits[row] >= fits[row].max() - 1e-9)
-            column = int(ties[np.argmin(needed[row][ties])])
-            name = candidates.table.options[row].model.name
-            point = (
-                float(fits[row][column]),
-                -float(needed[row][column]),
-                candidate_set,
-                int(row) * fits.shape[1] + column,
-            )
+        needed = candidates.grid.minutes.reshape(len(options), -1)
+        quality = np.where(needed <= minutes, candidates.grid.quality.reshape(needed.shape), -np.inf)
+        most = quality.max(axis=1)
+        columns = np.where(quality >= most[:, None] - 1e-9, needed, np.inf).argmin(axis=1)
+        for row in np.flatnonzero(np.isfinite(most)):
+            name, flat = options[row].model.name, int(row) * needed.shape[1] + int(columns[row])
+            place = row, columns[row]
+            point = (float(quality[place]), -float(needed[place]), candidate_set, flat)
             if name not in best or point > best[name]:
                 best[name] = point
     ranked = sorted(best.values(), reverse=True)[:MOST_MODELS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,9 @@ def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping
 
     choices   filter -> [[value, rows]]
     own       of one table (`table=`): `[(part, field)]` of keys and values that several of its rows have
+    matrix    of one table whose rows name several cards: the rows by card (`_by_card`); else None
     """
+    requested = {name: value for name, value in requested.items() if name != "view"}  # the page's own
     with database.read() as transaction:
         asked = {name: value for name, value in requested.items() if name != "cursor"}
         every = None
@@ -68,7 +71,27 @@ def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping
     fields = Counter((part, name) for row in items for part in ("key", "value") for name in row[part] or {})
     least = max(2, len(items) // 10)
     own = [field for field, rows in fields.items() if rows >= least] if "table" in requested else []
-    return {"items": items, "next": behind, "choices": choices, "own": own}
+    cards = _by_card(items) if "table" in requested and behind is None else None
+    return {"items": items, "next": behind, "choices": choices, "own": own, "matrix": cards}
+
+
+def _by_card(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """`{"cards", "lines": [{"of", "cells"}]}`: the rest of the key, and for each card the rows of that key;
+    None where not two cards are named."""
+    cards = sorted({str(row["key"]["gpu"]) for row in rows if (row["key"] or {}).get("gpu")})
+    if len(cards) < 2:
+        return None
+    lines: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        of = {name: value for name, value in (row["key"] or {}).items() if name != "gpu"}
+        line = lines.setdefault(json.dumps(of, sort_keys=True), {"of": of, "cells": [[] for _ in cards]})
+        if card := (row["key"] or {}).get("gpu"):
+            line["cells"][cards.index(card)].append(row)
+    found = [line for line in lines.values() if any(line["cells"])]
+    return {
+        "cards": cards,
+        "lines": sorted(found, key=lambda line: [str(part) for part in line["of"].values()]),
+    }
 
 
 def _word(value: Any) -> str:
