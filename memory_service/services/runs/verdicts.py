@@ -15,10 +15,11 @@ from cachetools import LRUCache
 
 from memory_service.domain.monitoring.advice_followed import Followed, followed
 from memory_service.domain.monitoring.decision import verdict
+from memory_service.domain.monitoring.event import SETTING_FIELDS
 from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.plausibility import requested_seconds
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import SETTINGS, Summary
+from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.monitoring.verdict import Verdict
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
@@ -106,7 +107,7 @@ def standing_verdict(
     return known.wire
 
 
-_SIGNS = frozenset((*SETTINGS, "out_of_memory", "error"))
+_SIGNS = frozenset((*SETTING_FIELDS, "out_of_memory", "error"))
 """What may call for a new verdict at once; so does a loss that is no number, which is kept as text."""
 
 
