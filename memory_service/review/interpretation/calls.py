@@ -47,7 +47,7 @@ from memory_service.review.interpretation.vocabulary import (
     RUNNING,
     TABLES,
 )
-from memory_service.review.source.nodes import last_name
+from memory_service.review.source.nodes import arguments_of, last_name
 
 
 def call_method(walk: Walk, use: Use) -> Value:
@@ -360,7 +360,7 @@ def file_name_in(walk: Walk, use: Use) -> str:
     first = first.attrs.get("0") if first is not None and first.made == "open" else first
     if first is not None and isinstance(first.const, str):
         return str(first.const)
-    given = next(iter([*use.node.args, *(k.value for k in use.node.keywords)]), None)
+    given = next(iter(arguments_of(use.node)), None)
     if given is None:
         return ""
     found = walk.values.text(given)
