@@ -146,22 +146,11 @@ def fit_cost(
     law = CPU_MODELS[kind]
     rows, columns = float(max(n_train, 1)), float(max(n_features, 1))
     outputs = float(n_classes) if n_classes > 2 else 1.0
-    extra = 0.0
     built, spread = speed if law.law == "boosting" else None, law.spread
     if law.law == "boosting":
-        one_core, per_row = _boosting(rows, columns, outputs, rounds, leaves, built)
-    elif law.law == "forest":
-        depth = max(log2(rows), 1.0)
-        one_core = rounds * rows * depth * columns**0.5 * 2.5e-8
-        per_row = rounds * depth * 2.5e-8
-    elif law.law == "linear":
-        one_core = 100 * rows * columns * outputs * 1.5e-9
-        per_row = columns * outputs * 1e-9
-    elif law.law == "neighbours":
-        one_core = rows * columns * 1e-9
-        per_row = rows * columns * 1e-9
+        (one_core, per_row), extra = _boosting(rows, columns, outputs, rounds, leaves, built), 0.0
     else:
-        one_core, per_row, extra = _ESTIMATORS[law.law](rows, columns)
+        one_core, per_row, extra = _ESTIMATORS[law.law](rows, columns, outputs, rounds)
     cores = max(cpu_count, 1)
     started = 0.0
     if law.law == "boosting" and built is None:  # on small tables, starting the threads is most of the time
@@ -269,15 +258,24 @@ def card_peak(
     return needed
 
 
-_ESTIMATORS: dict[str, Callable[[float, float], tuple[float, float, float]]] = {
-    "kernel": lambda n, d: (n * n * (2e-8 + 4e-10 * d), n * (1.5e-8 + 2.5e-10 * d), 2e8),
-    "cholesky": lambda n, d: (n * n * (n * 5e-11 + d * 2e-9), n * n * 1e-9, 24.0 * n * n),
-    "words": lambda n, d: (n * d * 4e-6, d * 4e-6, 0.0),
-    "factors": lambda n, _: (n * 8e-6, 1e-4, 0.0),
-    "pairs": lambda n, _: (n * 3e-6, 1e-5, 0.0),
-    "context": lambda n, d: (n * d * 1e-6, d * 2e-6, n * d * 200.0),
+def _forest(n: float, d: float, _outputs: float, trees: Any) -> tuple[Any, Any, float]:
+    depth = max(log2(n), 1.0)
+    return trees * n * depth * d**0.5 * 2.5e-8, trees * depth * 2.5e-8, 0.0
+
+
+_ESTIMATORS: dict[str, Callable[[float, float, float, Any], tuple[Any, Any, float]]] = {
+    "forest": _forest,
+    "linear": lambda n, d, outputs, _: (100 * n * d * outputs * 1.5e-9, d * outputs * 1e-9, 0.0),
+    "neighbours": lambda n, d, *_: (n * d * 1e-9, n * d * 1e-9, 0.0),
+    "kernel": lambda n, d, *_: (n * n * (2e-8 + 4e-10 * d), n * (1.5e-8 + 2.5e-10 * d), 2e8),
+    "cholesky": lambda n, d, *_: (n * n * (n * 5e-11 + d * 2e-9), n * n * 1e-9, 24.0 * n * n),
+    "words": lambda n, d, *_: (n * d * 4e-6, d * 4e-6, 0.0),
+    "factors": lambda n, *_: (n * 8e-6, 1e-4, 0.0),
+    "pairs": lambda n, *_: (n * 3e-6, 1e-5, 0.0),
+    "context": lambda n, d, *_: (n * d * 1e-6, d * 2e-6, n * d * 200.0),
 }
-"""Law -> (seconds of a fit on one core, seconds to predict a row, further bytes) of rows x columns."""
+"""Law -> (seconds of a fit on one core, seconds to predict a row, further bytes) of rows, columns, outputs
+and trees of a forest."""
 
 
 def tree_speed(seconds: Mapping[tuple[int, int, int], float], cores: int, leaves: int) -> TreeSpeed | None:
@@ -320,9 +318,8 @@ def _boosting(
     binning = rows * columns * BINNING_SECONDS_PER_VALUE
     if speed is not None:
         tree, binning = tree * speed.scale, binning * speed.binning
-    return binning + _early_trees(rounds) * outputs * tree, rounds * outputs * log2(
-        used
-    ) * PREDICT_SECONDS_PER_ROW_LEVEL
+    per_row = rounds * outputs * log2(used) * PREDICT_SECONDS_PER_ROW_LEVEL
+    return binning + _early_trees(rounds) * outputs * tree, per_row
 
 
 def _early_trees(rounds: Any) -> Any:

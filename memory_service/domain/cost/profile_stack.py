@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from memory_service.domain.cost.roofline import Floats, Roofline, roofline_of
 from memory_service.domain.cost.step_config import StepMode, is_convolutional, tensor_core_layout
 
 Integers = NDArray[np.intp]
+Kind = TypeVar("Kind", bound=np.generic)
 
 LAYOUTS = ("nhwc", "nchw")
 
@@ -39,7 +40,7 @@ class Runs:
     def of(cls, lengths: Sequence[int]) -> Runs:
         return cls(np.array([0, *accumulate(lengths)][:-1], dtype=np.intp), np.array(lengths, dtype=np.intp))
 
-    def repeated(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def repeated(self, values: NDArray[Kind]) -> NDArray[Kind]:
         """The value of each owner at each of its entries."""
         return np.repeat(values, self.lengths)
 
@@ -116,13 +117,14 @@ class ProfileStack:
         )
 
 
-def stack_of(profiles: Sequence[Profile], optimizers: Sequence[str]) -> ProfileStack:
-    """The stack of at least one profile. optimizers: of each profile."""
+def stack_of(
+    profiles: Sequence[Profile], optimizers: Sequence[str], modes: Sequence[StepMode] = ("train", "infer")
+) -> ProfileStack:
+    """The stack of at least one profile. optimizers: of each profile; modes: of the steps asked about."""
     points = [training_points(profile, False) or (PeakPoint(0.0, 0.0),) for profile in profiles]
     each = [point for some in points for point in some]
     groups: dict[StepMode, Roofline] = {}
     of_group: dict[StepMode, Runs] = {}
-    modes: tuple[StepMode, StepMode] = ("train", "infer")
     for mode in modes:
         rooflines = [roofline_of(profile, mode) for profile in profiles]
         groups[mode] = Roofline(

@@ -18,6 +18,9 @@ Floats = NDArray[np.float64]
 
 FORWARD, BACKWARD, INFERENCE = 0, 1, 2
 
+NO_WORK = (0.0,) * 9
+"""The row of a profile without kernels."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roofline:
@@ -50,7 +53,7 @@ def roofline_of(profile: Profile, mode: StepMode = "train") -> Roofline:
         wanted = [row for row in rows if row[0] != INFERENCE]
     else:
         wanted = [row for row in rows if row[0] == INFERENCE] or [row for row in rows if row[0] == FORWARD]
-    table = np.asarray(wanted, dtype=np.float64).reshape(-1, 9)
+    table = np.asarray(wanted or [NO_WORK], dtype=np.float64)
     return Roofline(
         kind=table[:, 1].astype(np.intp),
         tile_fit=2.0 ** (-table[:, 2] / 2.0),

@@ -37,7 +37,7 @@ from memory_service.domain.learning.observation import (
     observation_key,
 )
 from memory_service.domain.learning.shrinkage import Floats
-from memory_service.domain.learning.time_residuals import TimeCorrection, TimeCorrections, TimePosterior
+from memory_service.domain.learning.time_residuals import TimeCorrection, TimePosterior
 
 __all__ = [
     "MOST_OF_A_CASE", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
@@ -138,12 +138,11 @@ class LearnedCorrections:
     def _memory(self) -> Mapping[Reading, MemoryPosterior]:
         return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
 
-    def time_of(
-        self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float
-    ) -> TimeCorrection | None:
+    def time_of(self, subject: PredictionKey, shares: Floats, card_log_sd: float) -> TimeCorrection | None:
         """What to do to a predicted step; None where nothing observed bears on it.
 
-        shares        of the step's time at a usual batch, by PARTS: they weigh what remains unsure
+        shares        of the step's time at a usual batch, by PARTS, shape (1, parts): they weigh what remains
+                      unsure
         card_log_sd   as in `BaselinePrediction`
         """
         key = (subject, card_log_sd)
@@ -172,7 +171,7 @@ class LearnedCorrections:
 
     def times_of(
         self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
-    ) -> TimeCorrections | None:
+    ) -> TimeCorrection | None:
         """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
         return self._time.corrections(subjects, shares, card_log_sd)
 

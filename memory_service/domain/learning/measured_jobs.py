@@ -117,9 +117,9 @@ def job_of(row: Row) -> Job:
         one_batch="micro-batch iteration" in notes,
         model_parallel=bool(cut) or "offload" in sharding,
         meter="reserved" if "torchtitan" in source else _meter(row.get("memory_kind", "").lower()),
-        tokens_per_s=_real(row, "tokens_per_s"),
-        seconds_per_step=_real(row, "seconds_per_step"),
-        speedup=_real(row, "speedup"),
+        tokens_per_s=number_in(row, "tokens_per_s"),
+        seconds_per_step=number_in(row, "seconds_per_step"),
+        speedup=number_in(row, "speedup"),
         generates=row.get("mode", "").startswith("generat"),
         out_of_memory=row.get("oom", "") in ("1", "True", "true"),
     )  # fmt: skip
@@ -182,16 +182,17 @@ def _meter(kind: str) -> Meter:
 
 
 def _whole(row: Row, name: str) -> int | None:
-    value = _real(row, name)
+    value = number_in(row, name)
     return None if value is None or value < 1 else int(value)
 
 
-def _real(row: Row, name: str) -> float | None:
-    text = row.get(name, "")
+def number_in(row: Row, column: str) -> float | None:
+    """The positive number of a column; None where it holds none, InvalidInput where it holds a word."""
+    text = row.get(column, "")
     try:
         value = float(text) if text else 0.0
     except ValueError:
         raise InvalidInput(
-            f"{name} must be a number, got {text!r}", [FieldError(name, "a number", text)]
+            f"{column} must be a number, got {text!r}", [FieldError(column, "a number", text)]
         ) from None
     return value if 0 < value < float("inf") else None

@@ -15,7 +15,7 @@ from math import sqrt
 from typing import Literal
 
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.learning.measured_jobs import Job, is_job, job_of
+from memory_service.domain.learning.measured_jobs import Job, is_job, job_of, number_in
 from memory_service.errors import FieldError, InvalidInput
 
 GIB_PER_MIB = 1 / 1024
@@ -96,11 +96,11 @@ def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
         or (
             "checkpoint" in notes.lower() if not job else row.get("gradient_checkpointing") in ("yes", "full")
         ),
-        vram_gib=_number("vram_gib", row.get("vram_gib", "")),
+        vram_gib=number_in(row, "vram_gib"),
         ladder=ladder,
         largest=biggest,
-        samples_per_s=_number("samples_per_s", row.get("samples_per_s", "")),
-        peak_gib=_number("peak_gib", row.get("peak_gib", "")),
+        samples_per_s=number_in(row, "samples_per_s"),
+        peak_gib=number_in(row, "peak_gib"),
         source=row.get("source", ""),
         notes=notes,
     )
@@ -112,26 +112,14 @@ Three networks of 1.0 and 1.8 billion weights show less in all than the 20 bytes
 
 
 def _driver_row(row: Mapping[str, str]) -> MeasuredRow:
-    peak = _number("peak_mib_driver", row["peak_mib_driver"])
-    fake = _number("fake_tensor_mib", row.get("fake_tensor_mib", ""))
+    peak = number_in(row, "peak_mib_driver")
+    fake = number_in(row, "fake_tensor_mib")
     return MeasuredRow(
         model=row["model"], gpu=row.get("gpu") or "a100", mode="train", precision="fp32", layout="nchw",
         batch=_leading_int(row.get("batch", "")), optimizer=DRIVER_OPTIMIZER, fused_attention=True,
         peak_gib=None if peak is None else peak * GIB_PER_MIB,
         fake_tensor_gib=None if fake is None else fake * GIB_PER_MIB, source="driver-seen peak",
     )  # fmt: skip
-
-
-def _number(column: str, text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise InvalidInput(
-            f"{column} must be a number, got {text!r}", [FieldError(column, "a number", text)]
-        ) from None
-    return value if 0 < value < float("inf") else None
 
 
 _ALIASES = {

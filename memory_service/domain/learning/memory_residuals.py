@@ -117,12 +117,13 @@ class MemoryPosterior:
 
     def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)
-        if self._posterior is None or not n:
+        of_one = self.corrections(MemorySubjects.of([subject], self.observed))
+        if of_one is None or not n:
             return None
-        fixed, share = _fixed_row(subject, True), _share_row(subject, True, 1.0)
-        slope = max(-0.5, self._posterior.mean(share))
-        covariance = self._posterior.covariance(fixed, share)
-        return MemoryCorrection(self._posterior.mean(fixed), slope, covariance, n, basis, exact)
+        fixed, both, share = (each.item() for each in of_one.covariance)
+        return MemoryCorrection(
+            of_one.fixed_gib.item(), of_one.share.item(), (fixed, both, share), n, basis, exact
+        )
 
     def corrections(self, subjects: MemorySubjects) -> MemoryCorrection | None:
         """`correction` of many subjects."""
@@ -165,21 +166,13 @@ def _row(one: MatchedObservation, known: dict[Hashable, Loadings]) -> Loadings:
     """The same one for all observations of a case at one batch."""
     key = (one.key, one.baseline.allocated_gib, is_own(one.observation))
     if key not in known:
-        fixed = _fixed_row(one.key, key[2])
-        known[key] = {**fixed, **_share_row(one.key, key[2], one.baseline.allocated_gib)}
+        keys = level_keys(one.key, key[2])
+        known[key] = {**_fixed_loadings(keys), **_share_loadings(keys, one.baseline.allocated_gib)}
     return known[key]
-
-
-def _fixed_row(subject: PredictionKey, own: bool) -> dict[Hashable, float]:
-    return _fixed_loadings(level_keys(subject, own))
 
 
 def _fixed_loadings(keys: Mapping[str, Hashable]) -> dict[Hashable, float]:
     return {("gib", keys[level]): sd for level, sd in MEMORY_SD_GIB.items() if level in keys}
-
-
-def _share_row(subject: PredictionKey, own: bool, allocated_gib: float) -> dict[Hashable, float]:
-    return _share_loadings(level_keys(subject, own), allocated_gib)
 
 
 def _share_loadings(keys: Mapping[str, Hashable], allocated_gib: float) -> dict[Hashable, float]:

@@ -16,7 +16,7 @@ is in proportion to the cube of how many different ones there are.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from math import log, sqrt
+from math import log
 from typing import Any
 
 import numpy as np
@@ -109,30 +109,6 @@ class Posterior:
         """Expected value of a new observation with these loadings."""
         effects = self._effects
         return float(sum(loading * effects.get(effect, 0.0) for effect, loading in row.items()))
-
-    def sd(self, row: Loadings) -> float:
-        """Standard deviation of that expectation, noise not counted; as the prior has it for effects that
-        nobody observed."""
-        return sqrt(self._moved(row)[0])
-
-    def covariance(self, one: Loadings, other: Loadings) -> tuple[float, float, float]:
-        """(variance, covariance, variance) of the expectations of two rows without a common effect."""
-        (a, first), (c, second) = self._moved(one), self._moved(other)
-        return a, -float(first @ second), c
-
-    def _moved(self, row: Loadings) -> tuple[float, Floats]:
-        """(variance, how far the different observations explain it)."""
-        columns, loadings, unseen = [], [], 0.0
-        for effect, loading in row.items():
-            column = self._index.get(effect)
-            if column is None:
-                unseen += loading**2
-            else:
-                columns.append(column)
-                loadings.append(loading)
-        weights = np.array(loadings) * self._scale[columns]
-        explained = weights @ self._of_effect[columns]
-        return max(float(weights @ weights - explained @ explained), 0.0) + unseen, explained
 
     def weights(self, rows: Sequence[Loadings]) -> tuple[Floats, Floats]:
         """(how much one standard deviation of each observed effect moves each row, shape (n, effects);

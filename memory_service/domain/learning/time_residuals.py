@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log, sqrt
 from typing import Any
 
@@ -59,30 +59,23 @@ is more), a published one, which may have been read wrongly, beyond two."""
 
 @dataclass(frozen=True, slots=True)
 class TimeCorrection:
-    """Multiply a predicted step by exp(log_shift), and each part of its work by exp of its own shift.
+    """Of n predicted steps: multiply each by exp(log_shift), and each part of its work by exp of its own
+    shift. A step that nothing observed bears on is left as it is, with an infinite log_sd.
 
-    parts     shift of each of `domain.cost.step_time.PARTS`
-    log_sd    what remains unsure, as a standard deviation of log time
-    n         observations at the closest level that has any; 0: none bears on it
-    exact     this very model, input size, precision and layout was observed on this device or GPU model
+    log_shift   shape (n,)
+    parts       shift of each of `domain.cost.step_time.PARTS`, shape (n, parts)
+    log_sd      what remains unsure, as a standard deviation of log time, shape (n,)
+    n           of one step: observations at the closest level that has any
+    exact       of one step: this very model, input size, precision and layout was observed on this device or
+                GPU model
     """
-
-    log_shift: float
-    parts: tuple[float, ...]
-    log_sd: float
-    n: int
-    basis: str
-    exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TimeCorrections:
-    """`TimeCorrection` of n predicted steps: log_shift and log_sd of shape (n,), parts (n, parts). A step
-    that nothing observed bears on is left as it is, with an infinite log_sd."""
 
     log_shift: Floats
     parts: Floats
     log_sd: Floats
+    n: int = 0
+    basis: str = ""
+    exact: bool = False
 
 
 class TimePosterior:
@@ -133,29 +126,15 @@ class TimePosterior:
     def _mean(self, row: Loadings) -> float:
         return 0.0 if self._posterior is None else self._posterior.mean(row)
 
-    def correction(
-        self, subject: PredictionKey, shares: Sequence[float], card_log_sd: float
-    ) -> TimeCorrection | None:
+    def correction(self, subject: PredictionKey, shares: Floats, card_log_sd: float) -> TimeCorrection | None:
+        """None where nothing observed bears on it."""
         n, basis, exact = self._levels.closest(subject)
-        if self._posterior is None or not n:
-            return None
-        levels = _time_levels(subject, card_log_sd, own=True)
-        parts, means = self._of_setting(subject)
-        whole = {**levels, **_weighted(parts, shares)}
-        if (subject.device or subject.gpu) in self._lone:
-            whole = _own_levels(levels)
-        return TimeCorrection(
-            self._posterior.mean(levels),
-            means,
-            sqrt(self._posterior.sd(whole) ** 2 + FLOOR_SD**2),
-            n,
-            basis,
-            exact,
-        )
+        of_one = self.corrections([subject], shares, [card_log_sd]) if n else None
+        return None if of_one is None else replace(of_one, n=n, basis=basis, exact=exact)
 
     def corrections(
         self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
-    ) -> TimeCorrections | None:
+    ) -> TimeCorrection | None:
         """`correction` of many subjects on one device. shares: shape (n, parts)."""
         posterior = self._posterior
         if posterior is None:
@@ -179,7 +158,7 @@ class TimePosterior:
             parts[places] = self._of_setting(subjects[places[0]])[1]
         sd = np.sqrt(posterior.many_explained(weights)[0] + unseen + FLOOR_SD**2)
         known = np.array([self._levels.bears_on(subject) for subject in subjects])
-        return TimeCorrections(
+        return TimeCorrection(
             np.where(known, log_shift, 0.0), np.where(known[:, None], parts, 0.0), np.where(known, sd, inf)
         )
 

@@ -83,8 +83,3 @@ def fit_ended(line: str, context: Context) -> tuple[Events, Context] | None:
 def _at_round(context: Context, number: int) -> Context:
     anew = context.epoch is not None and (bool(context.ended) or number < context.epoch)
     return replace(context, fold=context.fold + anew, epoch=number, ended="")
-
-
-def _again(later: list[tuple[str, str, str]], what: str) -> bool:
-    """Whether the same score comes once more: of several sets the last is the one that is watched."""
-    return any(name == what for _, name, _ in later)

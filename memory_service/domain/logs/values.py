@@ -7,6 +7,7 @@ has bounded repeats, so that no line takes more than a few milliseconds.
 from __future__ import annotations
 
 import re
+from calendar import timegm
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,9 +111,9 @@ def clock_of(line: str) -> tuple[float | None, str]:
     if found is None:
         return None, line
     year, month, day, hour, minute, second = (int(g) for g in found.groups()[:6])
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):
+    if not (year and 1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):
         return None, line
-    at = _days(year, month, day) * 86_400.0 + hour * 3_600 + minute * 60 + second
+    at = float(timegm((year, month, day, hour, minute, second)))
     if found[7]:
         at += float(f"0.{found[7]}")
     zone = found[8]
@@ -120,15 +121,6 @@ def clock_of(line: str) -> tuple[float | None, str]:
         offset = int(zone[1:3]) * 3_600 + int(zone[-2:]) * 60
         at -= offset if zone[0] == "+" else -offset
     return at, line[found.end() :]
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 in the Gregorian calendar (H. Hinnant, chrono-compatible date algorithms)."""
-    year -= month <= 2
-    era = year // 400
-    of_era = year - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
 
 
 def _name_before(text: str, end: int) -> str:
@@ -286,7 +278,7 @@ def without_memory(text: str) -> str:
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """What the line says of the run's settings, by the names of `summary.SETTINGS`."""
+    """What the line says of the run's settings, by the names of `event.SETTING_FIELDS`."""
     out: dict[str, Any] = {}
     plain = text.lower()
     if not any(word in plain for word in _SETTING_WORDS):

@@ -42,7 +42,7 @@ class Event(NamedTuple):
     at_seconds   the run's own time since its start; a live run and its replay have the same
     fields       the body, by these names (all optional; others are ignored):
         any      batch_size, epochs, folds, learning_rate, num_workers, cpu_count, n_train, precision, ...
-                 (see `summary.SETTINGS`): a value that holds from here on
+                 (see `SETTING_FIELDS`): a value that holds from here on
         gpu      utilization_percent, temperature_c, total_gib, memory_percent, the names of MEMORY_FIELDS
         batch    progress since the last such event: steps, seconds, samples, loader_wait_percent or
                  loader_wait_seconds, train_loss; or a position: step, of, elapsed_seconds, scope

@@ -13,7 +13,14 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event, is_bad_loss, loss_of, number_of
+from memory_service.domain.monitoring.event import (
+    MEMORY_FIELDS,
+    SETTING_FIELDS,
+    Event,
+    is_bad_loss,
+    loss_of,
+    number_of,
+)
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
@@ -26,7 +33,6 @@ from memory_service.domain.monitoring.summary import (
     PROGRESS,
     SAMPLED,
     SAMPLES,
-    SETTINGS,
     STEPS,
     TEMPERATURE,
     US,
@@ -48,7 +54,7 @@ MAX_EPOCH_NUMBER = 1_000_000
 
 BUCKET_US = BUCKET_SECONDS * US
 
-_SETTINGS = frozenset(SETTINGS)
+_SETTINGS = frozenset(SETTING_FIELDS)
 _FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
 _NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")

@@ -10,7 +10,7 @@ from math import ceil
 from statistics import median
 from typing import Any
 
-from memory_service.domain.monitoring.event import MemoryKind
+from memory_service.domain.monitoring.event import MEMORY_KINDS
 from memory_service.domain.monitoring.plausibility import FAR_BEYOND
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (
@@ -84,7 +84,7 @@ class RunView:
             at = record["done"][0] / 1e6
             reported = record.get("seconds")
             seconds = reported[2] if reported else together.get(at) or self._between(out, fold, epoch, at)
-            memory: dict[str, float] = {kind: record[kind][2] * GIB for kind in _KINDS if kind in record}
+            memory = {str(kind): record[kind][2] * GIB for kind in MEMORY_KINDS if kind in record}
             out.append(FinishedEpoch(
                 fold, epoch, at, seconds if seconds and seconds > 0 else None,
                 first=not out and epoch <= 1 and fold <= 1,
@@ -316,9 +316,6 @@ class RunView:
         values = [p[kind] * GIB for n, p in self.summary.bucket_peaks.items() if n >= first and kind in p]
         values += [e.memory_gib[kind] for e in self.epochs if kind in e.memory_gib]
         return max(values, default=None)
-
-
-_KINDS: tuple[MemoryKind, ...] = ("allocated_now", "peak_allocated", "reserved", "driver", "unstated")
 
 
 def _value(record: Mapping[str, tuple[int, int, object]], name: str) -> float | None:

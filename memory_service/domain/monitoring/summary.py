@@ -22,13 +22,6 @@ MAX_BATCH_SIZES = 16
 
 US, KIB_PER_GIB = 1_000_000, 1 << 20
 
-SETTINGS = (
-    "batch_size", "epochs", "folds", "learning_rate", "num_workers", "prefetch_factor", "cpu_count",
-    "n_train", "precision", "grad_accumulation", "patience", "total_gib", "total_steps", "gpu_name",
-    "steps_per_epoch", "persistent_workers",
-)  # fmt: skip
-"""What a run may state about itself at any time; the latest statement holds."""
-
 Stamped = tuple[int, int, Any]
 """(own time in microseconds, seq, value): the larger (time, seq) wins."""
 

@@ -28,10 +28,9 @@ from memory_service.domain.parallel.parallel_text import why_better, why_none
 from memory_service.domain.planning.boosting_plan import cost_of, price_trees, run_of_trees
 from memory_service.domain.planning.budget import (
     Seconds,
+    run_seconds,
     setup_seconds,
     split_of,
-    work_seconds,
-    write_seconds,
 )
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.planning.expected_figures import expected_quality
@@ -215,7 +214,8 @@ def _demands(
         pretrained=table.columns.pretrained[rows] * problem.fetches_weights,
         files=problem.reads_files,
     )
-    _, first_fold, fold, inference = work_seconds(
+    run = run_seconds(
+        setup,
         raw.at_least(loader.times(batch)),
         batch,
         validated.at_least(loader),
@@ -229,11 +229,9 @@ def _demands(
     kernels = costs.busy_s[rows, columns] / raw.value
     busy = raw.times(kernels * steps) + validated.times(valid * epochs * folds + problem.n_test * folds)
     gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
-    work = fold.times(folds - 1) + first_fold + inference
-    parts = [
-        _columns_of(part, len(rows)) for part in (setup, work, write_seconds(problem.n_test), busy, gaps)
-    ]
-    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(inference, len(rows))
+    work = run.fold.times(folds - 1) + run.first_fold + run.inference
+    parts = [_columns_of(part, len(rows)) for part in (setup, work, run.write, busy, gaps)]
+    return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(run.inference, len(rows))
 
 
 def _columns_of(seconds: Seconds, n: int) -> list[Seconds]:

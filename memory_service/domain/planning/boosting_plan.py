@@ -152,9 +152,10 @@ def _best_rounds(
     """The same of every cap."""
     each = [best_round_of(problem, option, rate, folds) for rate in caps]
     counts = [len(most) for most in caps.values()]
-    stacked: Any = [np.repeat(part, counts) for part in zip(*map(_parts, each), strict=True)]
-    low, value, high = stacked
-    return Estimate(value, low, high)
+    low, value, high = (
+        np.repeat(parts, counts) for parts in zip(*((e.low, e.value, e.high) for e in each), strict=True)
+    )
+    return Estimate(value, low, high)  # type: ignore[arg-type]
 
 
 def caps_of(problem: PlanningProblem) -> dict[float, tuple[int, ...]]:
@@ -209,9 +210,9 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
     )
     minutes_on = np.where(out, np.inf, needed)
     side = minutes_on[1] < minutes_on[0]
-    fit, per_round, predict = (Seconds(*(np.where(side, p[1], p[0]) for p in _parts(each))) for each in both)
+    fit, per_round, predict = (each.each(lambda part: np.where(side, part[1], part[0])) for each in both)
     n = len(options)
-    step, forward = (Seconds(*(part[:, -1, 0] for part in _parts(of))) for of in (per_round, predict))
+    step, forward = (of.each(lambda part: part[:, -1, 0]) for of in (per_round, predict))
     batches = Batches(
         batch_size=np.full(n, question.batch_size or problem.n_train, dtype=np.int64),
         accumulation=np.ones(n, dtype=np.int64),
@@ -320,10 +321,6 @@ def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
     )
 
 
-def _parts(of: Seconds | Estimate) -> tuple[Any, Any, Any]:
-    return of.low, of.value, of.high
-
-
 def _run(
     problem: PlanningProblem, fit: Seconds, per_round: Seconds, predict: Seconds, folds: Any
 ) -> RunSeconds:
@@ -332,14 +329,4 @@ def _run(
     setup = setup_seconds(0.0, problem.n_train, gpu=False, pretrained=0.0, files=False)
     inference = predict.times(float(problem.n_test)).times(folds)
     write = write_seconds(problem.n_test)
-    training = fold.times(folds)
-    return RunSeconds(
-        setup=setup,
-        epoch=per_round,
-        first_fold=fold,
-        fold=fold,
-        inference=inference,
-        write=write,
-        training_end=training.and_independent(setup),
-        total_end=(training + inference).and_independent(setup).and_independent(write),
-    )
+    return RunSeconds.of(setup, per_round, fold, fold, inference, write, folds)

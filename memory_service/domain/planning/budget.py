@@ -8,7 +8,8 @@ are independent of them. All functions broadcast over numpy arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
@@ -67,21 +68,17 @@ class Seconds:
         """Sum of fully correlated times: percentiles add."""
         return Seconds(self.low + other.low, self.value + other.value, self.high + other.high)
 
+    def each(self, change: Callable[[Any], Any]) -> Seconds:
+        """The same done to all three."""
+        return Seconds(change(self.low), change(self.value), change(self.high))
+
     def at(self, index: Any) -> Seconds:
         """One of arrays, as floats; what is common to all as it is."""
-        low, value, high = (
-            float(part[index] if np.ndim(part) else part) for part in (self.low, self.value, self.high)
-        )
-        return Seconds(low, value, high)
+        return self.each(lambda part: float(part[index] if np.ndim(part) else part))
 
     def taken(self, index: Any) -> Seconds:
         """Some of arrays; what is common to all for each of them."""
-        return Seconds(
-            *(
-                np.asarray(part)[index] if np.ndim(part) else np.full(len(index), part)
-                for part in (self.low, self.value, self.high)
-            )
-        )
+        return self.each(lambda part: np.asarray(part)[index] if np.ndim(part) else np.full(len(index), part))
 
     def times(self, factor: Any) -> Seconds:
         return Seconds(self.low * factor, self.value * factor, self.high * factor)
@@ -160,17 +157,24 @@ class RunSeconds:
     training_end: Seconds
     total_end: Seconds
 
+    @classmethod
+    def of(
+        cls, setup: Seconds, epoch: Seconds, first_fold: Seconds, fold: Seconds, inference: Seconds,
+        write: Seconds, folds: Any,
+    ) -> RunSeconds:  # fmt: skip
+        """A run of these stages with so many folds in all."""
+        training = fold.times(folds - 1) + first_fold
+        training_end = training.and_independent(setup)
+        total_end = (training + inference).and_independent(setup).and_independent(write)
+        return cls(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
+
     def repeated(self, folds: Any, seeds: int) -> RunSeconds:
         """The same with all its folds trained and predicted with so many seeds, after one setup."""
         if seeds == 1:
             return self
-        training = self.fold.times(folds * seeds - 1) + self.first_fold
         inference = self.inference.times(seeds)
-        return replace(
-            self,
-            inference=inference,
-            training_end=training.and_independent(self.setup),
-            total_end=(training + inference).and_independent(self.setup).and_independent(self.write),
+        return RunSeconds.of(
+            self.setup, self.epoch, self.first_fold, self.fold, inference, self.write, folds * seeds
         )
 
 
@@ -199,29 +203,6 @@ def run_seconds(
     step          seconds of one training step of `batch_size` samples, loader included
     eval_sample   seconds per sample of a forward pass in evaluation, loader included
     """
-    epoch, first_fold, fold, inference = work_seconds(
-        step, batch_size, eval_sample, n_train=n_train, n_test=n_test, folds=folds, epochs=epochs,
-        written=written,
-    )  # fmt: skip
-    training = fold.times(folds - 1) + first_fold
-    write = write_seconds(n_test)
-    training_end = training.and_independent(setup)
-    total_end = (training + inference).and_independent(setup).and_independent(write)
-    return RunSeconds(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
-
-
-def work_seconds(
-    step: Seconds,
-    batch_size: Any,
-    eval_sample: Seconds,
-    *,
-    n_train: int,
-    n_test: int,
-    folds: Any,
-    epochs: Any,
-    written: Any = 0.0,
-) -> tuple[Seconds, Seconds, Seconds, Seconds]:
-    """(an epoch, the first fold, another fold, inference by all folds' models) of `run_seconds`."""
     fit, valid = split_of(n_train, folds)
     steps = float(ceil(fit / batch_size)) if isinstance(fit, float) else np.ceil(fit / batch_size)
     train = step.times(steps)
@@ -230,7 +211,7 @@ def work_seconds(
     first_fold = fold + train.times(FIRST_EPOCH_FACTOR - 1.0)
     answers = spread((1.0, WRITTEN_P90)).times(written * n_test)
     inference = (eval_sample.times(float(n_test)) + answers + spread(FOLD_OVERHEAD_S)).times(folds)
-    return epoch, first_fold, fold, inference
+    return RunSeconds.of(setup, epoch, first_fold, fold, inference, write_seconds(n_test), folds)
 
 
 def minutes_needed(

@@ -50,8 +50,7 @@ def expected_of(candidates: CandidateSet, pick: GridIndex, seeds: int = 1) -> Ex
     peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high, basis=basis)
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
     total = problem.question.vram_gib or tightest.memory_gib
-    step = Seconds(*(getattr(grid.step, name)[row] for name in ("low", "value", "high")))
-    step = run.epoch if grid.on_card(pick) else step
+    step = run.epoch if grid.on_card(pick) else grid.step.each(lambda part: part[row])
     composed = replace(time, grade="estimated")
     return Expected(
         peak_memory_gib=peak,

@@ -215,8 +215,7 @@ def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> B
         shown = np.maximum(LAST_BUCKET * exchange, exchange - HIDDEN * seconds)
         return np.asarray((seconds * slowed_by(cards) + shown) / cards.n, dtype=np.float64)
 
-    step = Seconds(shared(batches.step.low), shared(batches.step.value), shared(batches.step.high))
-    return replace(batches, step=step, forward=batches.forward.times(1.0 / cards.n))
+    return replace(batches, step=batches.step.each(shared), forward=batches.forward.times(1.0 / cards.n))
 
 
 def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> PlanGrid:
@@ -237,9 +236,6 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     def column(values: Array) -> Array:
         return values[:, None, None]
 
-    def columns(seconds: Seconds) -> Seconds:
-        return Seconds(column(seconds.low), column(seconds.value), column(seconds.high))
-
     e = np.array(epochs, dtype=np.float64)[None, :, None]
     k = np.array(folds, dtype=np.float64)[None, None, :]
     setup = setup_seconds(
@@ -250,10 +246,10 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         files=problem.reads_files,
     )
     needed = minutes_of_all(
-        columns(setup),
-        columns(step),
+        setup.each(column),
+        step.each(column),
         column(batch),
-        columns(forward),
+        forward.each(column),
         n_train=problem.n_train,
         n_test=problem.n_test,
         folds=k,

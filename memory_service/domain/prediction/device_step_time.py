@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import exp
 
 import numpy as np
 
@@ -12,9 +11,15 @@ from memory_service.domain.common.estimate import SD_OF_P90
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
 from memory_service.domain.cost.rates import Rates, sheet_rates
-from memory_service.domain.cost.stacked_step_time import StepModels, step_models
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.cost.step_time import PARTS, StepModel, card_log_sd, step_model
+from memory_service.domain.cost.step_time import (
+    PARTS,
+    StepModel,
+    StepModels,
+    card_log_sd,
+    step_model,
+    step_models,
+)
 from memory_service.domain.learning.corrections import LearnedCorrections, TimeCorrection
 from memory_service.domain.learning.observation import (
     BaselinePrediction,
@@ -55,7 +60,7 @@ def prepare_many(
     """As `prepare` for each profile of the stack. config: without layout and optimizer; layout: place in
     LAYOUTS of each profile; subjects: the profiles on this device."""
     rates = [rates_of(device, replace(config, layout=name)) for name in LAYOUTS]
-    models = step_models(stack, rates, layout, config.precision, config.mode)
+    models = step_models(stack, rates, layout, config)
     if device.learned is None:
         return models
     unsure = [card_log_sd(each) for each in rates]
@@ -64,8 +69,34 @@ def prepare_many(
     )
     if learned is None:
         return models
+    return _corrected(models, learned)
+
+
+def learned_step(
+    baseline: StepModel, learned: LearnedCorrections | None, rates: Rates, subject: PredictionKey
+) -> StepModel:
+    """The step model with what observed runs say of this profile on this device."""
+    if learned is None:
+        return baseline
+    found = learned.time_of(subject, baseline.of_one.shares(USUAL_BATCH), card_log_sd(rates))
+    if found is None:
+        return baseline
+    return replace(
+        baseline,
+        of_one=_corrected(baseline.of_one, found),
+        basis=f"{baseline.basis} x {found.basis}",
+        grade="measured" if found.exact else "estimated",
+        n=found.n,
+    )
+
+
+def _corrected(models: StepModels, learned: TimeCorrection) -> StepModels:
+    """Parts of the work scaled, then the whole; an interval never wider than it was.
+
+    A scaled roofline is a roofline: throughput still never falls with the batch.
+    """
     parts = np.exp(learned.parts)
-    owner = models.of_group.repeated(np.arange(len(stack)))
+    owner = models.of_group.repeated(np.arange(len(parts)))
     of_group, half = parts[owner, models.kind], SD_OF_P90 * learned.log_sd
     launch, optimizer = parts[:, PARTS.index("launch")], parts[:, PARTS.index("optimizer")]
     return replace(
@@ -75,37 +106,6 @@ def prepare_many(
         optimizer_seconds=models.optimizer_seconds * optimizer,
         factor=models.factor * np.exp(learned.log_shift),
         log_low=np.minimum(models.log_low, half), log_high=np.minimum(models.log_high, half),
-    )  # fmt: skip
-
-
-def learned_step(
-    baseline: StepModel, learned: LearnedCorrections | None, rates: Rates, subject: PredictionKey
-) -> StepModel:
-    """The step model with what observed runs say of this profile on this device."""
-    if learned is None:
-        return baseline
-    return _corrected(baseline, learned.time_of(subject, baseline.shares(USUAL_BATCH), card_log_sd(rates)))
-
-
-def _corrected(model: StepModel, learned: TimeCorrection | None) -> StepModel:
-    """Parts of the work scaled, then the whole; an interval never wider than it was.
-
-    A scaled roofline is a roofline: throughput still never falls with the batch.
-    """
-    if learned is None:
-        return model
-    parts = np.exp(np.asarray(learned.parts))
-    of_group = parts[model.kind]
-    half = SD_OF_P90 * learned.log_sd
-    return replace(
-        model, flops_fixed=model.flops_fixed * of_group, flops_slope=model.flops_slope * of_group,
-        bytes_fixed=model.bytes_fixed * of_group, bytes_slope=model.bytes_slope * of_group,
-        launch_seconds=model.launch_seconds * float(parts[PARTS.index("launch")]),
-        host_seconds=model.host_seconds * float(parts[PARTS.index("launch")]),
-        optimizer_seconds=model.optimizer_seconds * float(parts[PARTS.index("optimizer")]),
-        factor=model.factor * exp(learned.log_shift), log_low=min(model.log_low, half),
-        log_high=min(model.log_high, half), basis=f"{model.basis} x {learned.basis}",
-        grade="measured" if learned.exact else "estimated", n=learned.n,
     )  # fmt: skip
 
 

@@ -166,6 +166,20 @@ class PricedCatalogue:
         """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
         return self.sizes.get(model.architecture, ())
 
+    def profile_between(
+        self, name: str, size: int, kind: str, *, checkpointing: bool = False
+    ) -> Profile | None:
+        """The profile of an architecture: known, or between two known sizes; None where there is neither."""
+        stored = self.checkpointed if checkpointing else self.profiles
+        exact = stored.get((name, size, kind))
+        if exact is not None:
+            return exact
+        sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
+        lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
+        if not lower or not upper:
+            return None
+        return interpolate_profile(stored[name, max(lower), kind], stored[name, min(upper), kind], size)
+
     def ensure_profile(self, name: str, input_size: int | None = None) -> None:
         """Trace a catalogue model that has no profile yet, in this process only (a few seconds, once).
 

@@ -133,12 +133,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             plan_for=planned if question.plan_for else (),
             model=model.name if model else None,
         ),
-        task=task,
-        n_train=n_train,
-        n_test=used["n_test"],
-        n_classes=used["n_classes"],
-        n_features=used["n_features"],
-        cpu_count=used["cpu_count"],
+        **used,
         cards=cards,
         together=min(
             (cards_of(card, n_gpus, question.interconnect) for card in cards), key=lambda each: each.gb_s

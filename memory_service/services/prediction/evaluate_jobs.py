@@ -115,7 +115,7 @@ def predict_job(
     step = together.step_seconds(batch)
     if not job.one_batch and job.accumulation > 1:  # optimizer and exchange of gradients once an update
         micro = together if job.sharded else alone
-        others = micro.seconds(batch) - alone.optimizer_seconds * alone.factor
+        others = micro.seconds(batch) - alone.optimizer_seconds
         step = step.scaled(1.0 + (job.accumulation - 1) * others / step.value)
     samples = batch * job.n_gpus * (1 if job.one_batch else job.accumulation)
     out = {

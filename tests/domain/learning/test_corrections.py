@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import exp, log
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -111,7 +112,7 @@ def test_two_families_that_agree_say_it_is_the_device() -> None:
     unseen = replace(PROFILES["resnet50"], model="mixer", family="mixer")
 
     def factor(runs: list[Observation]) -> float:
-        return prepare(unseen, taught(runs), StepConfig("bf16")).factor
+        return prepare(unseen, taught(runs), StepConfig("bf16")).of_one.factor.item()
 
     assert factor(both) > factor(one) > 1.0
 
@@ -191,7 +192,7 @@ def test_what_another_device_showed_is_not_said_of_this_one() -> None:
         for d in ("box8", "")
     )
     for subject in (there, model):
-        found = known.time_of(subject, (0.0,) * len(PARTS), 0.1)
+        found = known.time_of(subject, np.zeros((1, len(PARTS))), 0.1)
         assert found is not None
         assert found.basis == "residual of 2 runs of resnet50 at 224 on this GPU model"
 

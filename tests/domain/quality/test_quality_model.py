@@ -25,9 +25,9 @@ from memory_service.domain.quality.ranking import (
     probability_better,
     rank_candidates,
 )
-from memory_service.services.knowledge.quality_figures import read_quality_model
+from memory_service.services.knowledge.quality_figures import shipped_quality
 
-MODEL = read_quality_model()
+MODEL = shipped_quality()
 
 
 def points(task: str, names: list[str], scores: list[float], **facts: str | int) -> list[float]:
