@@ -25,12 +25,11 @@ class ReadOnce:
 
     def remember(self, seeded: Database) -> None:
         with seeded.read() as transaction:
-            self._known.append(_first_read(transaction, seeded.knowledge_revision(), None))
+            self._known.append(_first_read(transaction, seeded.knowledge_revision(), snapshot._nothing()))
 
-    def renewed(
-        self, transaction: ReadTransaction, revision: int, cached: snapshot._Read | None
-    ) -> snapshot._Read:
-        return _first_read(transaction, revision, cached or self._as_seeded(transaction))
+    def renewed(self, transaction: ReadTransaction, revision: int, before: snapshot._Read) -> snapshot._Read:
+        before = before if before.prints else self._as_seeded(transaction) or before
+        return _first_read(transaction, revision, before)
 
     def _as_seeded(self, transaction: ReadTransaction) -> snapshot._Read | None:
         now = fingerprints(transaction.session, *CATALOGUE)

@@ -14,9 +14,10 @@ from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.editorial.seed_files import read_seeds
 from memory_service.services.knowledge.cards import cards_of
-from memory_service.services.knowledge.snapshot import Knowledge, assemble, priced_catalogue
+from memory_service.services.knowledge.cost_cache import PricedCatalogue
+from memory_service.services.knowledge.snapshot import CATALOGUE, Knowledge, assemble
 from memory_service.services.planning.planning_problem import case_of
-from memory_service.services.tables.usable_rows import usable_sheets
+from memory_service.services.tables.usable_rows import usable, usable_sheets
 
 CARDS = (
     "t4", "p100", "v100", "v100-32gb", "a10", "a10g", "l4", "l40s", "a40", "rtxa6000", "a100", "a100-80gb",
@@ -34,7 +35,8 @@ def seed_knowledge() -> Knowledge:
         table: [seed.values for seed in seeds.values()]
         for table, seeds in read_seeds(resources.path("seeds")).items()
     }
-    priced = priced_catalogue(rows)
+    models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
+    priced = PricedCatalogue({model.name: model for model in models}, profiles)
     return assemble(0, priced, model_index(priced.models), cards_of(usable_sheets(rows["gpus"])), rows)
 
 

@@ -1,6 +1,6 @@
 """The five parsers of texts that others wrote, with texts that nobody would write.
 
-`make test` asks FUZZ_EXAMPLES (2500) of scripts and descriptions, a third of the others; `make fuzz` goes
+`make test` asks FUZZ_EXAMPLES (900) of scripts and descriptions, a third of the others; `make fuzz` goes
 on for an hour.
 """
 
@@ -35,7 +35,7 @@ from tests.conftest import Servers
 
 SCRIPTS = sorted((Path(__file__).parent / "review" / "scripts").glob("*.txt"))
 fuzzed = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "2500")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "900")),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.function_scoped_fixture,

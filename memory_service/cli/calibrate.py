@@ -17,8 +17,7 @@ from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from memory_service.cli.common.caller import caller
-from memory_service.cli.common.databases import DatabaseUrl, open_at_head
+from memory_service.cli.common.databases import DatabaseUrl, caller, open_at_head
 from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
 
 if TYPE_CHECKING:

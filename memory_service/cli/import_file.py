@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from memory_service.cli.common.caller import caller
-from memory_service.cli.common.databases import AnotherUrl, open_at_head
+from memory_service.cli.common.databases import AnotherUrl, caller, open_at_head
 from memory_service.cli.common.output import EXIT_REFUSED, JSON_OPTION, emit, table
 
 

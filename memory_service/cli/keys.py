@@ -9,8 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from memory_service.cli.common.caller import caller
-from memory_service.cli.common.databases import DatabaseUrl, open_at_head
+from memory_service.cli.common.databases import DatabaseUrl, caller, open_at_head
 from memory_service.cli.common.output import JSON_OPTION, emit, table
 
 keys = typer.Typer(no_args_is_help=True, help="Keys: make, list, take back, exchange.")

@@ -96,8 +96,7 @@ def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 @threaded
 def finish_of_run(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
-    body = {name: value for name, value in arguments.items() if value is not None}
-    run_id, body = _event(body)
+    run_id, body = _event(arguments)
     page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
     data = {
         "run_id": page["id"],

@@ -23,8 +23,7 @@ from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import competition_tools as remember
 from memory_service.mcp import planning_tools as ask
 from memory_service.mcp import prompts, resources, run_tools
-from memory_service.mcp.refusal import refused, refused_text
-from memory_service.mcp.tool import Tool, caller_of
+from memory_service.mcp.tool import Tool, caller_of, refused_text
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *run_tools.TOOLS, *remember.TOOLS)}
 
@@ -63,11 +62,11 @@ def build_server(service: Service) -> Server[Any]:
             await knowledge_soon(service)
             return (await tool.call(service, arguments, caller)).as_result()
         except MemoryServiceError as error:
-            return refused(error)
+            text = refused_text(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
             _log.exception("tool %s failed", tool.name)
             text = f"unexpected: {tool.name} failed; see the service's log"
-            return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
+        return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], is_error=True)
 
     async def list_resources(_: _Context, __: Any) -> wire.ListResourcesResult:
         return wire.ListResourcesResult(resources=list(resources.RESOURCES))

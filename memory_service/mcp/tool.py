@@ -15,7 +15,8 @@ from mcp_types import Tool as ListedTool
 from memory_service.api.service import Service
 from memory_service.domain.common.api_keys import allows
 from memory_service.domain.monitoring.verdict import figures
-from memory_service.errors import Forbidden
+from memory_service.error_document import problem_of
+from memory_service.errors import Forbidden, MemoryServiceError, Unavailable
 
 Scope = Literal["read", "tell", "edit"]
 
@@ -31,6 +32,20 @@ class Answer:
         return CallToolResult(
             content=[TextContent(type="text", text=self.text)], structured_content=self.data
         )
+
+
+def refused_text(error: MemoryServiceError) -> str:
+    """A refusal as an agent reads it: the code, the sentence, and a line for each field, with what was given
+    and the nearest names."""
+    problem = problem_of(error)
+    lines = [f"{error.code}: {problem['detail']}"]
+    for wrong in problem["errors"]:
+        given = "" if wrong["given"] is None else f"; given: {wrong['given']!r}"
+        near = f"; nearest: {', '.join(wrong['nearest'])}" if wrong["nearest"] else ""
+        lines.append(f"- {wrong['field'] or 'arguments'}: {wrong['message']}{given}{near}")
+    if isinstance(error, Unavailable):
+        lines.append("Nothing of this call was kept; call again in a few seconds.")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

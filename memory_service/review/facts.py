@@ -12,7 +12,7 @@ from typing import Any
 from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.walk import walk_script
-from memory_service.review.source.nodes import is_call, last_name
+from memory_service.review.source.nodes import entries_of, is_call, last_name
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
 
@@ -162,12 +162,8 @@ class Facts:
         model's own name says where nothing else does."""
         if not self.script.called("resolve_data_config", "resolve_model_data_config"):
             return set()
-        known = [
-            self.values.one(value)
-            for item in self.script.all(ast.Dict)
-            for key, value in zip(item.keys, item.values, strict=True)
-            if isinstance(key, ast.Constant) and key.value == "input_size"
-        ]
+        entries = (entry for item in self.script.all(ast.Dict) for entry in entries_of(item))
+        known = [self.values.one(value) for key, value in entries if key == "input_size"]
         if known:
             return {one[-1] for one in known if isinstance(one, list) and one and isinstance(one[-1], int)}
         named = (self.text(call, "model_name", 0) or "" for call in self.script.called("create_model"))
@@ -178,8 +174,8 @@ class Facts:
         """Tokens that a text is cut to, by the script's own parameters."""
         if self.modality != "text":
             return None
-        given = (k.value for k in self.script.all(ast.keyword) if k.arg in _LENGTHS)
-        return max((int(n) for one in given if (n := self.values.number(one)) and n >= 1), default=None)
+        numbers = map(self.values.number, self.script.given_as(*_LENGTHS))
+        return max((int(number) for number in numbers if number and number >= 1), default=None)
 
     @cached_property
     def half_useful(self) -> bool:

@@ -14,7 +14,7 @@ from memory_service.review.rules.data_loader import accumulation, training_batch
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import last_name, word_pairs
+from memory_service.review.source.nodes import entries_of, last_name, word_pairs
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
@@ -263,13 +263,8 @@ def _of_hub(name: str | None) -> str | None:
 def _saved_to(facts: Facts) -> set[str]:
     """Folders that the file itself writes to: a model that is loaded from there is no further one."""
     writes = facts.script.called("save_pretrained", "save_model", "mkdir", "Path")
-    given = [*(c.args[0] for c in writes if c.args), *_keywords(facts, "output_dir", "save_directory")]
+    given = [*(c.args[0] for c in writes if c.args), *facts.script.given_as("output_dir", "save_directory")]
     return {text for node in given if (text := facts.values.text(node))}
-
-
-def _keywords(facts: Facts, *names: str) -> Iterator[ast.expr]:
-    """What any call is given under these names."""
-    return (keyword.value for keyword in facts.script.all(ast.keyword) if keyword.arg in names)
 
 
 def _precision(facts: Facts) -> str | None:
@@ -279,11 +274,8 @@ def _precision(facts: Facts) -> str | None:
     for keyword in facts.script.all(ast.keyword):
         if keyword.arg in ("fp16", "bf16") and one(keyword.value) is not False:
             return keyword.arg
-        if keyword.arg == "precision" and (stated := str(one(keyword.value))) not in (
-            "32",
-            "32-true",
-            "None",
-        ):
+        stated = str(one(keyword.value)) if keyword.arg == "precision" else "None"
+        if stated not in ("32", "32-true", "None"):
             return "bf16" if "bf16" in stated else "fp16"
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
@@ -335,11 +327,8 @@ _DEVICES = ("device", "device_type", "task_type", "tree_method")
 
 def _stated(facts: Facts, *names: str) -> Iterator[ast.AST]:
     """What calls are given under these names, or dicts hold under them."""
-    yield from _keywords(facts, *names)
-    for item in facts.script.all(ast.Dict):
-        for key, value in zip(item.keys, item.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value in names:
-                yield value
+    yield from facts.script.given_as(*names)
+    yield from (v for item in facts.script.all(ast.Dict) for k, v in entries_of(item) if k in names)
 
 
 def _lighter(facts: Facts) -> str | None:
@@ -365,12 +354,12 @@ _CARDS = r"(n|num)_?(gpus|cards)|world_size"
 def _recomputes(facts: Facts) -> bool:
     """Gradient checkpointing is on; where a condition that is known to be false guards it, it is not."""
     script, one = facts.script, facts.values.one
-    given = _keywords(facts, "gradient_checkpointing", "grad_checkpointing")
+    given = script.given_as("gradient_checkpointing", "grad_checkpointing")
     if script.uses("torch.utils.checkpoint") or any(one(node) is not False for node in given):
         return True
     return any(
         one(call.args[0] if call.args else None) is not False
-        and not any(isinstance(up, ast.If) and one(up.test) is False for up in script.above(call))
+        and not any(one(up.test) is False for up in script.around(call, ast.If))
         for call in script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
     )
 

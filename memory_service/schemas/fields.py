@@ -157,6 +157,7 @@ Samples = Annotated[int, Field(ge=1, le=10**10), INTEGRAL]
 BatchSize = Annotated[int, Field(ge=1, le=10**9), INTEGRAL]
 LoraRank = Annotated[int, Field(ge=1, le=1024), INTEGRAL]
 NGpus = Annotated[int, Field(ge=1, le=MOST_CARDS), INTEGRAL]
+Sharding = Literal["none", "fsdp"]
 CpuCount = Annotated[int, Field(ge=1, le=4096), INTEGRAL]
 Year = Annotated[int, Field(ge=1990, le=2200), INTEGRAL]
 Folds = Annotated[int, Field(ge=1, le=50), INTEGRAL]
@@ -229,5 +230,9 @@ def quoted(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+ABOUT_SHARDING = (
+    "Of a decoder on several cards: `fsdp` spreads weights, gradients and optimizer state over them; default "
+    "`none`: each card holds all."
+)
 ABOUT_PRECISION, ABOUT_OBJECTIVE, ABOUT_MODE = quoted(PRECISIONS), quoted(OBJECTIVES), quoted(MODES)
 ABOUT_SIZE = f"{quoted(SIZES)}: small < 10 000 <= medium < 100 000 <= large training samples."

@@ -74,11 +74,7 @@ class PredictRequest(Request):
     interconnect: Literal["nvlink", "pcie"] | None = Field(
         None, description="What joins several cards; default: what such boxes have."
     )
-    sharding: Literal["none", "fsdp"] | None = Field(
-        None,
-        description="Of a decoder on several cards: `fsdp` spreads weights, gradients and optimizer "
-        "state over them; default `none`: each card holds all.",
-    )
+    sharding: f.Sharding | None = Field(None, description=f.ABOUT_SHARDING)
     rounds: f.Rounds | None = Field(
         None, description="Boosting rounds, or trees of a forest; 500 when not given."
     )

@@ -61,6 +61,7 @@ class RecommendRequest(Request):
     interconnect: Literal["nvlink", "pcie"] | None = Field(
         None, description="What joins several cards; default: what such boxes have."
     )
+    sharding: f.Sharding | None = Field(None, description=f.ABOUT_SHARDING)
     objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
     mode: f.MemoryMode | None = Field(
         None, description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."

@@ -98,7 +98,8 @@ class Pages(APIRouter):
         return register
 
     def files(self, path: str, table: str) -> None:
-        """GET `path.csv`, `.jsonl`, `.parquet`: all matching rows. Register before `{name:path}` pages."""
+        """GET `path.csv`, `.jsonl`, `.parquet`: all rows that match the query and what the path names.
+        Register before `{name:path}` pages."""
 
         def pieces(database: Database, filters: dict[str, str], form: str) -> Iterator[bytes]:
             return stream_rows(database, table, filters, filters.pop("sort", None), form)
@@ -118,7 +119,8 @@ class Pages(APIRouter):
         def rows(request: Request) -> Response:
             filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}
             form = request.url.path.rpartition(".")[2]
-            return file_of(pieces(database_of(request), filters, form), form)
+            made = pieces(database_of(request), filters | request.path_params, form)
+            return StreamingResponse(made, media_type=MEDIA_TYPES[form])
 
         for form in FORMATS:
             self.add_api_route(f"{path}.{form}", rows, methods=["GET"], response_class=Response)
@@ -142,10 +144,6 @@ def answer(
     html = rendered(template, data=data, title=title, **shown)
     response = Response(html, status, {**HEADERS, **(headers or {})}, media_type="text/html")
     return compressed(request, response)
-
-
-def file_of(pieces: Iterator[bytes], form: str) -> Response:
-    return StreamingResponse(pieces, media_type=MEDIA_TYPES[form])
 
 
 def see(path: str) -> Response:

@@ -25,7 +25,7 @@ from memory_service.services.devices.calibrations import get_calibration
 from memory_service.services.operations.database import require_head
 from memory_service.services.tables.table_rows import list_rows
 from tests.api.conftest import serve
-from tests.api.test_openapi import listen
+from tests.api.described.test_openapi import listen
 from tests.conftest import Servers
 
 ENDLESS = """
@@ -168,7 +168,7 @@ class TestWithAServer:
             "--device",
             "cpu",
             "--budget-seconds",
-            "5",
+            "2",
             "--server",
             server,
             "--json",

@@ -68,8 +68,8 @@ def gone(processes: list[psutil.Process]) -> bool:
 
 @pytest.fixture(scope="module")
 def survived() -> list[dict[str, Any]]:
-    """One run through sections that end badly, then two real ones."""
-    process = start("--only", "launch,matmul.fp32", "--with", "tests.measure.bad_sections", budget=PATIENCE)
+    """One run through sections that end badly, then a real one."""
+    process = start("--only", "launch", "--with", "tests.measure.bad_sections", budget=PATIENCE)
     return finish(process)
 
 
@@ -93,7 +93,7 @@ def test_a_real_run_yields_sane_positive_numbers_with_their_spread(survived: lis
         for event in survived
         if event["event"] == "section" and not event["name"].startswith("bad.")
     }
-    assert {"launch.us", "launch.train_us", "matmul.fp32.256", "matmul.fp32.1024"} <= set(found)
+    assert {"launch.us", "launch.train_us", "launch.adamw_us"} == set(found)
     for name, measurement in found.items():
         probe = probe_of("cpu", name)
         assert probe is not None
@@ -102,7 +102,6 @@ def test_a_real_run_yields_sane_positive_numbers_with_their_spread(survived: lis
         assert measurement.n >= 3
         assert measurement.flagged == (measurement.p80 - measurement.p20 > 0.05 * measurement.value)
     assert 0.1 < found["launch.us"].value < 1000.0
-    assert 1e-4 < found["matmul.fp32.1024"].value < 10.0
 
 
 def test_events_come_in_order_and_are_counted(survived: list[dict[str, Any]]) -> None:

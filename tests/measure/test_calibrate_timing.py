@@ -14,6 +14,7 @@ from memory_service.measure.calibrate import timing
 from memory_service.measure.calibrate.hardware import Cpu
 from memory_service.measure.calibrate.runner import precisions_of
 from memory_service.measure.calibrate.schedule import next_share, share_of
+from memory_service.measure.calibrate.sections.kernels import matmul
 from memory_service.measure.calibrate.timing import in_unit, measured, repeat, summary
 
 SECTIONS = [section for section, _ in itertools.groupby(p.section for p in probes("cpu", ("fp32",), 2))]
@@ -67,6 +68,14 @@ def test_a_rate_keeps_its_slow_end_low() -> None:
     assert rate.unit == "TFLOP/s"
     assert rate.p20 < rate.value < rate.p80
     assert rate.value == pytest.approx(2 * 1024**3 / 0.020 / 1e12)
+
+
+def test_a_product_of_matrices_is_measured_on_this_processor() -> None:
+    probe = probe_of("cpu", "matmul.fp32.256")
+    assert probe is not None
+    ((name, found),) = matmul(probe, Cpu("cpu", "cpu"), 0.1)
+    assert (name, found.unit) == ("matmul.fp32.256", "TFLOP/s")
+    assert 1e-4 < found.value < 10.0
 
 
 def test_an_unsteady_figure_is_measured_once_more_and_the_steadier_set_kept(

@@ -8,8 +8,8 @@ import pytest
 
 from memory_service.services.database.transactions import Database
 from tests.conftest import Servers
-from tests.scripts.runner import Forks
-from tests.scripts.workshop import Workshop
+from tests.scripts.harness.runner import Forks
+from tests.scripts.harness.workshop import Workshop
 
 
 @pytest.fixture(scope="session")

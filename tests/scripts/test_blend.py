@@ -12,9 +12,9 @@ import pytest
 
 from memory_service.domain.description.metric_resolution import resolve_metric
 from memory_service.services.planning.plan_script import NoScript, blend_script
-from tests.scripts.kinds import KINDS
-from tests.scripts.submission import check_submission, gain
-from tests.scripts.workshop import Trial, Workshop, rows_of, write_rows
+from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.submission import check_submission, gain
+from tests.scripts.harness.workshop import Trial, Workshop, rows_of, write_rows
 
 CASES = (
     ("tabular-classification-lightgbm", "tabular-classification-network", "accuracy"),

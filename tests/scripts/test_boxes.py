@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from memory_service.domain.description.metric_resolution import resolve_metric
-from tests.scripts.data import Size
-from tests.scripts.submission import gain
+from tests.scripts.harness.data import Size
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
-from tests.scripts.workshop import Workshop, rows_of, write_rows
 
 __all__ = ["opened"]
 

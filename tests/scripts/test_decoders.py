@@ -10,8 +10,8 @@ import torch
 
 from memory_service.services.planning.plan_script import plan_script, techniques_done
 from memory_service.services.planning.script_kinds import HUB_NAMES
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Workshop
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop
 
 LORA = "text-classification-lora"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from memory_service.services.planning.plan_script import NoScript, plan_script
-from tests.scripts import faults
-from tests.scripts.data import Size
-from tests.scripts.kinds import KINDS
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Workshop, rows_of, write_rows
+from tests.scripts.harness import faults
+from tests.scripts.harness.data import Size
+from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 
 NETWORKS = ("image-classification", "image-segmentation", "text-classification", "tabular-regression-network")
 CLASSIFIERS = tuple(name for name in KINDS if name.startswith(("tabular-classification", "image-class")))

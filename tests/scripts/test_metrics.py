@@ -15,8 +15,8 @@ import pytest
 
 from memory_service.domain.description.metric_resolution import resolve_metric
 from memory_service.domain.logs.parser import read_log
-from tests.scripts.data import Size
-from tests.scripts.workshop import Trial, Workshop, rows_of, write_rows
+from tests.scripts.harness.data import Size
+from tests.scripts.harness.workshop import Trial, Workshop, rows_of, write_rows
 
 NETWORK, TREES = "tabular-classification-network", "tabular-classification-lightgbm"
 VALUES, VALUE_TREES = "tabular-regression-network", "tabular-regression-lightgbm"

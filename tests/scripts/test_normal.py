@@ -17,10 +17,10 @@ from memory_service.domain.logs.parser import Reading, read_log
 from memory_service.services.planning.plan_script import plan_files
 from tests.client.conftest import Service
 from tests.conftest import Servers
-from tests.scripts.kinds import KINDS, OTHERS, TREES
-from tests.scripts.runner import Ended
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Trial, Workshop
+from tests.scripts.harness.kinds import KINDS, OTHERS, TREES
+from tests.scripts.harness.runner import Ended
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Trial, Workshop
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.scripts.workshop import Workshop, rows_of, write_rows
+from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 
 Script = types.SimpleNamespace
 Open = Callable[..., Script]

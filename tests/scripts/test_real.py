@@ -18,9 +18,9 @@ import pytest
 from PIL import Image
 from sklearn import datasets, ensemble, linear_model, preprocessing
 
-from tests.scripts.data import Data, _image, _table, _with_sample
-from tests.scripts.submission import gain
-from tests.scripts.workshop import Workshop
+from tests.scripts.harness.data import Data, _image, _table, _with_sample
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop
 
 DOCS = Path(__file__).parents[2] / "docs" / "scripts.md"
 TEST_SHARE = 5  # every fifth row
@@ -167,8 +167,8 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-NETWORK = {"epochs": 12, "batch_size": 32, "learning_rate": 2e-3}
-BOXES = {"epochs": 20, "early_stopping_patience": 20, "batch_size": 16, "folds": 1, "learning_rate": 3e-2}
+NETWORK = {"epochs": 8, "batch_size": 32, "learning_rate": 2e-3}
+BOXES = {"epochs": 14, "early_stopping_patience": 14, "batch_size": 16, "folds": 1, "learning_rate": 3e-2}
 TREES = {"epochs": 300, "early_stopping_patience": 30}
 TABLES = {"epochs": 40, "batch_size": 32, "learning_rate": 2e-3}
 CASES = {
@@ -177,7 +177,7 @@ CASES = {
     "image-retrieval": Case(digit_groups, NETWORK),
     "image-segmentation": Case(digit_masks, {**NETWORK, "epochs": 4}),
     "object-detection": Case(digit_boxes, BOXES),
-    "text-classification": Case(sentences, {"epochs": 20, "batch_size": 32, "learning_rate": 5e-3}),
+    "text-classification": Case(sentences, {"epochs": 8, "batch_size": 32, "learning_rate": 2e-2}),
     "tabular-classification-network": Case(cancer, TABLES),
     "tabular-regression-network": Case(diabetes, TABLES),
     **{f"tabular-classification-{name}": Case(cancer, TREES) for name in ("lightgbm", "xgboost", "catboost")},

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from memory_service.services.planning.plan_script import plan_script, techniques_done
-from tests.scripts.submission import gain
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 from tests.scripts.test_reading import Open, column, opened
-from tests.scripts.workshop import Workshop, rows_of, write_rows
 
 __all__ = ["opened"]
 

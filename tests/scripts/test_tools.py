@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts import data
-from tests.scripts.data import Data, Size
-from tests.scripts.runner import plainly
-from tests.scripts.submission import check_submission, decode, gain
-from tests.scripts.workshop import Workshop, write_rows
+from tests.scripts.harness import data
+from tests.scripts.harness.data import Data, Size
+from tests.scripts.harness.runner import plainly
+from tests.scripts.harness.submission import check_submission, decode, gain
+from tests.scripts.harness.workshop import Workshop, write_rows
 
 Rows = list[list[str]]
 

@@ -17,8 +17,9 @@ import pytest
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.schemas.rows import validate
 from memory_service.services.database.transactions import Database
-from memory_service.services.operations.export import EXPORTS, TableExport, defused, in_format, stream_rows
+from memory_service.services.operations.export import EXPORTS, stream_rows
 from memory_service.services.tables import table_rows as catalogue
+from memory_service.services.tables.file_formats import TableExport, defused, in_format
 from memory_service.store.queries import rows
 from tests.registered import calibrate, register
 from tests.store.fakes import competition, model

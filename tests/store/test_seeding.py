@@ -276,8 +276,8 @@ def test_what_a_competition_leaves_out_is_read_from_its_text_and_said(database: 
         "metric_direction": "min",
         "n_classes": 120,
     }
-    assert {name: added.row[name] for name in added.inferred} == read
+    assert {name: added[name] for name in added["inferred"]} == read
     said = competitions.add_competition(
         database, {**values, "slug": "said", "metric": "F1", "n_classes": 7}, encoder=None, who="ada"
     )
-    assert (said.row["metric"], said.row["metric_direction"], said.row["n_classes"]) == ("F1", None, 7)
+    assert (said["metric"], said["metric_direction"], said["n_classes"]) == ("F1", None, 7)

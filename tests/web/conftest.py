@@ -4,7 +4,7 @@
         page = visit(lived, "/browse/models")     # a Playwright page; anything wrong on it fails the test
 
 Sites are session-wide: "empty" (tables only), "seeded" (what is shipped), "lived" (and 40 runs on two
-devices) and "big" (6 000 runs, 1 500 competitions; made once for all workers). They are only to read;
+devices) and "big" (2 500 runs, 600 competitions; made once for all workers). They are only to read;
 `own_site` is a seeded one for a test that writes. Browsers are made once a module: Playwright's loop would be
 in the way of other modules' loops. So are their profiles of the session's sites, without what a test left in
 them: a page costs a quarter where the process and the scripts of the last one are still there.
@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from benchmarks import fill as filling
 from benchmarks.fill import fill_big, fill_small
 from memory_service.app import create_app
 from memory_service.services.database.transactions import Database
@@ -101,8 +102,10 @@ def lived(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def big(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    many = partial(fill_big, runs=6_000, competitions=1_500)  # benchmarks.pages measures many more
-    url = _made_once(tmp_path_factory, servers, "big", many)
+    many = partial(fill_big, runs=2_500, competitions=600)  # benchmarks.pages measures many more
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filling, "ORIGINALS", 20)
+        url = _made_once(tmp_path_factory, servers, "big", many)
     with running("big", url, lasting=True) as site:
         yield site
 

@@ -14,7 +14,7 @@ from tests.web.conftest import Site
 
 ADDRESSES = re.compile(r'href="(/[^"]*)"')
 OF_A_KIND = 2
-"""Links that differ only in what they name are followed so often; those that join several fields, once."""
+"""Links that differ only in what they name are followed so often; those that ask for something, once."""
 
 
 def kind(address: str) -> str:
@@ -30,7 +30,7 @@ def kind(address: str) -> str:
 
 
 def often(address: str) -> int:
-    return 1 if "&" in address else OF_A_KIND
+    return 1 if "?" in address else OF_A_KIND
 
 
 @pytest.mark.parametrize("site", ["lived"], indirect=True)

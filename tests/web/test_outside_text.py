@@ -48,7 +48,7 @@ def hostile(servers: Servers) -> Iterator[tuple[Site, str]]:
             {
                 "slug": SLUG,
                 "title": TITLE,
-                "description": (HOSTILE + " photos of dogs, multi-class log loss. ") * 8_000,
+                "description": (HOSTILE + " photos of dogs, multi-class log loss. ") * 4_000,
                 "summary": HOSTILE,
                 "pitfalls": HOSTILE,
                 "metric": TITLE,

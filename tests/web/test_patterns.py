@@ -42,7 +42,7 @@ def followed(seeded_database: Database) -> tuple[Database, str]:
 
 def test_the_page_tells_what_came_of_a_pattern_and_where(followed: tuple[Database, str]):
     database, key = followed
-    page = pattern_page(database, knowledge_of(database), key)
+    page = pattern_page(database, key)
     assert page["pattern"]["id"] == key
     assert page["outcomes"]["served"] == 1
     (place,) = page["places"]
@@ -50,11 +50,11 @@ def test_the_page_tells_what_came_of_a_pattern_and_where(followed: tuple[Databas
     assert {row["id"] for row in page["beside"]} == {
         row["id"] for row in knowledge_of(database).patterns if row["competition"] == SLUG
     } - {key}
-    listed = patterns_page(database, knowledge_of(database), {"competition": SLUG})
+    listed = patterns_page(database, {"competition": SLUG})
     assert next(row for row in listed["items"] if row["id"] == key)["outcomes"]["served"] == 1
 
 
 def test_an_unknown_pattern_names_the_nearest(seeded_sqlite: Database):
     with pytest.raises(NotFound) as refused:
-        pattern_page(seeded_sqlite, knowledge_of(seeded_sqlite), "image-classification-smal-model")
+        pattern_page(seeded_sqlite, "image-classification-smal-model")
     assert "image-classification-small-model" in refused.value.errors[0].nearest

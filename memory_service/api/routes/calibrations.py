@@ -57,7 +57,7 @@ def list_calibrations(
 ) -> Response:
     """Calibrations in order, page by page, each with the reasons why it no longer holds; or all as a file."""
     calibrations.settle_if_possible(database_of(request))
-    return list_answer(request, "calibrations", asked, calibrations.with_staleness)
+    return list_answer(request, "calibrations", asked)
 
 
 @router.post("", status_code=201, responses=_TAKEN | refusals(409))

@@ -17,14 +17,9 @@ from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers.rows import ALONE, CHANGED, PAGES, History
 from memory_service.schemas.lists import HistoryQuery
 from memory_service.schemas.rows import RemovalQuery, UndoRequest, addition_of, correction_of
-from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.editorial.curation import correct_row, remove_row, undo
-from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
-from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.knowledge.outcomes import with_outcomes
 from memory_service.services.tables.table_rows import CORRECTABLE, TABLES, get_row, history_of
-
-_BESIDE = {"gpus": with_devices, "patterns": with_tallies, "strategies": with_steering}
-"""What the rows of a list carry beside their columns."""
 
 
 def routers() -> list[APIRouter]:
@@ -46,7 +41,7 @@ def _add_reading(router: APIRouter, table: str) -> None:
     @router.get("", name=f"list_{table}", response_model=PAGES[table], responses=files())
     def listed(request: Request, asked: Annotated[Asked, Query()]) -> Response:  # type: ignore[valid-type]
         """Rows in order, page by page; or all of them as a file with `format`."""
-        return list_answer(request, table, asked, _BESIDE.get(table))
+        return list_answer(request, table, asked)
 
     if table in CORRECTABLE:
 

@@ -27,11 +27,12 @@ from memory_service.schemas.recommend import RecommendBody, RecommendQuery
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
-from memory_service.services.operations.export import MEDIA_TYPES, stream_rows
+from memory_service.services.operations.export import stream_rows
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
+from memory_service.services.tables.file_formats import MEDIA_TYPES
 
 
 class _Remembering(StrictRoute):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +15,10 @@ from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.lists import ListQuery, list_query
 from memory_service.schemas.rows import ReadVersion
-from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.editorial.curation import add_row
-from memory_service.services.operations.export import MEDIA_TYPES, stream_rows
+from memory_service.services.knowledge.outcomes import BESIDE
+from memory_service.services.operations.export import stream_rows
+from memory_service.services.tables.file_formats import MEDIA_TYPES
 from memory_service.services.tables.paging import filter_types, key_name, sort_names
 from memory_service.services.tables.table_rows import count_rows, list_rows, table_named
 
@@ -28,18 +29,14 @@ def table_query(table: str, **particular: Any) -> type[ListQuery]:
     return list_query(stored, filter_types(stored), sort_names(stored), **particular)
 
 
-Beside = Callable[[ReadTransaction, Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
-
-
-def list_answer(request: Request, table: str, asked: ListQuery, beside: Beside | None = None) -> Response:
-    """A page of the table, or all that matches as a file; `beside`: what its rows carry beside their
-    columns."""
+def list_answer(request: Request, table: str, asked: ListQuery) -> Response:
+    """A page of the table, or all that matches as a file."""
     filters, more = asked.filters(), asked.explicit()
     if asked.format != "json":
         return file_answer(request, table, filters, more.get("sort"), asked.format)
     with database_of(request).read() as unit:
         page = list_rows(unit, table, filters, more.get("sort"), asked.limit, asked.cursor)
-        items = page.items if beside is None else beside(unit, page.items)
+        items = BESIDE[table](unit, page.items) if table in BESIDE else page.items
         counted = {"total": count_rows(unit, table, filters)} if more.get("total") else {}
     return json_answer({"items": items, "next": page.next, **counted})
 

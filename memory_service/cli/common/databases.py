@@ -1,7 +1,8 @@
-"""Databases as commands open them."""
+"""Databases as commands open them, and who changes them."""
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,14 @@ DatabaseUrl = Annotated[
 ]
 AnotherUrl = Annotated[str | None, typer.Option(metavar="URL", help="Another database.")]
 """The option `--database` of commands."""
+
+
+def caller() -> str:
+    """The name under which the audit records changes made from the command line: the system's user."""
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):  # a container without a user of this number
+        return "command line"
 
 
 def open_database(url: str | None) -> Database:

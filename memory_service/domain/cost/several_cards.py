@@ -85,6 +85,12 @@ def check_link(gpu: Gpu, n: int, link: str | None) -> None:
         raise wrong_value("interconnect", f"must be pcie: {gpu.name} has no NVLink", link)
 
 
+def check_sharding(n: int, sharding: str | None) -> None:
+    """InvalidInput for weights that are to be spread over one card."""
+    if sharding == "fsdp" and n <= 1:
+        raise wrong_value("sharding", "applies to training on several cards: gpu=2x… or n_gpus", sharding)
+
+
 def exchange_seconds_of(params: Any, cards: Cards) -> Any:
     """Seconds of summing the gradients of so many parameters, a number or an array, nothing hidden."""
     return 2.0 * (cards.n - 1) / cards.n * params * 4.0 / (cards.gb_s * 1e9)
@@ -102,26 +108,18 @@ def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
         return step
     return replace(
         step,
-        exchange_seconds=exchange_seconds_of(profile.params, cards),
+        exchange_seconds=exchange_seconds_of(exchanged_params(profile), cards),
         slowed=slowed_by(cards),
         basis=f"{step.basis}; {cards.n} cards over {cards.link}, {cards.gb_s:.0f} GB/s",
     )
 
 
-def sharded_step_on(
-    step: StepModel, profile: Profile, cards: Cards, *, frozen: bool, half_weights: bool = False
-) -> StepModel:
-    """The step of one card's batch where weights lie spread over the cards (FSDP): they are gathered in half
-    precision for each pass, and gradients scattered unless the weights are frozen.
-
-    profile        of the whole model, on one card
-    half_weights   the weights themselves are kept in half precision
-    """
-    if cards.n <= 1:
-        return step
-    weights = profile.params * 4.0 + profile.buffers_bytes
-    moved = (weights if half_weights else weights / 2) * (2.0 if frozen else 3.0) * (cards.n - 1) / cards.n
-    return replace(step_on(step, profile, cards), exchange_seconds=moved / (cards.gb_s * 1e9))
+def exchanged_params(profile: Profile) -> float:
+    """How many parameters' gradients, summed over the cards, move as much in a step: the trained ones', or,
+    where a decoder's weights lie spread over the cards (FSDP), what is gathered and scattered."""
+    if profile.extra.get("sharded"):
+        return float(profile.extra["gathered_bytes"]) / 8.0
+    return float(profile.params)
 
 
 def profile_on(profile: Profile, cards: Cards) -> Profile:

@@ -76,7 +76,7 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     extra: Array | float = head_gib(problem, table) if problem.n_classes > 1000 else 0.0
     n = problem.together.n
     if n > 1:  # buckets of gradients beside the gradients
-        buckets = table.columns.trained_params[:, None] * (4.0 / 2**30)
+        buckets = table.columns.bucket_params[:, None] * (4.0 / 2**30)
         extra = extra + np.broadcast_to(buckets, (rows, len(rungs)))
     columns = table.columns
     policy = problem.policy

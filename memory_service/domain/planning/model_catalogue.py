@@ -256,8 +256,8 @@ def check_options_of_task(given: Mapping[str, Any], task: str, serving: Iterable
     """The same where the planner chooses the model: an option must mean something for a model that serves the
     task. InvalidInput otherwise."""
     rows = tuple(serving)
-    if (given.get("method") or given.get("lora_rank")) is not None:
-        option = "method" if given.get("method") else "lora_rank"
+    asked = (name for name in ("method", "lora_rank", "sharding") if given.get(name) not in (None, "none"))
+    if (option := next(asked, None)) is not None:
         if not any(kind_of_model(row) == "decoder" for row in rows):
             message = f"applies to decoders (language models) only: none serves {task}"
             raise wrong_value(option, message, given[option])

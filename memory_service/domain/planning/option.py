@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.several_cards import exchanged_params
 from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM, TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.quality.quality_index import Learning, learning_of
@@ -26,6 +27,7 @@ class Option:
     profile        cost of a sample in mixed precision or fp32, by precision class; empty for boosted trees
     checkpointed   the same with gradient checkpointing
     method, lora_rank   of a decoder
+    sharded        its weights lie spread over several cards (FSDP)
     """
 
     task: str
@@ -37,6 +39,7 @@ class Option:
     learning: Learning
     method: str | None = None
     lora_rank: int | None = None
+    sharded: bool = False
 
     @property
     def is_trees(self) -> bool:
@@ -70,14 +73,20 @@ def make_option(
         learning_of(task, model.pretrained, trees, model.family, decoder=method is not None),
         method,
         how.get("lora_rank"),
+        bool(how.get("sharded")),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the search reads of every option, as arrays [option], those of `learning` too; `family` is a place
-    in `families`, names of `domain.recipe.vocabulary`. first: the first option of each name, by name; place:
-    of each option's name among them; family_of: of each name, as the catalogue says it."""
+    """What the search reads of every option, as arrays [option], those of `learning` too.
+
+    exchanged_params, bucket_params   whose gradients several cards exchange in a step; of which each card
+                     holds a copy for that
+    family           a place in `families`, names of `domain.recipe.vocabulary`
+    first, place     the first option of each name, by name; of each option's name among them
+    family_of        of each name, as the catalogue says it
+    """
 
     names: npt.NDArray[np.str_]
     score: Array
@@ -92,7 +101,8 @@ class Columns:
     wanted_batch: Integers
     learning: Learning
     input_kind: npt.NDArray[np.str_]
-    trained_params: Array
+    exchanged_params: Array
+    bucket_params: Array
     family: Integers
     families: tuple[tuple[str, ...], ...]
     first: Integers
@@ -138,7 +148,10 @@ def columns_of(options: Sequence[Option]) -> Columns:
         wanted_batch=integers(o.defaults.wanted_batch for o in options),
         learning=Learning(*(numbers(getattr(o.learning, f.name) for o in options) for f in fields(Learning))),
         input_kind=np.array([o.model.input_kind for o in options], dtype=np.str_),
-        trained_params=numbers(max((p.params for p in o.profile.values()), default=0) for o in options),
+        exchanged_params=numbers(max(map(exchanged_params, o.profile.values()), default=0) for o in options),
+        bucket_params=numbers(
+            0 if o.sharded else max((p.params for p in o.profile.values()), default=0) for o in options
+        ),
         family=integers(families.index(names) for names in of_option),
         families=families,
         first=first,

@@ -209,7 +209,7 @@ def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> B
     cards = problem.together
     if cards.n <= 1:
         return batches
-    exchange = exchange_seconds_of(table.columns.trained_params, cards)
+    exchange = exchange_seconds_of(table.columns.exchanged_params, cards)
 
     def shared(seconds: Array) -> Array:
         shown = np.maximum(LAST_BUCKET * exchange, exchange - HIDDEN * seconds)

@@ -38,6 +38,7 @@ class Question:
     weights    where pretrained weights are; None: on the hub, to be fetched
     method, lora_rank      of a decoder: full | lora | qlora
     n_gpus, interconnect   equal cards in one box that train one model together, and what joins them
+    sharding   fsdp: a decoder's weights lie spread over them
     run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
                run's
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
@@ -78,6 +79,7 @@ class Question:
     lora_rank: int | None = None
     n_gpus: int | None = None
     interconnect: str | None = None
+    sharding: str | None = None
     run: int | None = None
     after: str | None = None
     done: tuple[Done, ...] = ()

@@ -150,7 +150,7 @@ def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None
     found = {
         activation_of(facts, value, deep + 1)
         for value in (script.returned(forward) if forward is not None else ())
-        if not any(isinstance(up, ast.If) for up in script.above(value))
+        if not any(script.around(value, ast.If))
     }
     return found.pop() if len(found) == 1 else None
 

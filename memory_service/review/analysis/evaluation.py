@@ -112,10 +112,7 @@ MOST_CALLERS = 4
 def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> str:
     """ "eval", "train" or "" where it is unknown."""
     script, function = facts.script, facts.script.function(call)
-    contexts = (
-        item.context_expr for up in script.above(call) if isinstance(up, ast.With) for item in up.items
-    )
-    if any("eval" in name_of(context) for context in contexts):
+    if any("eval" in name_of(context) for context in script.contexts(call)):
         return "eval"
     last, since = "", -1
     for other in script.calls:

@@ -42,7 +42,7 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         if item.optional_vars is not None:
             yield item.optional_vars, None
     for change in script.all(ast.AugAssign):
-        retried = any(isinstance(up, ast.ExceptHandler | ast.For | ast.While) for up in script.above(change))
+        retried = any(script.around(change, ast.ExceptHandler, ast.For, ast.While))
         if isinstance(change.target, ast.Name) and not retried:
             yield change.target, None
 
@@ -50,10 +50,7 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
 def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
     """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts
     with."""
-    first = [
-        node for node in value
-        if node is None or not any(isinstance(up, ast.ExceptHandler) for up in script.above(node))
-    ]  # fmt: skip
+    first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
     return first or value
 
 

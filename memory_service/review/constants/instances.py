@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from memory_service.review.constants.lookup import ValueLookup
-from memory_service.review.source.nodes import all_parameters, last_name, words
+from memory_service.review.source.nodes import all_parameters, arguments_of, last_name, words
 
 DEEPEST = 8
 """Names, attributes and calls followed to the class of an object."""
@@ -32,7 +32,7 @@ def instances(values: ValueLookup, node: ast.AST, deep: int = 0) -> list[Instanc
         if name == "replace":
             given = [*node.args[:1]]
         elif name in _SETTINGS_MAKERS:
-            given = [g for g in (*node.args, *(k.value for k in node.keywords)) if last_name(g) in classes]
+            given = [g for g in arguments_of(node) if last_name(g) in classes]
     found = [made for one in given[:MOST_OBJECTS] for made in instances(values, one, deep + 1)]
     if isinstance(node, ast.Name) and not found:
         annotated = _annotation(values, node)

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from memory_service.review.interpretation import vocabulary
 from memory_service.review.interpretation.column_kinds import kind_of
 from memory_service.review.interpretation.containers import collection_method, mapped
 from memory_service.review.interpretation.evaluation import LIBRARY, METHODS, constant, library, method
@@ -31,23 +32,10 @@ from memory_service.review.interpretation.value import (
     derived,
     either,
     flat,
+    keeping,
     like,
 )
-from memory_service.review.interpretation.vocabulary import (
-    CONVERTS,
-    EMPTY,
-    JOINS,
-    KEEPS_ROWS,
-    OF_THE_PAST,
-    ONE_SAMPLE,
-    ORDERS,
-    RANDOM,
-    READS,
-    ROW_BY_ROW,
-    RUNNING,
-    TABLES,
-)
-from memory_service.review.source.nodes import last_name
+from memory_service.review.source.nodes import arguments_of, last_name
 
 
 def call_method(walk: Walk, use: Use) -> Value:
@@ -83,25 +71,24 @@ _NO_CARD = re.compile(r"^(float|double|half|bfloat|int|long|short|uint|bool|cpu)
 
 def other_method(walk: Walk, use: Use) -> Value:
     base, name = use.base, use.name
-    if base.made == "columns" and name in ("tolist", "to_list", "copy", "unique"):
-        return Value(base.rows, made="columns", names=base.names)
     if base.made == "columns":
-        return Value(base.rows, made="columns")
+        same = name in ("tolist", "to_list", "copy", "unique")
+        return Value(base.rows, made="columns", names=base.names if same else None)
     if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
         return base
     found = flat(base, *use.given)
     if not (base.made or found.rows or found.stats or found.learned):
         return (
-            outside_rows(walk, use.node, file_name_in(walk, use)) if READS.match(name) else Value(made=name)
+            outside_rows(walk, use.node, file_name_in(walk, use))
+            if vocabulary.READS.match(name)
+            else Value(made=name)
         )
     out = like(base, *use.given)
-    out.columns, out.cut, out.centred = base.columns, base.cut, base.centred
-    if name in ROW_BY_ROW:
+    if name in vocabulary.ROW_BY_ROW:
         out.reads = base.reads.union(*(item.reads for item in use.given))
     if base.rows and base.made in ("groupby", "rolling", "col"):
         out.made = base.made
-    out.single = base.single
-    return out
+    return keeping(base, out, "columns", "cut", "centred", "single")
 
 
 _WINDOWS = re.compile(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding|lagged", re.IGNORECASE)
@@ -110,53 +97,50 @@ _WINDOWS = re.compile(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding
 
 def other_function(walk: Walk, use: Use) -> Value:
     name, given = use.name, use.given
-    if use.dotted in ("lightgbm.cv", "xgboost.cv"):
-        for item in given[1:2] or given:
-            divide(walk, item, use.node, "cv", use.node)
-        return Value()
     if name == "open" and use.args:
         return Value(made=name, attrs={"0": use.args[0]})
     if name == "DictReader":
         return outside_rows(walk, use.node, file_name_in(walk, use))
-    if name in EMPTY:
+    if name in vocabulary.EMPTY:
         return Value(made=name)
-    if name[:1].isupper() or name in JOINS:
+    if name[:1].isupper() or name in vocabulary.JOINS:
         attrs = {str(at): item for at, item in enumerate(use.args)} | use.named
-        supervise_data_set(walk, use)
+        if name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
+            answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
+            supervise(walk, use.node, use.first or use.named.get("data"), answer)
         if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
             return Value(frozenset(flat(use.named["index"]).rows), columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
-    if name in CONVERTS and use.first is not None and use.first.rows:
-        return converted(use.first, given[1:])
+    if name in vocabulary.CONVERTS and use.first is not None and use.first.rows:
+        return keeping(use.first, like(use.first, *given[1:]), "reads", "single", "centred", "index")
     found = flat(*given)
     if not found.rows and not found.learned:
-        if READS.match(name) or isinstance(walk.script.parents.get(use.node), ast.Assign):
-            item = outside_rows(walk, use.node, file_name_in(walk, use), file=bool(READS.match(name)))
-            item.whole = bool(TABLES.match(name))
+        if vocabulary.READS.match(name) or isinstance(walk.script.parents.get(use.node), ast.Assign):
+            item = outside_rows(
+                walk, use.node, file_name_in(walk, use), file=bool(vocabulary.READS.match(name))
+            )
+            item.whole = bool(vocabulary.TABLES.match(name))
             known = use.first is not None and isinstance(use.first.const, str)
-            item.single = not known and bool(ONE_SAMPLE.search(use.dotted))
+            item.single = not known and bool(vocabulary.ONE_SAMPLE.search(use.dotted))
             return item
         return Value(made=name)
     out = derived(*given)
     if name == "sliding_window_view" or _WINDOWS.search(name):
         out.series |= {use.node}
-    if name in ROW_BY_ROW and given:
-        first = use.first or given[0]
+    if name in vocabulary.ROW_BY_ROW and given:
         out.reads = frozenset().union(*(item.reads for item in given))
-        out.columns, out.whole, out.dropped, out.place = (
-            first.columns,
-            first.whole,
-            first.dropped,
-            first.place,
-        )
+        return keeping(use.first or given[0], out, "columns", "whole", "dropped", "place")
     return out
 
 
-def converted(item: Value, others: list[Value]) -> Value:
-    """The same numbers as an array or a tensor."""
-    out = like(item, *others)
-    out.reads, out.single, out.centred, out.index = item.reads, item.single, item.centred, item.index
-    return out
+@library("cv")
+def cross_validate_trees(walk: Walk, use: Use) -> Value | None:
+    """`lgb.cv(params, data)`."""
+    if use.dotted not in ("lightgbm.cv", "xgboost.cv"):
+        return None
+    for item in use.given[1:2] or use.given:
+        divide(walk, item, use.node, "cv", use.node)
+    return Value()
 
 
 @library("hstack", "column_stack", "concatenate", "concat")
@@ -187,13 +171,6 @@ def _below_one_another(tables: list[Value]) -> Value | None:
     return out
 
 
-def supervise_data_set(walk: Walk, use: Use) -> None:
-    """`lgb.Dataset(X, y)`, `TensorDataset(x, y)`: features beside answers."""
-    if use.name in ("Dataset", "DMatrix", "QuantileDMatrix", "Pool", "TensorDataset"):
-        answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
-        supervise(walk, use.node, use.first or use.named.get("data"), answer)
-
-
 @method("isin", "is_in")
 @library("isin", "in1d")
 def is_in(walk: Walk, use: Use) -> Value:
@@ -206,14 +183,14 @@ def is_in(walk: Walk, use: Use) -> Value:
     return out
 
 
-@method(*RANDOM)
-@library(*RANDOM)
+@method(*vocabulary.RANDOM)
+@library(*vocabulary.RANDOM)
 def by_chance(_walk: Walk, use: Use) -> Value | None:
     return Value(made=use.name) if not flat(use.base, *use.given).rows else None
 
 
-@method(*ORDERS)
-@library(*ORDERS)
+@method(*vocabulary.ORDERS)
+@library(*vocabulary.ORDERS)
 def ordered(_walk: Walk, use: Use) -> Value | None:
     """`permutation(n)`, `arange(n)`; `shuffle(rows)` in place."""
     if use.name == "shuffle" and flat(use.base).rows:
@@ -224,14 +201,17 @@ def ordered(_walk: Walk, use: Use) -> Value | None:
     return Value(order=True, made=use.name) if not flat(use.base, *use.given).rows else None
 
 
-@method(*OF_THE_PAST)
+@method(*vocabulary.OF_THE_PAST, *vocabulary.RUNNING)
 def of_the_past(walk: Walk, use: Use) -> Value | None:
+    """Of earlier or later rows; what is running, as `cumsum`, holds each row's own value too."""
     base = use.base
     if not flat(base).rows:
         return None
     out = derived(base)
     out.series |= {use.node}
     out.made = "rolling" if use.name in ("rolling", "ewm", "expanding") else base.made
+    if use.name in vocabulary.RUNNING and base.made != "col":
+        out.made = "cumsum"
     closed = constant(walk, walk.values.argument(use.node, "closed"), use.scope)
     by = constant(walk, walk.values.argument(use.node, "periods", 0), use.scope)
     ahead = use.name == "shift" and isinstance(by, int | float) and by < 0
@@ -243,20 +223,7 @@ def of_the_past(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@method(*RUNNING)
-def running(_walk: Walk, use: Use) -> Value | None:
-    """`df.groupby("shop")["sales"].cumsum()`: each row's own value is in it."""
-    base = use.base
-    if not flat(base).rows:
-        return None
-    out = derived(base)
-    out.series |= {use.node}
-    out.columns, out.reads = base.columns, base.reads
-    out.made = base.made if base.made == "col" else "cumsum"
-    return out
-
-
-@method(*KEEPS_ROWS)
+@method(*vocabulary.KEEPS_ROWS)
 def keep_method(_walk: Walk, use: Use) -> Value:
     out = keep_rows(use.base, use.given)
     if use.name in ("fillna", "fill_null", "clip") and use.base.series:
@@ -269,7 +236,12 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
     """`table.pipe(f)`, `ds.map(f)`, `column.map(table)`, `pool.map(f, files)`."""
     first = use.first
     if first is None or first.function is None:
-        return look_up(use) if use.name == "map" else None
+        if use.name != "map":
+            return None
+        out = keep_rows(use.base, use.given)
+        if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
+            out.reads = use.base.reads  # each row's own value under another name
+        return out
     if len(use.args) > 1 and not flat(use.base).rows and flat(*use.args[1:]).rows:
         return mapped(walk, use)
     if use.name == "pipe":
@@ -277,14 +249,6 @@ def map_rows(walk: Walk, use: Use) -> Value | None:
     row = derived(use.base)
     row.single = True
     return keep_rows(use.base, [call_value(walk, first, [row, *use.args[1:]], {})])
-
-
-def look_up(use: Use) -> Value:
-    """`column.map({0: "stayed", 1: "left"})`: each row's own value under another name."""
-    out = keep_rows(use.base, use.given)
-    if isinstance(use.node.args[0] if use.node.args else None, ast.Dict):
-        out.reads = use.base.reads
-    return out
 
 
 @method("assign")
@@ -360,7 +324,7 @@ def file_name_in(walk: Walk, use: Use) -> str:
     first = first.attrs.get("0") if first is not None and first.made == "open" else first
     if first is not None and isinstance(first.const, str):
         return str(first.const)
-    given = next(iter([*use.node.args, *(k.value for k in use.node.keywords)]), None)
+    given = next(iter(arguments_of(use.node)), None)
     if given is None:
         return ""
     found = walk.values.text(given)

@@ -40,9 +40,42 @@ MOST_ITEMS = 200
 """Expressions and bodies within one another."""
 
 
-@evaluates(ast.Constant)
-def eval_constant(_walk: Walk, node: ast.Constant, _scope: Scope) -> Value:
-    return Value(const=node.value)
+@evaluates(
+    ast.Constant, ast.Name, ast.Lambda, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Compare,
+    ast.NamedExpr, ast.Starred, ast.Await, ast.Yield, ast.YieldFrom,
+)  # fmt: skip
+def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
+    """Nodes that one step says all of."""
+
+    def of(part: ast.AST | None) -> Value:
+        return evaluate(walk, part, scope)
+
+    match node:
+        case ast.Constant(value=value):
+            return Value(const=value)
+        case ast.Name(id=name):
+            return scope.find(name) or Value(dotted=walk.script.imports.get(name, name))
+        case ast.Lambda():
+            return Value(function=node, scope=scope)
+        case ast.Attribute(value=base):
+            return attribute_of(walk, of(base), node)
+        case ast.Subscript(value=base):
+            return subscript(walk, of(base), node, scope)
+        case ast.BinOp(left=left, op=op, right=right):
+            return combine(walk, node, op, of(left), of(right))
+        case ast.UnaryOp(operand=operand):
+            return invert(node, of(operand))
+        case ast.Compare(left=left, comparators=others):
+            return compare_values(node, [of(one) for one in (left, *others)])
+        case ast.NamedExpr(target=target):
+            assign(walk, target, given := of(node.value), scope)
+            return given
+        case ast.Starred(value=inner) | ast.Await(value=inner):
+            return of(inner)
+        case ast.Yield(value=inner) | ast.YieldFrom(value=inner):
+            given = of(inner)
+            walk.yielded[-1].append(given if isinstance(node, ast.Yield) else element_of(walk, given))
+    return Value()
 
 
 @evaluates(ast.JoinedStr)
@@ -54,24 +87,6 @@ def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
     if all(isinstance(one.const, str | int) for one in parts):
         return Value(const="".join(str(one.const) for one in parts))
     return derived(*parts)
-
-
-@evaluates(ast.Name)
-def eval_name(walk: Walk, node: ast.Name, scope: Scope) -> Value:
-    found = scope.find(node.id)
-    return found if found is not None else Value(dotted=walk.script.imports.get(node.id, node.id))
-
-
-@evaluates(ast.NamedExpr)
-def eval_namedexpr(walk: Walk, node: ast.NamedExpr, scope: Scope) -> Value:
-    value = evaluate(walk, node.value, scope)
-    assign(walk, node.target, value, scope)
-    return value
-
-
-@evaluates(ast.Attribute)
-def eval_attribute(walk: Walk, node: ast.Attribute, scope: Scope) -> Value:
-    return attribute_of(walk, evaluate(walk, node.value, scope), node)
 
 
 def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
@@ -102,12 +117,6 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
     if name in ("shape", "dtypes", "size", "ndim", "dtype", "names"):
         return Value(made=name)
     return column_value(base, name)
-
-
-@evaluates(ast.Subscript)
-def eval_subscript(walk: Walk, node: ast.Subscript, scope: Scope) -> Value:
-    base = evaluate(walk, node.value, scope)
-    return subscript(walk, base, node, scope)
 
 
 @evaluates(ast.Call)
@@ -167,11 +176,6 @@ def eval_dict(walk: Walk, node: ast.Dict, scope: Scope) -> Value:
     return out
 
 
-@evaluates(ast.Lambda)
-def eval_lambda(_walk: Walk, node: ast.Lambda, scope: Scope) -> Value:
-    return Value(function=node, scope=scope)
-
-
 @evaluates(ast.IfExp)
 def eval_ifexp(walk: Walk, node: ast.IfExp, scope: Scope) -> Value:
     known = truth_of(walk, node.test, scope)
@@ -198,11 +202,6 @@ def leave_doubt(walk: Walk, known: bool) -> None:
     walk.present, walk.unsure = walk.present - known, walk.unsure - (not known)
 
 
-@evaluates(ast.BinOp)
-def eval_binop(walk: Walk, node: ast.BinOp, scope: Scope) -> Value:
-    return combine(walk, node, node.op, evaluate(walk, node.left, scope), evaluate(walk, node.right, scope))
-
-
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
     operands = [evaluate(walk, v, scope) for v in node.values]
@@ -211,35 +210,6 @@ def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
         if isinstance(node.op, ast.Or) and len(operands) == 2
         else derived(*operands)
     )
-
-
-@evaluates(ast.UnaryOp)
-def eval_unaryop(walk: Walk, node: ast.UnaryOp, scope: Scope) -> Value:
-    return invert(node, evaluate(walk, node.operand, scope))
-
-
-@evaluates(ast.Compare)
-def eval_compare(walk: Walk, node: ast.Compare, scope: Scope) -> Value:
-    return compare_values(node, [evaluate(walk, n, scope) for n in (node.left, *node.comparators)])
-
-
-@evaluates(ast.Yield)
-def eval_yield(walk: Walk, node: ast.Yield, scope: Scope) -> Value:
-    if walk.yielded and node.value is not None:
-        walk.yielded[-1].append(evaluate(walk, node.value, scope))
-    return Value()
-
-
-@evaluates(ast.YieldFrom)
-def eval_yieldfrom(walk: Walk, node: ast.YieldFrom, scope: Scope) -> Value:
-    if walk.yielded:
-        walk.yielded[-1].append(element_of(walk, evaluate(walk, node.value, scope)))
-    return Value()
-
-
-@evaluates(ast.Starred, ast.Await)
-def eval_inner(walk: Walk, node: ast.Starred, scope: Scope) -> Value:
-    return evaluate(walk, node.value, scope)
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)

@@ -15,17 +15,16 @@ from memory_service.review.source.nodes import Function, last_name
 MOST_CALLED = 8
 """Functions entered within one another."""
 
+MOST_BASES = 4
+"""Classes above one another."""
+
 MOST_TIMES = 12
 """A function is entered that often; a run of the script may do it a thousand times."""
 
 
 def is_own(walk: Walk, base: Value, name: str) -> bool:
-    return name in base.attrs or (
-        base.kind is not None
-        and (
-            method_of(walk, base.kind, name) is not None or class_attribute(walk, base.kind, name) is not None
-        )
-    )
+    found = base.kind and (method_of(walk, base.kind, name) or class_attribute(walk, base.kind, name))
+    return name in base.attrs or found is not None
 
 
 def call_value(walk: Walk, callee: Value, args: list[Value], named: dict[str, Value]) -> Value:
@@ -53,8 +52,7 @@ def enter_function(
     walk.times[function] += 1
     free = walk.times[function] == 1 and not args and not named
     static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
-    given = owner if not static else None
-    names = bind(walk, function.args, args, named, given, scope, fresh=function if free else None)
+    names = bind(walk, function.args, args, named, None if static else owner, scope, fresh=free)
     inner = Scope(names, scope)
     walk.active.append(function)
     walk.returned.append([])
@@ -76,7 +74,7 @@ def bind(
     named: dict[str, Value],
     owner: Value | None,
     scope: Scope | None,
-    fresh: ast.AST | None = None,
+    fresh: bool = False,
 ) -> dict[str, Value]:
     """Parameters with what is given for them; with `fresh` those left out are rows of their own."""
     out: dict[str, Value] = {}
@@ -92,9 +90,7 @@ def bind(
         elif at >= behind:
             out[parameter.arg] = evaluate(walk, parameters.defaults[at - behind], at_home)
         else:
-            out[parameter.arg] = (
-                outside_rows(walk, parameter, parameter.arg) if fresh is not None else Value()
-            )
+            out[parameter.arg] = outside_rows(walk, parameter, parameter.arg) if fresh else Value()
     for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
         item = named.get(parameter.arg)
         out[parameter.arg] = item if item is not None else evaluate(walk, default, at_home)
@@ -141,29 +137,26 @@ def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
             yield statement
 
 
+def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    """The classes of this file that a class is made from."""
+    above = (walk.script.classes.get(last_name(base)) for base in owner.bases)
+    return (one for one in above if one is not None and one is not owner)
+
+
 def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
     for method in methods_in(owner):
         if method.name == name:
             return method
-    for base in owner.bases if deep < 4 else ():
-        above = walk.script.classes.get(last_name(base))
-        found = method_of(walk, above, name, deep + 1) if above is not None and above is not owner else None
-        if found is not None:
-            return found
-    return None
+    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
+    return next((found for one in above if (found := method_of(walk, one, name, deep + 1))), None)
 
 
 def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:
     item = walk.module.find(owner.name)
     if item is not None and name in item.attrs:
         return item.attrs[name]
-    for base in owner.bases if deep < 4 else ():
-        above = walk.script.classes.get(last_name(base))
-        if above is not None and above is not owner:
-            found = class_attribute(walk, above, name, deep + 1)
-            if found is not None:
-                return found
-    return None
+    above = _classes_above(walk, owner) if deep < MOST_BASES else ()
+    return next((found for one in above if (found := class_attribute(walk, one, name, deep + 1))), None)
 
 
 def _cuts_windows(method: Function) -> bool:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from memory_service.review.interpretation import vocabulary
 from memory_service.review.interpretation.evaluation import library, method
-from memory_service.review.interpretation.rows import (
-    apply_learned,
-    divide,
-    learned_from,
-    part_of,
-)
+from memory_service.review.interpretation.rows import apply_learned, divide, learned_from, part_of
 from memory_service.review.interpretation.selection import (
     choose_by,
     columns_by,
@@ -22,18 +18,6 @@ from memory_service.review.interpretation.selection import (
 )
 from memory_service.review.interpretation.state import Coding, Use, Walk
 from memory_service.review.interpretation.value import DEFERRED, ColumnNames, Value, bare, derived, flat, like
-from memory_service.review.interpretation.vocabulary import (
-    BY_TARGET,
-    CODES,
-    FITS,
-    JOINS,
-    LEARNS,
-    PREDICTS,
-    RESAMPLES,
-    SAME_COLUMNS,
-    SCALING,
-    SEARCHES,
-)
 
 PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMapper"))
 """They take their own columns out of a whole table."""
@@ -42,31 +26,35 @@ MOST_WITHIN = 4
 
 def learner_in(item: Value) -> str:
     """The class that learns; of a pipeline without a model the one within that does."""
-    if item.made in JOINS:
+    if item.made in vocabulary.JOINS:
         inside = classes_within(item)
-        if any(PREDICTS.search(name) for name in inside):
+        if any(vocabulary.PREDICTS.search(name) for name in inside):
             return ""
-        return next((n for n in inside if LEARNS.match(n) or BY_TARGET.match(n)), "")
-    known = LEARNS.match(item.made) or RESAMPLES.search(item.made) or BY_TARGET.match(item.made)
+        return next((n for n in inside if vocabulary.LEARNS.match(n) or vocabulary.BY_TARGET.match(n)), "")
+    known = (
+        vocabulary.LEARNS.match(item.made)
+        or vocabulary.RESAMPLES.search(item.made)
+        or vocabulary.BY_TARGET.match(item.made)
+    )
     return item.made if known else ""
 
 
-@method(*FITS)
+@method(*vocabulary.FITS)
 def fit(walk: Walk, use: Use) -> Value | None:
     """`scaler.fit(X)`, `fit_transform`, `fit_resample`; of a model what divides rows by itself."""
     first, base, name = use.first, use.base, use.name
     if first is None:
         return None
     what = learner_in(base)
-    if base.made in CODES or any(n in CODES for n in classes_within(base)):
+    if base.made in vocabulary.CODES or any(n in vocabulary.CODES for n in classes_within(base)):
         code(walk, use.node, base.made, first, base)
     if not what:
         supervised = columns_taken(walk, first, base) if PICKS.intersection(classes_within(base)) else first
         supervise(walk, use.node, supervised, use.args[1] if len(use.args) > 1 else use.named.get("y"))
-        if "validation_split" in use.named or SEARCHES.search(base.made):
+        if "validation_split" in use.named or vocabulary.SEARCHES.search(base.made):
             divide(walk, first, use.node, "fit", base.call)
         return derived(first) if name in ("fit_transform", "fit_resample") else base
-    kind = "target" if BY_TARGET.match(what) else "fit"
+    kind = "target" if vocabulary.BY_TARGET.match(what) else "fit"
     learned = learned_from(walk, use.node, what, kind, frozenset(flat(first).rows))
     base.state = frozenset((learned,))
     if name == "adapt":
@@ -77,7 +65,7 @@ def fit(walk: Walk, use: Use) -> Value | None:
         return base
     out = columns_out(walk, first, base)
     out.learned |= {learned}
-    if not RESAMPLES.search(what):
+    if not vocabulary.RESAMPLES.search(what):
         return out
     answer = like(use.args[1]) if len(use.args) > 1 else derived(first)
     answer.reads = use.args[1].reads if len(use.args) > 1 else frozenset()
@@ -87,7 +75,7 @@ def fit(walk: Walk, use: Use) -> Value | None:
 
 def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     """What a transformer makes of rows, with the columns that are known to be in it still."""
-    if by.made in SAME_COLUMNS or RESAMPLES.search(by.made):
+    if by.made in vocabulary.SAME_COLUMNS or vocabulary.RESAMPLES.search(by.made):
         return like(given)
     taken = columns_taken(walk, given, by)
     return like(taken) if taken is not None else derived(given)
@@ -126,7 +114,7 @@ def transform(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@library(*SCALING)
+@library(*vocabulary.SCALING)
 def scale(walk: Walk, use: Use) -> Value | None:
     """`zscore(X)`, `scale(X)`."""
     rows = flat(use.first).rows

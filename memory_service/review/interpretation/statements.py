@@ -15,9 +15,25 @@ from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.value import Scope, Value, either
 
 
-@runs(ast.Expr)
-def run_expr(walk: Walk, node: ast.Expr, scope: Scope) -> None:
-    evaluate(walk, node.value, scope)
+@runs(
+    ast.Expr, ast.AnnAssign, ast.While, ast.Raise, ast.Continue, ast.Break, ast.Global, ast.FunctionDef,
+    ast.AsyncFunctionDef,
+)  # fmt: skip
+def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
+    """Statements that one step says all of."""
+    match node:
+        case ast.Expr(value=value):
+            evaluate(walk, value, scope)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            assign(walk, target, evaluate(walk, value, scope), scope)
+        case ast.While():
+            evaluate(walk, node.test, scope)
+            run_body(walk, node.body, scope)
+        case ast.Global(names=names):
+            walk.shared.setdefault(id(scope), set()).update(names)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            scope.names[node.name] = Value(function=node, scope=scope)
+    return isinstance(node, ast.Raise | ast.Continue | ast.Break)
 
 
 @runs(ast.Assign)
@@ -26,12 +42,6 @@ def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
     for target in node.targets:
         assign(walk, target, value, scope)
         note_names(walk, target, node.value, value)
-
-
-@runs(ast.AnnAssign)
-def run_annassign(walk: Walk, node: ast.AnnAssign, scope: Scope) -> None:
-    if node.value is not None:
-        assign(walk, node.target, evaluate(walk, node.value, scope), scope)
 
 
 @runs(ast.AugAssign)
@@ -49,11 +59,6 @@ def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
 def run_return(walk: Walk, node: ast.Return, scope: Scope) -> bool:
     if walk.returned:
         walk.returned[-1].append(evaluate(walk, node.value, scope) if node.value else Value(const=None))
-    return True
-
-
-@runs(ast.Raise, ast.Continue, ast.Break)
-def leave(_walk: Walk, _node: ast.stmt, _scope: Scope) -> bool:
     return True
 
 
@@ -103,12 +108,6 @@ def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
     run_body(walk, node.orelse, scope)
 
 
-@runs(ast.While)
-def run_while(walk: Walk, node: ast.While, scope: Scope) -> None:
-    evaluate(walk, node.test, scope)
-    run_body(walk, node.body, scope)
-
-
 @runs(ast.With, ast.AsyncWith)
 def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
     for item in node.items:
@@ -125,11 +124,6 @@ def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
         if not any(isinstance(s, ast.Raise) for s in handler.body):
             run_branches(walk, [handler.body, []], scope)
     return run_body(walk, node.finalbody, scope) or (ended and not node.handlers)
-
-
-@runs(ast.FunctionDef, ast.AsyncFunctionDef)
-def run_functiondef(_walk: Walk, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-    scope.names[node.name] = Value(function=node, scope=scope)
 
 
 @runs(ast.ClassDef)
@@ -150,8 +144,3 @@ def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
             key, base = constant(walk, target.slice, scope), evaluate(walk, target.value, scope)
             if isinstance(key, str):
                 drop_column(base, key)
-
-
-@runs(ast.Global)
-def run_global(walk: Walk, node: ast.Global, scope: Scope) -> None:
-    walk.shared.setdefault(id(scope), set()).update(node.names)

@@ -30,6 +30,13 @@ def like(base: Value, *others: Value) -> Value:
     return out
 
 
+def keeping(base: Value, out: Value, *names: str) -> Value:
+    """A value with these fields of another one."""
+    for name in names:
+        setattr(out, name, getattr(base, name))
+    return out
+
+
 UNKNOWN: Any = object()
 
 MOST_DEEP = 5

@@ -108,9 +108,7 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
     if loader.workers is not None and not any(loader.workers):
         return
     function = facts.script.function(loader.call)
-    single_pass = any(
-        isinstance(up, ast.For) and loader.call in calls_in(up.iter) for up in facts.script.above(loader.call)
-    )
+    single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
     if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
         message = "persistent_workers is not on: every epoch starts the workers anew."
         yield finding("loader-persistent-workers", loader.call, message, "persistent_workers=True")
@@ -268,7 +266,7 @@ def accumulation(facts: Facts) -> int | None:
     """Over how many batches gradients are accumulated: memory is the reason for a small one (R07). None where
     nothing says so, 0 where it is unknown."""
     named = ("gradient_accumulation_steps", "accumulate_grad_batches")
-    numbers = [facts.values.number(k.value) for k in facts.script.all(ast.keyword) if k.arg in named]
+    numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
     if None in numbers:
         return 0
     numbers += [

@@ -133,7 +133,7 @@ def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
     ):
         return None
     inside = set(ast.walk(function))
-    guarded = any(isinstance(up, ast.If) and up in inside for up in script.above(place))
+    guarded = inside & {*script.around(place, ast.If)}
     others = (n for n in inside if isinstance(n, ast.For) and n is not place and not script.loops(n))
     return None if guarded or any(others) or _learns(facts, [function]) else function
 
@@ -149,7 +149,7 @@ def _both_phases(facts: Facts) -> set[ast.AST]:
     batches = {loop.batch for loop in facts.training.loops if loop.batch is not None}
     found: set[ast.AST] = set()
     for step in script.called("backward"):
-        tests = [up.test for up in script.above(step) if isinstance(up, ast.If)]
+        tests = [up.test for up in script.around(step, ast.If)]
         if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
             found |= batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train"))
@@ -278,8 +278,7 @@ def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
 
 
 def _under_no_grad(facts: Facts, call: ast.Call) -> bool:
-    contexts = (up for up in facts.script.above(call) if isinstance(up, ast.With | ast.AsyncWith))
-    return any(_turns_off(facts, item.context_expr) for up in contexts for item in up.items)
+    return any(_turns_off(facts, context) for context in facts.script.contexts(call))
 
 
 def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
@@ -287,7 +286,7 @@ def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
     script = facts.script
     for step in facts.training.backwards:
         function = script.function(step)
-        if function is None or not any(isinstance(up, ast.If) for up in script.above(step)):
+        if function is None or not any(script.around(step, ast.If)):
             continue
         inside = [c for c in script.calls if script.function(c) is function]
         switched = any(last_name(c.func) in ("eval", "train") for c in inside)
@@ -298,8 +297,8 @@ def _shared_passes(facts: Facts) -> Iterator[ast.Call]:
 
 def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> bool:
     script, function = facts.script, facts.script.function(call)
-    scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    decorators = (d for up in script.above(call) if isinstance(up, scopes) for d in up.decorator_list)
+    around = script.around(call, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    decorators = (decorator for up in around for decorator in up.decorator_list)
     if _under_no_grad(facts, call) or any(_turns_off(facts, decorator) for decorator in decorators):
         return True
     for other in script.called("set_grad_enabled"):

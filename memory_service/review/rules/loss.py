@@ -167,7 +167,7 @@ def _compares_labels(facts: Facts) -> bool:
     """Outputs of the Trainer are compared with a threshold and judged over several labels."""
     if not facts.script.called("f1_score", "average_precision_score", "roc_auc_score", "fbeta_score"):
         return False
-    averages = {facts.values.text(k.value) for k in facts.script.all(ast.keyword) if k.arg == "average"}
+    averages = {facts.values.text(given) for given in facts.script.given_as("average")}
     return bool(averages & {"micro", "macro", "samples", "weighted"}) and any(
         isinstance(test.ops[0], ast.Gt | ast.GtE)
         and any(isinstance(n, ast.Attribute) and n.attr == "predictions" for n in ast.walk(test.left))

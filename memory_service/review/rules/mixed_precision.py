@@ -23,6 +23,7 @@ _SCALED = (
     '\n# scaler = torch.amp.GradScaler("cuda") before the loop; the card has no bf16\n'
     "scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"
 )
+_TESTS_VERSION = re.compile(r"version|hasattr|greater_equal|_ge_|available", re.IGNORECASE)
 _TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
 
 
@@ -41,7 +42,7 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
     for node in script.all(ast.ImportFrom):
         for alias in node.names:
             full = f"{node.module}.{alias.name}"
-            if full == "apex.amp" and not any(isinstance(up, ast.Try) for up in script.above(node)):
+            if full == "apex.amp" and not any(script.around(node, ast.Try)):
                 message = "apex.amp is not kept up any more."
                 yield finding("deprecated-amp", node, message, _paste(facts, "autocast"))
             if _OLD.match(full) and not _is_fallback(facts, node):
@@ -62,16 +63,8 @@ def _paste(facts: Facts, name: str) -> str:
 
 def _is_fallback(facts: Facts, node: ast.AST) -> bool:
     """Within the `except ImportError` or the test of the version that old versions of torch need."""
-    return any(
-        isinstance(up, ast.ExceptHandler)
-        or (
-            isinstance(up, ast.If | ast.IfExp)
-            and re.search(
-                r"version|hasattr|greater_equal|_ge_|available", ast.dump(up.test)[:2000], re.IGNORECASE
-            )
-        )
-        for up in facts.script.above(node)
-    )
+    tests = (ast.dump(up.test)[:2000] for up in facts.script.around(node, ast.If, ast.IfExp))
+    return any(facts.script.around(node, ast.ExceptHandler)) or any(map(_TESTS_VERSION.search, tests))
 
 
 def _torch(facts: Facts) -> Iterator[Finding]:
@@ -106,8 +99,7 @@ def switched_on(facts: Facts) -> bool:
         return True
     if any(isinstance(call.func, ast.Attribute) for call in script.called("half", "bfloat16")):
         return True
-    typed = [k.value for k in script.all(ast.keyword) if k.arg in _TYPES]
-    typed += [argument for call in script.called("to") for argument in call.args]
+    typed = [*script.given_as(*_TYPES), *(given for call in script.called("to") for given in call.args)]
     if any(re.search(r"'(float16|bfloat16|half)'", ast.dump(node)[:400]) for node in typed):
         return True
     if any(re.search(r"autocast|amp_ctx|amp_context|precision_context", name) for name in script.imports):

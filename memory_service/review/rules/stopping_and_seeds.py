@@ -91,7 +91,7 @@ def _loops(facts: Facts) -> Iterator[Finding]:
 
 def _clocked_around(facts: Facts, node: ast.AST) -> bool:
     """A loop around a place, or around the calls of its function, stops by the clock."""
-    loops = [up for up in facts.script.above(node) if isinstance(up, ast.For | ast.While)]
+    loops = [*facts.script.around(node, ast.For, ast.While)]
     loops += [loop for call in facts.script.callers(node) for loop in facts.script.loops(call)]
     return any(facts.training.stopping.clocked(loop) for loop in loops)
 
@@ -220,7 +220,7 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
     for place in (p for p in places if script.runs(p)):
         function = script.function(place)
-        tests: list[ast.AST] = [up.test for up in script.above(place) if isinstance(up, ast.If)]
+        tests: list[ast.AST] = [up.test for up in script.around(place, ast.If)]
         if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):
             tests.append(place.value)
         clock = any(is_clock(test) for test in tests)

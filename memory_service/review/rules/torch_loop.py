@@ -11,7 +11,7 @@ from memory_service.review.analysis.data_loaders import Loader, loaders_of, own_
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import has_reason
-from memory_service.review.source.nodes import bases_of, calls_in, is_call, last_name, receiver
+from memory_service.review.source.nodes import arguments_of, bases_of, calls_in, is_call, last_name, receiver
 from memory_service.review.training.training import Loop
 
 _ZEROES = re.compile(
@@ -80,7 +80,7 @@ def _passed_on(facts: Facts, loop: Loop) -> bool:
         _OPTIMIZER.search(last_name(argument))
         for call in facts.script.within_calls(loop.batch.body)
         if not is_call(call, "step", "unscale_")
-        for argument in (*call.args, *(k.value for k in call.keywords))
+        for argument in arguments_of(call)
     )
 
 
@@ -120,10 +120,8 @@ def _is(node: ast.AST, name: str) -> bool:
 
 
 def _without_grad(facts: Facts, node: ast.AST) -> bool:
-    contexts = (
-        i.context_expr for up in facts.script.above(node) if isinstance(up, ast.With) for i in up.items
-    )
-    return isinstance(node, ast.AugAssign) and any(is_call(c, "no_grad", "inference_mode") for c in contexts)
+    contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign) else ()
+    return any(is_call(context, "no_grad", "inference_mode") for context in contexts)
 
 
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
@@ -179,5 +177,5 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     return any(
         isinstance(argument, ast.Name) and argument.id in names
         for other in facts.script.called(*sorted(learning))
-        for argument in (*other.args, *(k.value for k in other.keywords))
+        for argument in arguments_of(other)
     )

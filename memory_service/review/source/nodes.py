@@ -99,6 +99,13 @@ def arguments_of(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(k.value for k in call.keywords)]
 
 
+def entries_of(node: ast.Dict) -> Iterator[tuple[str, ast.expr]]:
+    """Literal texts that are keys of a dict, with their values."""
+    for key, value in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield key.value, value
+
+
 def keyword_names(call: ast.Call) -> set[str | None]:
     """Names of its keywords; None stands for `**more`."""
     return {k.arg for k in call.keywords}

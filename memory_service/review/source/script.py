@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memory_service.review.source.nodes import Function, last_name, words
 from memory_service.review.source.short_names import write_in_full
@@ -147,17 +147,25 @@ class Script:
             node = self.parents[node]
             yield node
 
+    def around(self, node: ast.AST, *kinds: type[ast.AST]) -> Iterator[Any]:
+        """What encloses a node and is of one of these types, the nearest first."""
+        return (up for up in self.above(node) if isinstance(up, kinds))
+
+    def contexts(self, node: ast.AST) -> Iterator[ast.expr]:
+        """What the `with` statements around a node enter."""
+        return (item.context_expr for up in self.around(node, ast.With, ast.AsyncWith) for item in up.items)
+
     def scope(self, node: ast.AST) -> Scope:
         """The function, class or module that a node's names belong to."""
-        return next((up for up in self.above(node) if isinstance(up, _SCOPES)), self.tree)
+        return next(self.around(node, *_SCOPES), self.tree)
 
     def function(self, node: ast.AST) -> Function | None:
         """The nearest function around a node."""
-        return next((up for up in self.above(node) if isinstance(up, _FUNCTIONS)), None)
+        return next(self.around(node, *_FUNCTIONS), None)
 
     def class_of(self, node: ast.AST) -> ast.ClassDef | None:
         """The nearest class around a node."""
-        return next((up for up in self.above(node) if isinstance(up, ast.ClassDef)), None)
+        return next(self.around(node, ast.ClassDef), None)
 
     def callers(self, node: ast.AST) -> list[ast.Call]:
         """Calls, from other functions, of the function that a node is in."""
@@ -177,9 +185,7 @@ class Script:
 
     def statement(self, node: ast.AST) -> ast.AST:
         """The statement that a node is part of."""
-        if isinstance(node, ast.stmt):
-            return node
-        return next((up for up in self.above(node) if isinstance(up, ast.stmt)), node)
+        return node if isinstance(node, ast.stmt) else next(self.around(node, ast.stmt), node)
 
     def within(self, place: ast.AST | Iterable[ast.AST], *, follow: bool = True) -> Iterator[ast.AST]:
         """Every node under a place; with `follow` also those of this file's functions that are used there.
@@ -269,6 +275,10 @@ class Script:
     def text(self) -> str:
         """All of it, in lower case."""
         return "\n".join(self.lines).lower()
+
+    def given_as(self, *names: str) -> Iterator[ast.expr]:
+        """What any call is given under these names."""
+        return (keyword.value for keyword in self.all(ast.keyword) if keyword.arg in names)
 
     @cached_property
     def strings(self) -> list[str]:

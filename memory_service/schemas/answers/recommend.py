@@ -66,6 +66,7 @@ class TrainingSettings(Answer):
     lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
     n_gpus: int | None = left_out("Cards that train together; `batch_size` is of each.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
+    sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
     tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")

@@ -91,16 +91,11 @@ def rotate_key(database: Database, name: str, *, who: str | None = None) -> dict
         return _added(transaction, row.name, tuple(row.scopes), life, who, f"rotated: follows key {row.id}")
 
 
-def has_admin(database: Database) -> bool:
-    """Whether there is a valid key by which others can be made."""
-    with database.read() as transaction:
-        now = dt.datetime.now(dt.UTC)
-        return any(is_valid(row, now) and "admin" in row.scopes for row in store.every(transaction.session))
-
-
 def require_admin_key(database: Database, host: str) -> None:
     """NoAdminKey, with the command that makes one, where no valid key of scope `admin` is there."""
-    if not has_admin(database):
+    with database.read() as transaction:
+        now, every = dt.datetime.now(dt.UTC), store.every(transaction.session)
+    if not any(is_valid(row, now) and "admin" in row.scopes for row in every):
         raise NoAdminKey(
             f"The server is to ask for keys (it listens on {host}), and there is no valid key of scope admin "
             "yet. Make one first: memory-service keys create NAME --scope admin"

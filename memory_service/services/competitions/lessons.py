@@ -30,24 +30,16 @@ def lessons_of(transaction: ReadTransaction, slugs: Sequence[str]) -> Mapping[st
     that runs followed and fared worse with, or one of a competition of which that holds, is left out. At one
     revision those of a competition are read once.
     """
-    known = transaction.caches.of(_Known).at(recall_snapshot(transaction).revision)
+    known = _known(transaction)
     missing = [slug for slug in slugs if slug not in known]
     if missing:
         known.update(_read(transaction, missing))
     return {slug: known[slug] for slug in slugs}
 
 
-class _Known:
+def _known(transaction: ReadTransaction) -> dict[str, tuple[str, ...]]:
     """Lessons by competition, of the latest revision that was asked for."""
-
-    def __init__(self) -> None:
-        self._latest: tuple[int, dict[str, tuple[str, ...]]] = (-1, {})
-
-    def at(self, revision: int) -> dict[str, tuple[str, ...]]:
-        latest = self._latest
-        if latest[0] != revision:
-            latest = self._latest = revision, {}
-        return latest[1]
+    return transaction.caches.latest(_known, recall_snapshot(transaction).revision, dict)
 
 
 def _read(transaction: ReadTransaction, slugs: Sequence[str]) -> dict[str, tuple[str, ...]]:

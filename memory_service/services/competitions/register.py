@@ -7,7 +7,6 @@ vectors: words find them, and `seeding.fill_embeddings` completes them later.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
@@ -24,14 +23,6 @@ SURE_ENOUGH = 0.5
 """From this confidence on, a task read from the text is stored as the competition's."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddedCompetition:
-    """The row as stored, and which of its fields were read from its text."""
-
-    row: dict[str, Any]
-    inferred: tuple[str, ...]
-
-
 def add_competition(
     database: Database,
     values: Mapping[str, Any],
@@ -39,9 +30,9 @@ def add_competition(
     encoder: TextEncoder | None,
     who: str,
     why: str = "added",
-) -> AddedCompetition:
-    """Store a competition. Task, modality, metric, sizes and split are read from its text where they are not
-    given, and named so.
+) -> dict[str, Any]:
+    """Store a competition; the row, with `inferred`: which of task, modality, metric, sizes and split were
+    not given and read from its text.
 
     InvalidInput names each wrong field; Conflict the row that has the slug.
     """
@@ -65,7 +56,7 @@ def add_competition(
     new = encode(texts_of(given), encoder if not taken else None)
     with database.write() as writing:
         row = catalogue.create_row(writing, "competitions", given, who=who, why=why, new_passages=new)
-    return AddedCompetition(row, tuple(inferred))
+    return row | {"inferred": inferred}
 
 
 def correct_competition(

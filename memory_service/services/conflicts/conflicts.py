@@ -36,21 +36,8 @@ Item = dict[str, Any]
 def conflicts(database: Database) -> list[Item]:
     """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
     it."""
-    return database.caches.of(_Latest).of(knowledge_of(database))
-
-
-class _Latest:
-    """The conflicts of the latest revision that was asked for."""
-
-    def __init__(self) -> None:
-        self._found: tuple[int, list[Item]] = (-1, [])
-
-    def of(self, knowledge: Knowledge) -> list[Item]:
-        revision, found = self._found
-        if revision != knowledge.revision:
-            found = conflicts_in(knowledge)
-            self._found = (knowledge.revision, found)
-        return found
+    knowledge = knowledge_of(database)
+    return database.caches.latest(conflicts, knowledge.revision, lambda: conflicts_in(knowledge))
 
 
 def conflicts_in(knowledge: Knowledge) -> list[Item]:

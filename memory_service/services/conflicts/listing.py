@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from memory_service.errors import unknown_name
 from memory_service.schemas.lists import DEFAULT_LIMIT
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
-from memory_service.services.tables.paging import place_behind
+from memory_service.services.tables.paging import page_behind
 
 _FILTERS = ("gpu", "device", "model", "quantity")
 _SORTS = ("apart", "id")
@@ -20,10 +21,9 @@ def conflicts_page(database: Database, requested: Mapping[str, Any]) -> dict[str
     the list."""
     filters = {name: value for name, value in requested.items() if name not in ("sort", "limit", "cursor")}
     found = narrowed_conflicts(database, filters, requested.get("sort"))
-    begin = place_behind([row["id"] for row in found], requested.get("cursor") or None)
     limit = int(requested.get("limit", DEFAULT_LIMIT))
-    page = found[begin : begin + limit]
-    return {"items": page, "next": page[-1]["id"] if begin + limit < len(found) else None}
+    page, behind = page_behind(found, itemgetter("id"), requested.get("cursor") or None, limit)
+    return {"items": page, "next": behind}
 
 
 def narrowed_conflicts(

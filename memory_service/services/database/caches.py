@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 Cache = TypeVar("Cache")
+Value = TypeVar("Value")
 P = ParamSpec("P")
+
+
+@dataclass(eq=False)
+class _Latest:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    state: object = field(default_factory=object)
+    value: Any = None
 
 
 class Caches:
@@ -16,6 +25,7 @@ class Caches:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: dict[Callable[..., Any], Any] = {}
+        self._latest: dict[Hashable, _Latest] = {}
 
     def of(self, kind: Callable[P, Cache], *args: P.args, **kwargs: P.kwargs) -> Cache:
         """The owner's cache of this kind; the arguments count where it is made now."""
@@ -24,3 +34,14 @@ class Caches:
                 self._made[kind] = kind(*args, **kwargs)
             cache: Cache = self._made[kind]
         return cache
+
+    def latest(self, name: Hashable, state: object, make: Callable[[], Value]) -> Value:
+        """What `make` gave of the latest state: made anew where that is another than before, by one thread
+        while the others wait."""
+        with self._lock:
+            known = self._latest.setdefault(name, _Latest())
+        with known.lock:
+            if known.state is not state and known.state != state:
+                known.value, known.state = make(), state
+            value: Value = known.value
+        return value

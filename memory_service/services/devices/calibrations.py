@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 from sqlalchemy import select
 
-from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
 from memory_service.schemas.calibrations import Posted, posted_calibration
 from memory_service.schemas.fields import key_text
@@ -81,7 +81,10 @@ def settle(database: Database) -> int:
 
 def with_staleness(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of calibrations, each with `stale`: the reasons why it no longer holds."""
-    reasons = _reasons(transaction, [row["id"] for row in rows])
+    now = {device.name: device for device in registered(transaction)}
+    query = select(tables.Calibration).where(tables.Calibration.id.in_([row["id"] for row in rows]))
+    stored = {row.id: row for row in transaction.session.scalars(query) if row.device in now}
+    reasons = {key: stale_because(row, now[row.device]) for key, row in stored.items()}
     return [{**row, "stale": list(reasons.get(row["id"], ()))} for row in rows]
 
 
@@ -181,15 +184,25 @@ def _begun(
     )
     if sent.status == "running":
         refuse_second(transaction, name, sent.fingerprint.uuid)
+    row = add_row(
+        transaction, sent.id, device, sent.fingerprint, status="running", contended=sent.contended,
+        budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,
+        started_at=dt.datetime.fromisoformat(sent.started_at),
+    )  # fmt: skip
+    note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
+    return row
+
+
+def add_row(
+    transaction: WriteTransaction, key: str, device: tables.Device, fingerprint: Fingerprint, **values: Any
+) -> tables.Calibration:
+    """The row of a calibration that begins: nothing is measured yet."""
     row = tables.Calibration(
-        id=sent.id, device=name, gpu=device.gpu, status="running", progress=0.0, measured=0,
-        contended=sent.contended, budget_seconds=sent.budget_seconds, origin="posted", version=sent.version,
-        started_at=dt.datetime.fromisoformat(sent.started_at), heartbeat_at=transaction.now,
-        fingerprint=sent.fingerprint.as_dict(), environment=environment_of(sent.fingerprint), sections={},
-        missing={},
+        id=key, device=device.name, gpu=device.gpu, progress=0.0, measured=0, heartbeat_at=transaction.now,
+        fingerprint=fingerprint.as_dict(), environment=environment_of(fingerprint), sections={}, missing={},
+        **values,
     )  # fmt: skip
     store.add(transaction.session, row)
-    note(transaction, "calibrations", sent.id, "create", f"of {name}, made elsewhere", who=who)
     return row
 
 
@@ -298,16 +311,6 @@ def _existing(transaction: ReadTransaction, key: str) -> tables.Calibration:
         shown_key = key[:80].encode("utf-8", "replace").decode()
         raise NotFound(f"calibrations has no {shown_key!r}")
     return row
-
-
-def _reasons(transaction: ReadTransaction, keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    now = {device.name: device for device in registered(transaction)}
-    query = select(tables.Calibration).where(tables.Calibration.id.in_(keys))
-    return {
-        row.id: stale_because(row, now[row.device])
-        for row in transaction.session.scalars(query)
-        if row.device in now
-    }
 
 
 def settle_if_possible(database: Database) -> None:

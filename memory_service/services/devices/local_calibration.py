@@ -20,7 +20,7 @@ from memory_service.services.database.latest_state import Latest
 from memory_service.services.database.transactions import Database, WriteTransaction
 from memory_service.services.devices import calibrations
 from memory_service.services.devices.benchmark import Report, Stop, benchmark
-from memory_service.services.devices.devices import environment_of, host_name, keep_device
+from memory_service.services.devices.devices import host_name, keep_device
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.store.queries import calibrations as store
 from memory_service.store.tables import devices as tables
@@ -89,13 +89,10 @@ def _add_row(
     status: CalibrationStatus = "running"
     if any(map(_runs_here, store.active(transaction.session))):
         status = "queued"
-    row = tables.Calibration(
-        id=key, device=name, gpu=device.gpu, status=status, progress=0.0, measured=0, contended=False,
-        budget_seconds=budget_seconds, origin="local", runner=calibrations.runner_here(),
-        version=__version__, started_at=transaction.now, heartbeat_at=transaction.now,
-        fingerprint=fingerprint.as_dict(), environment=environment_of(fingerprint), sections={}, missing={},
+    calibrations.add_row(
+        transaction, key, device, fingerprint, status=status, contended=False, budget_seconds=budget_seconds,
+        origin="local", runner=calibrations.runner_here(), version=__version__, started_at=transaction.now,
     )  # fmt: skip
-    store.add(transaction.session, row)
     note(transaction, "calibrations", key, "create", f"of {name}, begun", who=who)
     return status, new
 

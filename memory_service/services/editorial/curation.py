@@ -44,8 +44,7 @@ def add_row(
     """
     person, reason = who or ANONYMOUS, why or "added"
     if table == "competitions":
-        added = competitions.add_competition(database, values, encoder=encoder(), who=person, why=reason)
-        return added.row | {"inferred": list(added.inferred)}
+        return competitions.add_competition(database, values, encoder=encoder(), who=person, why=reason)
     with database.write() as transaction:
         return catalogue.create_row(transaction, table, values, who=person, why=reason)
 

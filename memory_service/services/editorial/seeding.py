@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,18 +179,16 @@ def _skip_orphans(transaction: WriteTransaction, plans: dict[str, _Plan]) -> Non
 
 
 def _forget(plans: dict[str, _Plan], table: str, added: set[str], removed: set[str]) -> None:
-    plan = plans[table]
-    report = asdict(plan.report)
-    report["added"] -= len(added)
-    report["skipped"] += len(added)
-    report["removed"] -= len(removed)
-    report["kept"] += len(removed)
+    plan, report = plans[table], plans[table].report
     plans[table] = _Plan(
         [s for s in plan.add if s.key not in added],
         plan.change,
         [name for name in plan.remove if name not in removed],
-        TableReport(**report),
-    )
+        replace(
+            report, added=report.added - len(added), skipped=report.skipped + len(added),
+            removed=report.removed - len(removed), kept=report.kept + len(removed),
+        ),
+    )  # fmt: skip
 
 
 def _remove(transaction: WriteTransaction, table: str, names: Sequence[str]) -> None:

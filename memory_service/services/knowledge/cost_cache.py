@@ -121,7 +121,8 @@ class PricedCatalogue:
     def table(self, case: PlanningProblem, cards: tuple[TargetDevice, ...], precision: str) -> CostTable:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
         asked, weightless = case.question, case.question.weights == "none"
-        how = (weightless, asked.method, asked.lora_rank)
+        shards = case.together.n if asked.sharding == "fsdp" else 1
+        how = (weightless, asked.method, asked.lora_rank, shards)
         key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, how)
         with self._lock:
             known = self._options.get(key)
@@ -130,7 +131,7 @@ class PricedCatalogue:
             options = tuple(self.options(case.task, sizes, case.model, *how))
             generates = case.task == "seq2seq"
             names = tuple(
-                (o.model.name, o.input_size, o.defaults.optimizer, o.method, o.lora_rank, generates)
+                (o.model.name, o.input_size, o.defaults.optimizer, o.method, o.lora_rank, generates, shards)
                 for o in options
             )
             known = (options, columns_of(options), names)
@@ -164,6 +165,20 @@ class PricedCatalogue:
     def profiled_sizes(self, model: CatalogueModel) -> Sequence[int]:
         """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
         return self.sizes.get(model.architecture, ())
+
+    def profile_between(
+        self, name: str, size: int, kind: str, *, checkpointing: bool = False
+    ) -> Profile | None:
+        """The profile of an architecture: known, or between two known sizes; None where there is neither."""
+        stored = self.checkpointed if checkpointing else self.profiles
+        exact = stored.get((name, size, kind))
+        if exact is not None:
+            return exact
+        sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
+        lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
+        if not lower or not upper:
+            return None
+        return interpolate_profile(stored[name, max(lower), kind], stored[name, min(upper), kind], size)
 
     def ensure_profile(self, name: str, input_size: int | None = None) -> None:
         """Trace a catalogue model that has no profile yet, in this process only (a few seconds, once).
@@ -218,9 +233,11 @@ class PricedCatalogue:
         weightless: bool = False,
         method: str | None = None,
         lora_rank: int | None = None,
+        shards: int = 1,
     ) -> list[Option]:
         """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
-        method, lora_rank: of decoders.
+        method, lora_rank: of decoders; shards: cards over which a decoder's weights are spread, and then
+        nothing else is planned.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
@@ -232,9 +249,10 @@ class PricedCatalogue:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
-        out = self._decoders.options(decoders, task, sizes, method, lora_rank)
+        out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards)
         tuned = {option.model.name for option in out}
         rows = [row for row in rows if self.profiled_sizes(row) and row.name not in tuned and not method]
+        rows = rows if shards == 1 else []
         if weightless:
             kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
             rows = untrained(kept)

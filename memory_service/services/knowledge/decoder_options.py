@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 from cachetools import LRUCache
 
@@ -44,8 +44,9 @@ class DecoderOptions:
         sizes: Sizes,
         method: str | None,
         lora_rank: int | None,
+        shards: int = 1,
     ) -> list[Option]:
-        """method, lora_rank: pinned ones."""
+        """method, lora_rank: pinned ones; shards: cards over which weights lie spread."""
         out = []
         for row in rows:
             if decoder_of(row.config) is None:
@@ -53,43 +54,31 @@ class DecoderOptions:
             wanted = sizes.of(row.input_kind)
             lengths = row.input_sizes if wanted is None else (wanted,)
             longest = int(row.config.get("max_input_size") or max(row.input_sizes))
+            how: Any
             for how in (method,) if method else row.config.get("methods", ("full",)):
                 out += [
-                    self._option(task, row, length, how, lora_rank or USUAL_RANK)
+                    self._option(task, row, length, Tuning(how, lora_rank or USUAL_RANK, shards=shards))
                     for length in lengths
                     if length <= longest
                 ]
         return out
 
-    def _option(self, task: str, row: CatalogueModel, length: int, method: Any, rank: int) -> Option:
+    def _option(self, task: str, row: CatalogueModel, length: int, tuning: Tuning) -> Option:
+        tuning = replace(tuning, head="lm" if task == "seq2seq" else "sequence")
         plain, saving = (
-            {
-                kind: self._profile(row, length, task == "seq2seq", kind, method, rank, checkpointing)
-                for kind in ("amp", "fp32")
-            }
-            for checkpointing in (False, True)
+            {kind: self._profile(row, length, kind, each) for kind in ("amp", "fp32")}
+            for each in (tuning, replace(tuning, checkpointing=True))
         )
         return make_option(task, row, length, plain, saving)
 
-    def _profile(
-        self,
-        row: CatalogueModel,
-        length: int,
-        generates: bool,
-        kind: Any,
-        method: Any,
-        rank: int,
-        checkpointing: bool,
-    ) -> Profile:
-        key = (row.name, length, generates, kind, method, rank, checkpointing)
+    def _profile(self, row: CatalogueModel, length: int, kind: Any, tuning: Tuning) -> Profile:
+        key = (row.name, length, kind, tuning)
         with self._lock:
             known = self._profiles.get(key)
             if known is None:
-                head: Literal["lm", "sequence"] = "lm" if generates else "sequence"
                 shape = decoder_of(row.config)
                 if shape is None:
                     raise ValueError(f"{row.name} is no decoder")
-                tuning = Tuning(method, rank, checkpointing=checkpointing, head=head)
                 known = decoder_profile(row.name, shape, length, tuning, precision=kind, family=row.family)
                 self._profiles[key] = known
         return known

@@ -38,10 +38,10 @@ class Observed:
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
     """The observations now; those of `cached`, read earlier, are reused unless something changed."""
-    now = store.state(transaction.session)
-    if cached is not None and cached.state == now:
+    now, cached = store.state(transaction.session), cached or Observed()
+    if cached.state == now:
         return cached
-    if cached is not None and cached.state[1] is not None:
+    if cached.state[1] is not None:
         known = {row[1] for rows in cached.cases.values() for row in rows if row[0] == cached.state[1]}
         new = [row for row in store.since(transaction.session, cached.state[1]) if row.id not in known]
         # Only where nothing was replaced or deleted, and nobody wrote at an earlier time than what was read.

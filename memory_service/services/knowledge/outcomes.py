@@ -1,19 +1,25 @@
-"""What came of the runs, in short: for a competition, a plan, and each pattern."""
+"""What rows carry beside their columns, and what came of the runs, in short: for a competition, a plan, and
+each pattern."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from sqlalchemy import select
+
+from memory_service.domain.planning.policy import policy_of
 from memory_service.domain.quality.conditioning import points_of_metric
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.services.database.transactions import ReadTransaction
-from memory_service.services.knowledge.solutions import solutions_of
-from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.devices.calibrations import with_staleness
+from memory_service.services.devices.gpu_history import with_devices
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.store.queries import outcomes
+from memory_service.store.queries.rows import column
+from memory_service.store.tables.knowledge import Solution
 
 _CONSIDERED = 50
 """Latest runs: a plan reads them while somebody waits."""
@@ -22,6 +28,9 @@ _SHOWN = 5
 _REPORTED = (
     "status", "metric", "test_metric", "model", "gpu", "batch_size", "folds", "epochs", "minutes",
     "budget_percent", "epochs_to_best", "folds_done", "minutes_to_submission",
+)  # fmt: skip
+_OF_SOLUTION = (
+    "id", "rank", "url", "basis", "families", "validation", "techniques", "score", "what_mattered",
 )  # fmt: skip
 
 
@@ -35,20 +44,34 @@ def with_tallies(
     return [{**row, "outcomes": found.get(f"{kind}:{row[key]}", Tally()).as_dict()} for row in rows]
 
 
+def with_steering(_: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of strategies, each with `steers_plans`: whether a number of it is what plans are made with, so
+    that correcting it changes the next plan (`domain.planning.policy`)."""
+    return [{**row, "steers_plans": bool(policy_of([row]).steering)} for row in rows]
+
+
+BESIDE: Mapping[str, Callable[[ReadTransaction, Sequence[Mapping[str, Any]]], list[dict[str, Any]]]] = {
+    "patterns": with_tallies,
+    "gpus": with_devices,
+    "strategies": with_steering,
+    "calibrations": with_staleness,
+}
+"""Table -> what adds to its rows what they carry beside their columns."""
+
+
 def with_outcomes(transaction: ReadTransaction, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """One row as its page shows it: a pattern with its tally, a competition with that of all its patterns
-    (`outcomes`), with what came of its own runs (`runs`) and with its `solutions`, a strategy with whether it
-    steers plans; others as they are."""
-    if table == "patterns":
-        return with_tallies(transaction, [row])[0]
-    if table == "competitions":
-        (reported,) = with_tallies(transaction, [row], "competition")
-        slug = row["slug"]
-        runs = competition_outcomes(transaction, slug)
-        return {**reported, "runs": runs, "solutions": solutions_of(transaction, slug)}
-    if table == "strategies":
-        return with_steering(transaction, [row])[0]
-    return dict(row)
+    """One row as its page shows it: as in a list; a competition with the tally of all its patterns
+    (`outcomes`), with what came of its own runs (`runs`) and with its `solutions`, best rank first."""
+    if table in BESIDE:
+        return BESIDE[table](transaction, [row])[0]
+    if table != "competitions":
+        return dict(row)
+    (reported,) = with_tallies(transaction, [row], "competition")
+    slug = row["slug"]
+    query = select(*(column(Solution, name) for name in _OF_SOLUTION))
+    query = query.where(Solution.competition == slug).order_by(Solution.rank)
+    solutions = [dict(zip(_OF_SOLUTION, one, strict=True)) for one in transaction.session.execute(query)]
+    return {**reported, "runs": competition_outcomes(transaction, slug), "solutions": solutions}
 
 
 def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 from memory_service import resources
 from memory_service.domain.quality.quality_model import QualityModel
 
 
-def read_quality_model() -> QualityModel:
-    """The shipped model. Raises FileNotFoundError where the installation lacks it."""
+@cache
+def shipped_quality() -> QualityModel:
+    """The shipped model, read once. Raises FileNotFoundError where the installation lacks it."""
     return QualityModel.from_dict(json.loads(resources.path("seeds", "quality.json").read_text()))

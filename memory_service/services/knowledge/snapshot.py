@@ -44,7 +44,7 @@ from memory_service.services.knowledge.learned_corrections import observation_se
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
 from memory_service.services.knowledge.profiling import unlisted_row_in_child_process
-from memory_service.services.knowledge.quality_figures import read_quality_model
+from memory_service.services.knowledge.quality_figures import shipped_quality
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable
 from memory_service.store.queries import calibrations as device_store
@@ -227,78 +227,72 @@ def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
     return {**prints, "devices": devices_fingerprint(transaction.session)}
 
 
-def _renewed(transaction: ReadTransaction, revision: int, cached: _Read | None) -> _Read:
-    """The snapshot at a revision; unchanged parts of `cached` are reused."""
+def _nothing() -> _Read:
+    """What was read before anything was."""
+    cards, priced = Cards({}), PricedCatalogue({}, ())
+    known = Knowledge(-1, priced, cards, (), (), (), {})
+    return _Read({}, {}, cards, Observed(), observation_selection(cards, (), priced), known, {}, {})
+
+
+def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Read:
+    """The snapshot at a revision; unchanged parts of the one `before` are reused."""
     on_one_thread()
     prints = {**_stored_prints(transaction), "tallies": outcomes.fingerprint(transaction.session)}
-    same = {name for name, value in prints.items() if cached is not None and cached.prints[name] == value}
+    same = {name for name, value in prints.items() if before.prints.get(name) == value}
+    known, left_out, catalogue = before.knowledge, dict(before.left_out), dict(before.catalogue)
     rows = {
-        name: cached.rows[name]
-        if cached is not None and name in same
-        else tuple(all_rows(transaction.session, name))
+        name: before.rows[name] if name in same else tuple(all_rows(transaction.session, name))
         for name in LIGHT_TABLES
     }
-    left_out = {} if cached is None else dict(cached.left_out)
     if "solutions" not in same:
         left_out["solutions"] = usable("solutions", rows["solutions"])[1]
-    catalogue = {} if cached is None else dict(cached.catalogue)
-    if cached is not None and same.issuperset(CATALOGUE):
-        priced = cached.knowledge.priced
-    else:
+    priced = known.priced
+    if not same.issuperset(CATALOGUE):
         for name in set(CATALOGUE) - same:  # most of the time is that of the profiles, which nobody edits
             catalogue[name], left_out[name] = usable(name, all_rows(transaction.session, name))
         models = {model.name: model for model in catalogue["models"]}
-        if cached is not None and "profiles" in same:
-            priced = cached.knowledge.priced.with_models(models)
+        if "profiles" in same:
+            priced = known.priced.with_models(models)
         else:
             priced = PricedCatalogue(models, catalogue["profiles"])
-    if cached is not None and same.issuperset(("gpus", "devices")):
-        calibrated = cached.calibrated
-    else:
+    calibrated = before.calibrated
+    if not same.issuperset(("gpus", "devices")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
         sheets = {sheet.slug: sheet for sheet in built}
         silent = [row.name for row in device_store.devices(transaction.session) if row.fingerprint is None]
         calibrated = cards_of(
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         )
-    observations = observed(transaction, cached.observations if cached is not None else None)
-    same_profiles = cached is not None and "profiles" in same and calibrated is cached.calibrated
-    if cached is not None and not priced.profiles.keys() >= cached.knowledge.priced.profiles.keys():
+    observations = observed(transaction, before.observations)
+    same_profiles = "profiles" in same and calibrated is before.calibrated
+    if not priced.profiles.keys() >= known.priced.profiles.keys():
         same_profiles = False  # a model that was traced here is another one now
-    if cached is None or not same_profiles:
+    if not same_profiles:
         selection = observation_selection(calibrated, observations.all, priced)
-    elif observations is cached.observations:
-        selection = cached.selection
+    elif observations is before.observations:
+        selection = before.selection
     else:
-        selection = cached.selection.renewed(observations.all)
-    if cached is not None and selection is cached.selection:
-        cards = cached.knowledge.cards
-    else:
+        selection = before.selection.renewed(observations.all)
+    cards = known.cards
+    if selection is not before.selection:
         cards = calibrated.taught(selection) if observations.cases else replace(calibrated)
         priced.forget_all_but(cards.all.values())
-    if cached is not None and "tallies" in same:
-        tallies = cached.knowledge.tallies
-    else:
-        tallies = outcomes.tallies(transaction.session)
-    if cached is not None and priced is cached.knowledge.priced:
-        names = cached.knowledge.model_names
-    else:
-        names = model_index(priced.models)
-    if cached is not None and same.issuperset(WRITABLE):
-        here = cached.knowledge.written_here
-    else:
+    tallies = known.tallies if "tallies" in same else outcomes.tallies(transaction.session)
+    names = known.model_names if priced is known.priced else model_index(priced.models)
+    here = known.written_here
+    if not same.issuperset(WRITABLE):
         here = frozenset().union(*(written_here(transaction.session, name) for name in WRITABLE))
-    kept = {} if cached is None else _kept(cached.knowledge, same)
+    kept = _kept(known, same)
     knowledge = assemble(revision, priced, names, cards, rows, observations.all, tallies, **kept)
     ended = outcomes.with_metric(transaction.session, MOST_RUNS)
     knowledge = replace(knowledge, written_here=here, ended_runs=ended)
-    _log_left_out(left_out, {} if cached is None else cached.left_out)
+    _log_left_out(left_out, before.left_out)
     return _Read(prints, rows, calibrated, observations, selection, knowledge, left_out, catalogue)
 
 
 def _kept(before: Knowledge, same: set[str]) -> dict[str, Any]:
     """Parts of the snapshot before for `assemble`, where nothing that they are made of changed."""
-    kept: dict[str, Any] = {"quality": before.quality}
+    kept: dict[str, Any] = {}
     if "competitions" in same:
         kept["competitions"] = before.competitions
         if "solutions" in same:
@@ -346,7 +340,7 @@ class _Latest:
             known = self.at(revision)
             if known is None:
                 with database.read() as transaction:
-                    self._read = _renewed(transaction, revision, self._read)
+                    self._read = _renewed(transaction, revision, self._read or _nothing())
                 known = self._read.knowledge
                 self._current = monotonic()
         finally:
@@ -379,12 +373,11 @@ def assemble(
     observations: tuple[Observation, ...] = (),
     tallies: Mapping[str, Mapping[str, Tally]] | None = None,
     solution_memory: SolutionMemory | None = None,
-    quality: QualityModel | None = None,
     competitions: Mapping[str, Row] | None = None,
     remembered: dict[Hashable, Any] | None = None,
 ) -> Knowledge:
-    """A snapshot of what was read. quality: that which ships, read where it is not given; the last four are
-    made of the rows where they are not given."""
+    """A snapshot of what was read, with the quality that ships; the last three are made of the rows where
+    they are not given."""
     competitions = competitions or {
         row["slug"]: {key: value for key, value in row.items() if key != "description"}
         for row in rows["competitions"]
@@ -394,11 +387,5 @@ def assemble(
         patterns=tuple(rows["patterns"]), claims=tuple(rows["claims"]), competitions=competitions,
         model_names=model_names, observations=observations, tallies=tallies or {},
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
-        quality=quality or read_quality_model(), remembered={} if remembered is None else remembered,
+        quality=shipped_quality(), remembered={} if remembered is None else remembered,
     )  # fmt: skip
-
-
-def priced_catalogue(rows: Mapping[str, Sequence[Row]]) -> PricedCatalogue:
-    """The catalogue of the rows of `models` and `profiles`."""
-    models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
-    return PricedCatalogue({model.name: model for model in models}, profiles)

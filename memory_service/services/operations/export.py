@@ -24,28 +24,14 @@ from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.conflicts.listing import narrowed_conflicts
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.devices.calibrations import with_staleness
-from memory_service.services.devices.gpu_history import with_devices
-from memory_service.services.knowledge.outcomes import with_tallies
+from memory_service.services.knowledge.outcomes import BESIDE
 from memory_service.services.runs.telemetry import known_run_key
-from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, defused, in_format
+from memory_service.services.tables.file_formats import TableExport, in_format
 from memory_service.services.tables.paging import Query, parse_query
-from memory_service.services.tables.policy_rows import with_steering
 from memory_service.services.tables.table_rows import TABLES, listed_columns, one_page, table_named
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import rows, runs
 from memory_service.store.tables.runs import Run, RunEvent
-
-__all__ = [
-    "EXPORTS",
-    "FORMATS",
-    "MEDIA_TYPES",
-    "TableExport",
-    "defused",
-    "in_format",
-    "stream_rows",
-    "table_export",
-]  # fmt: skip
 
 Filters = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -69,15 +55,16 @@ def table_export(
     """The table as it will leave. InvalidInput with the nearest names for what is not known; NotFound for a
     run that nobody began."""
     requested = {name: value for name, value in (filters or {}).items() if value is not None}
-    special = _SPECIAL.get(table)
-    if special is not None:
-        return special(database, requested, sort)
+    if table in _SPECIAL:
+        return _SPECIAL[table](database, requested, sort)
     if table not in EXPORTS:
         raise unknown_name("table", table, EXPORTS)
     query = parse_query(table_named(table), requested, sort, MAX_LIMIT)
     columns = {name: _stored_type(query.table, name) for name in listed_columns(query.table)}
-    more, beside = _BESIDE.get(query.table, ({}, None))
-    return TableExport({**columns, **more}, partial(_pages, database, query, beside))
+    beside = _counted if query.table == "patterns" else BESIDE.get(query.table)
+    return TableExport(
+        columns | _COLUMNS_BESIDE.get(query.table, {}), partial(_pages, database, query, beside)
+    )
 
 
 Beside = Callable[[ReadTransaction, Sequence[Row]], list[dict[str, Any]]]
@@ -101,23 +88,19 @@ def _stored_type(table: str, name: str) -> type[Any]:
     return kind if kind in (bool, int, float, str) else object
 
 
-_COUNTS: Mapping[str, type[Any]] = {
-    name: {"chance_better": object, "demoted": bool}.get(name, int) for name in Tally().as_dict()
-}
-
-
 def _counted(transaction: ReadTransaction, found: Sequence[Row]) -> list[dict[str, Any]]:
-    reported = with_tallies(transaction, found)
+    """Patterns with their tallies, flat."""
+    reported = BESIDE["patterns"](transaction, found)
     return [{**row, **tally["outcomes"]} for row, tally in zip(found, reported, strict=True)]
 
 
-_BESIDE: Mapping[str, tuple[Mapping[str, type[Any]], Beside]] = {
-    "patterns": (_COUNTS, _counted),
-    "gpus": ({"devices": object}, with_devices),
-    "strategies": ({"steers_plans": bool}, with_steering),
-    "calibrations": ({"stale": object}, with_staleness),
+_COLUMNS_BESIDE: Mapping[str, dict[str, type[Any]]] = {
+    "patterns": {n: {"chance_better": object, "demoted": bool}.get(n, int) for n in Tally().as_dict()},
+    "gpus": {"devices": object},
+    "strategies": {"steers_plans": bool},
+    "calibrations": {"stale": object},
 }
-"""What rows carry beside their columns."""
+"""Of what rows carry beside their columns: name -> type."""
 
 
 def _observations(database: Database, requested: Filters, sort: str | None) -> TableExport:

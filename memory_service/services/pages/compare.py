@@ -21,6 +21,10 @@ SETTINGS = (
     "seeds", "num_workers", "grad_accumulation", "compiled", "checkpointing", "layout", "n_train",
     "competition", "minutes", "plan_id",
 )  # fmt: skip
+RESULTS = (
+    "status", "best_metric", "best_epoch", "submission", "took_minutes", "wasted_minutes", "wasted_on",
+    "samples_per_second", "epoch_seconds", "peak_gib",
+)  # fmt: skip
 
 
 def compare_page(
@@ -55,7 +59,7 @@ def compare_page(
     metric = metrics.get(runs[0]["competition"], {}) if comparable else {}
     settings = [_line(name, [run["given"].get(name, run.get(name)) for run in runs]) for name in SETTINGS]
     settings.insert(1, _line("gpu", [run["device"] or run["gpu"] for run in runs]))
-    results = [_line(name, values) for name, values in _results(runs)]
+    results = [_line(name, [run.get(name) for run in runs]) for name in RESULTS]
     return {
         "runs": runs,
         "settings": [line for line in settings if any(value is not None for value in line["values"])],
@@ -72,14 +76,6 @@ def _others(database: Database, run: dict[str, Any]) -> list[str]:
             transaction, "runs", {"competition": run["competition"]}, "-started_at", USUAL_OTHERS + 1
         )
     return [row["id"] for row in latest.items if row["id"] != run["id"]][:USUAL_OTHERS]
-
-
-def _results(runs: Sequence[dict[str, Any]]) -> list[tuple[str, list[Any]]]:
-    names = (
-        "status", "best_metric", "best_epoch", "submission", "took_minutes", "wasted_minutes", "wasted_on",
-        "samples_per_second", "epoch_seconds", "peak_gib",
-    )  # fmt: skip
-    return [(name, [run.get(name) for run in runs]) for name in names]
 
 
 def _line(name: str, values: list[Any]) -> dict[str, Any]:

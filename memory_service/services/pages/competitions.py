@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from memory_service.services.competitions.signals import ReadText, read_text
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 from memory_service.store.queries import passages
@@ -41,14 +40,13 @@ MOST_ON_MAP = 1_500
 _PAGING = ("sort", "limit", "cursor", "q")
 
 
-def competitions_page(
-    database: Database, knowledge: Knowledge, requested: Mapping[str, str]
-) -> dict[str, Any]:
+def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices", "searched"}`.
 
     With `q` the items are the most alike, best first, with `score` and `why`; without, rows in order.
     choices   filter -> [[value, how many rows under the other filters]], most first
     """
+    knowledge = knowledge_of(database)
     filters = {name: value for name, value in requested.items() if name not in _PAGING}
     q = requested.get("q", "").strip()
     if len(q) > LONGEST_SEARCH:
@@ -57,7 +55,7 @@ def competitions_page(
     with database.read() as transaction:
         listed = {"sort": "-year", **{name: value for name, value in requested.items() if name != "q"}}
         page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
-        known = transaction.caches.of(_Listed).of(knowledge.competitions)
+        known = _known_in(transaction, knowledge)
         items = _found(transaction, knowledge, known, read, filters) if read is not None else page.items
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
@@ -106,22 +104,16 @@ class _Known:
     names: Sequence[tuple[str, str]]
 
 
-class _Listed:
+def _known_in(transaction: ReadTransaction, knowledge: Knowledge) -> _Known:
     """`_Known` of the latest state of the competitions."""
+    rows = knowledge.competitions
 
-    def __init__(self) -> None:
-        self._latest: tuple[object, _Known] | None = None
+    def make() -> _Known:
+        facets = Counter(tuple(row.get(name) for name in FACETS) for row in rows.values())
+        names = [(slug, f"{slug} {row['title']}".lower().replace("-", " ")) for slug, row in rows.items()]
+        return _Known(facets, names)
 
-    def of(self, competitions: Mapping[str, Mapping[str, Any]]) -> _Known:
-        latest = self._latest
-        if latest is None or latest[0] is not competitions:
-            facets = Counter(tuple(row.get(name) for name in FACETS) for row in competitions.values())
-            names = [
-                (slug, f"{slug} {row['title']}".lower().replace("-", " "))
-                for slug, row in competitions.items()
-            ]
-            latest = self._latest = competitions, _Known(facets, names)
-        return latest[1]
+    return transaction.caches.latest(_Known, rows, make)
 
 
 def _choices(known: _Known, narrowing: Mapping[str, str]) -> dict[str, list[list[Any]]]:
@@ -200,12 +192,13 @@ def _curve(
     return {"run_id": run["id"], "model": run["model"], "gpu": run["device"] or run["gpu"], "points": points}
 
 
-def competition_map(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+def competition_map(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"points": [{"slug", "title", "task", "x", "y"}], "left_out", "choices"}`: at most `MOST_ON_MAP`,
     evenly from all that match the filters; left_out: how many match and are not drawn."""
+    knowledge = knowledge_of(database)
     with database.read() as transaction:
-        places = transaction.caches.of(_Places).get(transaction)
-        listed = transaction.caches.of(_Listed).of(knowledge.competitions)
+        places = _places(transaction)
+        listed = _known_in(transaction, knowledge)
     filters = {name: requested[name] for name in FACETS if name in requested}
     rows = [
         row
@@ -223,28 +216,20 @@ def competition_map(database: Database, knowledge: Knowledge, requested: Mapping
     return {"points": points, "left_out": len(rows) - len(points), "choices": choices}
 
 
-class _Places:
+def _places(transaction: ReadTransaction) -> dict[str, tuple[float, float]]:
     """Slug -> place on the map; made anew when competitions or their vectors changed."""
+    snapshot = recall_snapshot(transaction)
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._state: object = None
-        self._places: dict[str, tuple[float, float]] = {}
+    def make() -> dict[str, tuple[float, float]]:
+        table = passages.all_vectors(transaction.session)
+        tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
+        slugs, means = _means(table.competitions, table.vectors)
+        flat = pca_projection(means, [tasks.get(slug) for slug in slugs])
+        return {
+            slug: (round(float(x), 4), round(float(y), 4)) for slug, (x, y) in zip(slugs, flat, strict=True)
+        }
 
-    def get(self, transaction: ReadTransaction) -> dict[str, tuple[float, float]]:
-        snapshot = recall_snapshot(transaction)
-        with self._lock:
-            if self._state != snapshot.state:
-                table = passages.all_vectors(transaction.session)
-                tasks = {row["slug"]: row["task"] for row in snapshot.competitions}
-                slugs, means = _means(table.competitions, table.vectors)
-                flat = pca_projection(means, [tasks.get(slug) for slug in slugs])
-                self._places = {
-                    slug: (round(float(x), 4), round(float(y), 4))
-                    for slug, (x, y) in zip(slugs, flat, strict=True)
-                }
-                self._state = snapshot.state
-            return self._places
+    return transaction.caches.latest(_places, snapshot.state, make)
 
 
 def _means(owners: Sequence[str], vectors: NDArray[np.float32]) -> tuple[list[str], NDArray[np.float32]]:

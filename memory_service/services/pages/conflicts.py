@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from memory_service.errors import FieldError, InvalidInput, NotFound, unknown_name
@@ -15,7 +16,7 @@ from memory_service.services.conflicts.model_statements import about, claimed
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.file_formats import TableExport
-from memory_service.services.tables.paging import place_behind
+from memory_service.services.tables.paging import page_behind
 
 Item = dict[str, Any]
 
@@ -40,16 +41,15 @@ def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict
     the other filters let through]."""
     everything = [_row(item) for item in conflicts(database)]
     query = checked(ConflictsPageQuery, ConflictsPageQuery.given(requested))
-    rows, limit = _narrowed(everything, query), query.limit
-    start = place_behind([row["id"] for row in rows], query.cursor)
-    page = rows[start : start + limit]
+    rows = _narrowed(everything, query)
+    page, behind = page_behind(rows, itemgetter("id"), query.cursor, query.limit)
     counts = {
         name: Counter(row[name] for row in _narrowed(everything, query, but=name) if row[name])
         for name in _EXACT
     }
     return {
         "items": page,
-        "next": page[-1]["id"] if start + limit < len(rows) else None,
+        "next": behind,
         "matching": len(rows),
         "of": len(everything),
         "kinds": KINDS,

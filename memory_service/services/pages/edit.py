@@ -16,23 +16,15 @@ from memory_service.store.queries import rows
 
 EMPTY: Mapping[str, str] = {}
 
-_PAGES: Mapping[str, str] = {
-    "competitions": "/browse/competitions/",
-    "solutions": "/browse/solutions/",
-    "patterns": "/browse/patterns/",
-    "models": "/browse/models/",
-    "gpus": "/browse/devices/",
-    "strategies": "/browse/strategies/",
-    "claims": "/browse/conflicts/",
-}
-"""Table -> where its rows are shown."""
+_PAGES = {"gpus": "devices", "claims": "conflicts"}
+"""Table -> the page of its rows, where that has another name."""
 
 
 def page_of(table: str) -> str:
     """Where rows of a table that can be corrected are shown; InvalidInput with the nearest names."""
     if table not in CORRECTABLE:
         raise unknown_name("table", table[:80], CORRECTABLE)
-    return _PAGES[table]
+    return f"/browse/{_PAGES.get(table, table)}/"
 
 
 def edit_page(database: Database, table: str, key: str, form: Mapping[str, str] = EMPTY) -> dict[str, Any]:

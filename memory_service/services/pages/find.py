@@ -4,13 +4,13 @@ runs."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing import spelled
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
@@ -25,13 +25,13 @@ _RUN_ID = re.compile(r"[0-9a-f]{4,8}(?:-[0-9a-f-]*)?")
 Entry = dict[str, Any]
 
 
-def find_page(database: Database, knowledge: Knowledge, text: str) -> dict[str, Any]:
+def find_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"q", "groups", "found"}`: groups `[{"kind", "entries": [{"name", "href", "about"}], "more"}]` of at
     most `MOST_OF_A_KIND` entries (`more` are left out), `found` of them by name; a name that begins with the
     words goes first, then the shorter one. A model and GPUs in one text lead to their comparison, a long
     text to a plan.
     """
-    q = text.strip()[:LONGEST]
+    knowledge, q = knowledge_of(database), requested.get("q", "").strip()[:LONGEST]
     words, alike = _words(q), "/browse/competitions?" + urlencode({"q": q})
     if not words:
         return {"q": q, "groups": [], "found": 0}

@@ -12,7 +12,7 @@ from memory_service.errors import FieldError, NotFound, nothing_named, unknown_n
 from memory_service.services.conflicts.model_statements import kin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 
 _MOST_PROFILES = 200
@@ -24,23 +24,24 @@ def _choices(counts: Mapping[str, Counter[str]]) -> dict[str, list[list[Any]]]:
     return {name: [[value, n] for value, n in count.most_common()] for name, count in counts.items()}
 
 
-def models_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+def models_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; `choices`: filter -> values in use, the most frequent first."""
     with database.read() as transaction:
         page = list_requested(transaction, "models", {"sort": "-quality_score", **requested})
-    models = knowledge.models.values()
+    models = knowledge_of(database).models.values()
     counts = {"task": Counter(task for model in models for task in model.tasks)}
     names = ("library", "family", "device")
     counts |= {name: Counter(getattr(model, name) for model in models) for name in names}
     return {"items": page.items, "next": page.next, "choices": _choices(counts)}
 
 
-def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str, Any]:
+def model_page(database: Database, name: str) -> dict[str, Any]:
     """`{"model", "profiles", "claims", "history", "cards", "usual_cards"}`; NotFound with the nearest names.
 
     profiles   what a sample costs by input size and precision, ascending
     claims     rows of claims about its architecture, whatever the weights and the spelling
     """
+    knowledge = knowledge_of(database)
     if name not in knowledge.models:
         near = unknown_name("model", name, tuple(knowledge.models)).errors[0].nearest
         hint = f"; nearest: {', '.join(near)}" if near else ""
@@ -64,23 +65,25 @@ def model_page(database: Database, knowledge: Knowledge, name: str) -> dict[str,
     }
 
 
-def patterns_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+def patterns_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`: each row with `outcomes`, its tally."""
     with database.read() as transaction:
         page = list_requested(transaction, "patterns", requested)
         items = with_tallies(transaction, page.items)
     filters = ("task", "kind", "scope", "size")
-    counts = {name: Counter(row[name] for row in knowledge.patterns if row[name]) for name in filters}
+    known = knowledge_of(database).patterns
+    counts = {name: Counter(row[name] for row in known if row[name]) for name in filters}
     return {"items": items, "next": page.next, "choices": _choices(counts)}
 
 
-def pattern_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
+def pattern_page(database: Database, key: str) -> dict[str, Any]:
     """`{"pattern", "outcomes", "places", "beside", "history"}`; NotFound with the nearest ids.
 
     outcomes   the tally of all places, in words and figures
     places     the same by competition or kind of task, the most followed first
     beside     other patterns of the same competition, or of the same task and size
     """
+    knowledge = knowledge_of(database)
     ids = [row["id"] for row in knowledge.patterns]
     if key not in ids:
         raise nothing_named("pattern", key, ids)
@@ -115,10 +118,11 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return not one["competition"] and (one["task"], one["size"]) == (other["task"], other["size"])
 
 
-def solutions_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+def solutions_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices"}`; choices: filter -> [[value, how many of all solutions]], most first."""
     with database.read() as transaction:
         page = list_requested(transaction, "solutions", {"sort": "rank", **requested})
+    knowledge = knowledge_of(database)
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("task", "family", "technique", "basis")}
     for slug, solutions in knowledge.solution_memory.by_competition.items():
         task = knowledge.competitions[slug]["task"]
@@ -130,7 +134,7 @@ def solutions_page(database: Database, knowledge: Knowledge, requested: Mapping[
     return {"items": page.items, "next": page.next, "choices": _choices(counts)}
 
 
-def solution_page(database: Database, _: Knowledge, key: str) -> dict[str, Any]:
+def solution_page(database: Database, key: str) -> dict[str, Any]:
     """`{"solution", "techniques", "history"}`; techniques: [[name, what is done]]. NotFound."""
     with database.read() as transaction:
         row = get_row(transaction, "solutions", key)

@@ -38,7 +38,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     start = dt.datetime.fromisoformat(page["started_at"])
     with database.read() as transaction:
         raw = runs.latest_events(transaction.session, page["id"], MOST_RAW)[::-1]
-        marks = runs.latest_marks(transaction.session, page["id"], MOST_MARKS)[::-1]
+        marks = runs.latest_events(transaction.session, page["id"], MOST_MARKS, marks=True)[::-1]
     card = knowledge.gpus.get(page["device"]) or knowledge.gpus.get(page["gpu"])
     samples = [
         {"minute": minute, **{name: body.get(field) for name, field in _OF_CARD.items()}}
@@ -69,9 +69,9 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
     )
 
 
-def epochs_table(database: Database, run_id: str) -> TableExport:
-    """Epochs that are kept of a run, one a row. NotFound."""
-    page = run_page(database, run_id)
+def epochs_table(database: Database, requested: Mapping[str, str]) -> TableExport:
+    """Epochs that are kept of the run `run_id`, one a row. NotFound."""
+    page = run_page(database, requested["run_id"])
     epochs = (page["outcome"] or {}).get("epochs", ())
     rows = [{"run_id": page["id"], **epoch} for epoch in epochs]
     columns: dict[str, type[Any]] = {"run_id": str}

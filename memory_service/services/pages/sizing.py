@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.sizing_request import SHOWN, SizingAsked, choices, read_sizing
 from memory_service.services.prediction.predict import predict_known
 from memory_service.services.tables.file_formats import TableExport
-from memory_service.services.tables.paging import place_behind
+from memory_service.services.tables.paging import page_behind
 
 HEATS = 6
 """Shades of heat: sixths of the figures on the page, 0 = the worst."""
@@ -43,14 +44,12 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
     knowledge = knowledge_of(database)
     wanted = read_sizing(knowledge, requested)
     rows = _matching(knowledge, wanted.query)
-    start = place_behind([row.name for row in rows], wanted.query.cursor)
-    page = rows[start : start + wanted.query.limit]
+    page, behind = page_behind(rows, attrgetter("name"), wanted.query.cursor, wanted.query.limit)
     items = [_item(knowledge, row, wanted) for row in page]
     _heat([each for item in items for each in item["cells"]], wanted.query.show)
-    more = start + wanted.query.limit < len(rows)
     return {
         "items": items,
-        "next": page[-1].name if page and more else None,
+        "next": behind,
         "matching": len(rows),
         "of": len(knowledge.models),
         "cards": [card_facts(card) for card in wanted.cards],

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.planning.model_catalogue import without_idle
+from memory_service.domain.planning.model_catalogue import CatalogueModel, without_idle
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import InvalidInput, NotFound, unknown_name
 from memory_service.schemas.pages import DEFAULT_N_TRAIN
@@ -35,13 +35,14 @@ def sizing_case_page(
     knowledge = knowledge_of(database)
     said: dict[str, Any] = {name: value.strip() for name, value in requested.items() if value.strip()}
     said.setdefault("n_train", str(DEFAULT_N_TRAIN))
-    said = without_idle(said, knowledge.models.get(_named(knowledge, model)))
+    row = _listed(knowledge, model)
+    said = without_idle(said, row)
     answer = _answered(database, {"gpu": gpu, "model": model, **said})
-    card = knowledge.gpu(gpu)
-    here = about(knowledge, card, answer["model"] if "fit_seconds" in answer else _named(knowledge, model))
+    card, name = knowledge.gpu(gpu), row.name if row is not None else model
+    here = about(knowledge, card, answer["model"] if "fit_seconds" in answer else name)
     size = next((answer[kind] for kind in SIZE_FIELDS if kind in answer), None)
     return {
-        "model": _model(knowledge, model, answer),
+        "model": _model(knowledge, model, row, answer),
         "card": card_facts(card)
         | {
             "slug": card.slug,
@@ -58,7 +59,7 @@ def sizing_case_page(
         "points": [] if "fit_seconds" in answer else _points(database, gpu, model, said, answer),
         "measurements": [] if "fit_seconds" in answer else shown(here, answer, size),
         "claims": claimed(here),
-        "elsewhere": _elsewhere(knowledge, card, model, said, answer),
+        "elsewhere": [] if row is None else _elsewhere(knowledge, card, row, said, answer),
         "choices": _choices(knowledge, card),
     }
 
@@ -76,11 +77,11 @@ def _answered(database: Database, question: Mapping[str, Any]) -> dict[str, Any]
     return answer
 
 
-def _named(knowledge: Knowledge, model: str) -> str:
+def _listed(knowledge: Knowledge, model: str) -> CatalogueModel | None:
     try:
-        return knowledge.listed_model(model).name
+        return knowledge.listed_model(model)
     except InvalidInput:
-        return model
+        return None
 
 
 def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,12 +96,12 @@ def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
 _SHOWN = ("name", "family", "library", "input_kind", "default_input_size", "source", "good_for")
 
 
-def _model(knowledge: Knowledge, given: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _model(
+    knowledge: Knowledge, given: str, row: CatalogueModel | None, answer: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the catalogue says; a model outside it has its name alone."""
-    kind = next((kind for kind in SIZE_FIELDS if kind in answer), "image_size")
-    try:
-        row = knowledge.listed_model(given)
-    except InvalidInput:
+    if row is None:
+        kind = next((kind for kind in SIZE_FIELDS if kind in answer), "image_size")
         return {"name": given, "listed": False, "input_kind": kind, "sizes": []}
     profiled = knowledge.priced.profiled_sizes(row) if row.can_be_profiled else ()
     return {
@@ -133,26 +134,25 @@ def _points(
 
 
 def _point(at: Mapping[str, Any], what: list[str]) -> dict[str, Any]:
+    names = ("peak_memory_gib", "samples_per_second", "step_seconds")
     return {
         "batch_size": at["batch_size"],
         "is": what,
         "fits": at["fits"],
         "would_fit": at.get("would_fit"),
-        "peak_memory_gib": at["peak_memory_gib"],
-        "samples_per_second": at["samples_per_second"],
-        "step_seconds": at["step_seconds"],
+        **{name: at[name] for name in names},
         "epoch_minutes": minutes_of(at["epoch_seconds"]),
     }
 
 
 def _elsewhere(
-    knowledge: Knowledge, card: TargetDevice, model: str, said: Mapping[str, Any], answer: Mapping[str, Any]
+    knowledge: Knowledge,
+    card: TargetDevice,
+    row: CatalogueModel,
+    said: Mapping[str, Any],
+    answer: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """The same on other cards, each at its own best precision unless one was said; the slowest first."""
-    try:
-        row = knowledge.listed_model(model)
-    except InvalidInput:
-        return []
     wanted = {name: said[name] for name in (*SIZE_FIELDS, "precision", "optimizer", "mode") if name in said}
     if "fit_seconds" in answer:
         others = [each for each in knowledge.cards.sheets.values() if each.kind == "cpu"]

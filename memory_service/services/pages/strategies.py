@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from memory_service.domain.planning.candidates import price_candidates
@@ -14,13 +15,13 @@ from memory_service.domain.planning.policy import policy_of
 from memory_service.schemas.lists import MAX_LIMIT
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.conflicts.claims import CLAIMED_N_TRAIN, REFERENCE_MODEL, computed_now
-from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.knowledge.outcomes import with_steering
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import read_request_text
-from memory_service.services.tables.paging import place_behind
-from memory_service.services.tables.policy_rows import with_steering
+from memory_service.services.tables.paging import page_behind
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested
 
 MOST_ROWS = 100
@@ -39,7 +40,7 @@ EXAMPLES = tuple(
 """Questions whose plans show what an edit changes."""
 
 
-def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
+def strategies_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"items", "next", "choices", "own"}`; each row with `steers_plans` and `now` (`computed_beside`).
     Those that plans are made with come first, unless another order or number is asked for.
 
@@ -48,22 +49,17 @@ def strategies_page(database: Database, knowledge: Knowledge, requested: Mapping
     matrix    of one table whose rows name several cards: the rows by card (`_by_card`); else None
     """
     requested = {name: value for name, value in requested.items() if name != "view"}  # the page's own
+    knowledge = knowledge_of(database)
+    rows: Sequence[dict[str, Any]]
     with database.read() as transaction:
-        asked = {name: value for name, value in requested.items() if name != "cursor"}
-        every = None
-        if "sort" not in asked and "limit" not in asked:
-            every = list_requested(transaction, "strategies", {"limit": MAX_LIMIT, **asked})
-        if every is None or every.next is not None:
+        if "sort" in requested or "limit" in requested:
             usual = {"limit": MOST_ROWS, "sort": "-followed", **requested}
             page = list_requested(transaction, "strategies", usual)
             rows, behind = with_steering(transaction, page.items), page.next
         else:
-            rows = with_steering(transaction, every.items)
-            rows.sort(key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
-            start = place_behind([row["id"] for row in rows], requested.get("cursor"))
-            more = len(rows) > start + MOST_ROWS
-            rows = rows[start : start + MOST_ROWS]
-            behind = rows[-1]["id"] if more else None
+            every = with_steering(transaction, _all_rows(transaction, requested))
+            every.sort(key=lambda row: (not row["followed"], not row["steers_plans"], row["id"]))
+            rows, behind = page_behind(every, itemgetter("id"), requested.get("cursor"), MOST_ROWS)
     items = [{**row, "now": computed_beside(knowledge, row)} for row in rows]
     filters = ("rule", "table", "followed", "grade", "corrected")
     counts = {name: Counter(_word(row.get(name)) for row in knowledge.strategies) for name in filters}
@@ -94,17 +90,29 @@ def _by_card(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     }
 
 
+def _all_rows(transaction: ReadTransaction, requested: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every row that the filters let through."""
+    asked = {**requested, "limit": MAX_LIMIT, "cursor": None}
+    page = list_requested(transaction, "strategies", asked)
+    rows = page.items
+    while page.next is not None:
+        page = list_requested(transaction, "strategies", asked | {"cursor": page.next})
+        rows += page.items
+    return rows
+
+
 def _word(value: Any) -> str:
     return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def strategy_page(database: Database, knowledge: Knowledge, key: str) -> dict[str, Any]:
+def strategy_page(database: Database, key: str) -> dict[str, Any]:
     """`{"strategy", "beside", "claims", "stale_numbers", "history"}`; NotFound.
 
     beside   the other rows of its rule
     claims   what was claimed of the same thing and is named in the row: `[{"id", "statement", "source"}]`
     stale_numbers   numbers of the sentence that a correction took out of the row's values
     """
+    knowledge = knowledge_of(database)
     with database.read() as transaction:
         (row,) = with_steering(transaction, [get_row(transaction, "strategies", key)])
         history = history_of(transaction, "strategies", key)

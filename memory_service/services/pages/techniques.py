@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.recipe.vocabulary import STAGE_OF, TECHNIQUES
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 
 LEAST_COMPETITIONS = 5
 """A kind of input with fewer competitions has no column."""
 
 
-def techniques_page(knowledge: Knowledge) -> dict[str, Any]:
+def techniques_page(database: Database, _: Mapping[str, str]) -> dict[str, Any]:
     """`{"modalities", "items"}`: modalities `[(name, competitions)]`, most first; items, the most used first:
     `{"name", "what", "stage", "n", "shares", "followed", "chance_better"}`.
 
@@ -21,6 +23,7 @@ def techniques_page(knowledge: Knowledge) -> dict[str, Any]:
               competition equal (the base rate that a recipe's lift is over)
     followed  runs here that used it; chance_better: that one is better than one without (None: not compared)
     """
+    knowledge = knowledge_of(database)
     memory = knowledge.solution_memory
     known = Counter(str(memory.competitions[slug].get("modality")) for slug in memory.by_competition)
     modalities = [(name, n) for name, n in known.most_common() if n >= LEAST_COMPETITIONS and name != "None"]

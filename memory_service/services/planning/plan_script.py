@@ -207,6 +207,8 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if not plan.get("feasible"):
         raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
     model = plan["model"]
+    if plan.get("sharding"):
+        raise NoScript("There is no script that spreads weights over several cards: write it by hand")
     kind = KINDS.get((plan["task"], model["library"]))
     if plan.get("method"):
         if not model["pretrained"]:

@@ -14,7 +14,7 @@ from memory_service.domain.common.vocabulary import (
     size_of,
 )
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.several_cards import cards_of, check_link
+from memory_service.domain.cost.several_cards import cards_of, check_link, check_sharding
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.prose import is_english
@@ -70,6 +70,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     record = _record(knowledge, question, inferred)
     for card in cards:
         check_link(card, n_gpus, question.interconnect)
+    check_sharding(n_gpus, question.sharding)
     task = _task(question, read, record, inferred)
     n_train, size_assumed = _n_train(question, text, record, task, inferred, warnings)
     check_counts(question, task, n_train)
@@ -80,7 +81,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     model = knowledge.model(question.model) if question.model else None
     if question.batch_size == n_train and model is not None and kind_of_model(model) == "estimator":
         question = replace(question, batch_size=None)  # what a plan of it says: all rows
-    given = {name: getattr(question, name) for name in (*PINS, "lora_rank", "interconnect", "weights")}
+    options = (*PINS, "lora_rank", "interconnect", "sharding", "weights")
+    given = {name: getattr(question, name) for name in options}
     if model is None:
         check_options_of_task(given, task, models_for_task(task, knowledge.models.values()))
     else:
@@ -131,12 +133,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             plan_for=planned if question.plan_for else (),
             model=model.name if model else None,
         ),
-        task=task,
-        n_train=n_train,
-        n_test=used["n_test"],
-        n_classes=used["n_classes"],
-        n_features=used["n_features"],
-        cpu_count=used["cpu_count"],
+        **used,
         cards=cards,
         together=min(
             (cards_of(card, n_gpus, question.interconnect) for card in cards), key=lambda each: each.gb_s

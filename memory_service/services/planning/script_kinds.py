@@ -20,25 +20,9 @@ class Kind:
 
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
-    (
-        "labels",
-        "masks",
-        "boxes",
-        "retrieval",
-        "table",
-        "files",
-        "network",
-        "layout_matters",
-        "members",
-        "tokens",
-        "library",
-        "blend",
-        "pairs",
-        "entities",
-        "series",
-    ),
-    False,
-)
+    ("labels", "masks", "boxes", "retrieval", "table", "files", "network", "layout_matters", "members",
+     "tokens", "library", "blend", "pairs", "entities", "series"), False,
+)  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
     "files": True,

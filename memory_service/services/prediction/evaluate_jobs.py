@@ -13,15 +13,12 @@ from memory_service.domain.cost.decoders.generation import cache_bytes, forward_
 from memory_service.domain.cost.memory import GIB, optimizer_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.several_cards import (
-    Cards,
     cards_of,
     profile_on,
     profile_with,
-    sharded_step_on,
     step_on,
 )
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.learning.measured_jobs import Job
 from memory_service.domain.learning.measured_rows import MeasuredRow
 from memory_service.domain.planning.model_catalogue import CatalogueModel
@@ -114,7 +111,7 @@ def predict_job(
     if job.meter == "allocated" and profiles.longest.extra.get("largest_conv_bytes"):
         peak = memory.reserved_gib  # PyTorch counts cuDNN's workspace as allocated
     alone = prepare(profiles.usual, gpu, config)
-    together = _together(alone, profiles.usual, job, cards)
+    together = step_on(alone, profiles.longest if job.sharded else profiles.usual, cards)
     step = together.step_seconds(batch)
     if not job.one_batch and job.accumulation > 1:  # optimizer and exchange of gradients once an update
         micro = together if job.sharded else alone
@@ -155,11 +152,3 @@ def _generation(row: MeasuredRow, profile: Profile, gpu: TargetDevice, batch: in
         ),
         "tokens_per_s": token_seconds(kernels, weights + cache, gpu.bandwidth_gb_s).reciprocal(float(batch)),
     }
-
-
-def _together(alone: StepModel, profile: Profile, job: Job, cards: Cards) -> StepModel:
-    """The step of one of the cards."""
-    if not job.sharded:
-        return step_on(alone, profile, cards)
-    frozen = job.method != "full"
-    return sharded_step_on(alone, profile, cards, frozen=frozen, half_weights=job.half_weights)

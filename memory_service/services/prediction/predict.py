@@ -23,8 +23,8 @@ from memory_service.domain.cost.several_cards import (
     Cards,
     cards_of,
     check_link,
+    check_sharding,
     profile_on,
-    sharded_step_on,
     step_on,
 )
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
@@ -137,8 +137,7 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
-    if question.sharding == "fsdp" and (n_gpus == 1 or question.mode == "infer"):
-        raise wrong_value("sharding", "applies to training on several cards: gpu=2x… or n_gpus", "fsdp")
+    check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
     if row is not None and not row.can_be_profiled:
         return fit_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
@@ -188,9 +187,7 @@ def _prepare(
         return largest_batch(profile, gpu, config, confidence=confidence)
 
     step = prepare(whole if sharded else profile, gpu, config)
-    if sharded:
-        step = sharded_step_on(step, whole, cards, frozen=question.method in ("lora", "qlora"))
-    elif training:
+    if training:
         step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
     knee = throughput_knee(step.seconds_many, value) if value else 0

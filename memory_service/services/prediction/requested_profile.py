@@ -12,7 +12,6 @@ from cachetools import LRUCache
 
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
-from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of, can_take
 from memory_service.errors import FieldError, InvalidInput
@@ -149,15 +148,12 @@ def _found(
         )
     saving = bool(question.gradient_checkpointing)
     if row is not None and size is not None and not saving:
-        known, kin = knowledge.profiles, architecture_of(name, row.library)
-        exact = known.get((kin, size, kind))
-        if exact is not None:
-            return exact
-        sizes = [s for s in knowledge.priced.sizes.get(kin, ()) if (kin, s, kind) in known]
-        lower = [s for s in sizes if s < size]
-        upper = [s for s in sizes if s > size]
-        if lower and upper and can_take(row, size, sizes):
-            return interpolate_profile(known[(kin, max(lower), kind)], known[(kin, min(upper), kind)], size)
+        kin = architecture_of(name, row.library)
+        sizes = [s for s in knowledge.priced.sizes.get(kin, ()) if (kin, s, kind) in knowledge.profiles]
+        if size in sizes or can_take(row, size, sizes):
+            known = knowledge.priced.profile_between(kin, size, kind)
+            if known is not None:
+                return known
     return knowledge.priced.caches.of(_Traced).get(name, size, kind, row, budget, saving)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,11 +36,14 @@ SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
 
 
-def read_outcome(transaction: ReadTransaction, run: Run) -> Outcome:
-    """What happened so far; the work is in proportion to the run's own events."""
+def read_outcome(
+    transaction: ReadTransaction, run: Run, events: Iterable[tuple[int, str, str]] | None = None
+) -> Outcome:
+    """What happened so far, by all of the run's events (the work is in proportion to them), or by some."""
     given, start = run.given, run.started_at.timestamp()
+    some = runs.events_of(transaction.session, run.id) if events is None else events
     return outcome_of(
-        (event_of(*one, start) for one in runs.events_of(transaction.session, run.id)),
+        (event_of(*one, start) for one in some),
         batch_size=run.batch_size,
         n_train=given.get("n_train"),
         folds=given.get("folds"),

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from memory_service.domain.monitoring.summary import KIB_PER_GIB, Summary
-from memory_service.domain.runs.run_outcome import Peaks, outcome_of
+from memory_service.domain.runs.run_outcome import Peaks
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.services.runs.observations import read_outcome
-from memory_service.services.runs.summaries import event_of
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
@@ -26,17 +25,11 @@ def outcome_so_far(transaction: ReadTransaction, run: Run, summary: Summary) -> 
     its latest samples, and epochs before the latest `MARKS_READ` are counted, not shown."""
     if summary.events <= ALL_READ or sum(summary.counts.values()) != summary.events:
         return read_outcome(transaction, run).as_dict()
-    marks = runs.latest_marks(transaction.session, run.id, MARKS_READ)
+    marks = runs.latest_events(transaction.session, run.id, MARKS_READ, marks=True)
     reported = {
         one[0]: one for one in (*runs.latest_events(transaction.session, run.id, SAMPLES_READ), *marks)
     }
-    start = run.started_at.timestamp()
-    outcome = outcome_of(
-        (event_of(*one, start) for one in reported.values()),
-        batch_size=run.batch_size,
-        n_train=run.given.get("n_train"),
-        folds=run.given.get("folds"),
-    )
+    outcome = read_outcome(transaction, run, reported.values())
     shown = outcome.as_dict()
     done = shown["epochs_done"] if len(marks) < MARKS_READ else summary.counts.get("epoch", 0)
     driver = _gib(summary, "driver") if summary.shared_us is None else None

@@ -20,6 +20,7 @@ from memory_service.domain.monitoring.live_view import live_view
 from memory_service.domain.monitoring.plausibility import requested_seconds
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.monitoring.verdict import Verdict
 from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
@@ -155,9 +156,6 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     current = verdict(state).as_dict()
     log = watched.log_of(transaction.session, run.id)
     given = watched.advice_of(transaction.session, run.id, MOST_ADVICE)
-    after = (
-        runs.started_after(transaction.session, run, 20) if any(each.verdict["set"] for each in given) else []
-    )
     return {
         "outcome": run.summary or outcome_so_far(transaction, run, state.summary),
         "verdict": current,
@@ -165,15 +163,21 @@ def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
         "verdicts": [
             {
                 "given_at": utc_text(each.given_at.isoformat()),
-                "followed": _now(
-                    followed(each.at_seconds, each.verdict, state, after), each.verdict, current
-                ),
+                "followed": _now(answer, each.verdict, current),
                 **{name: each.verdict.get(name) for name in _SHOWN},
             }
-            for each in given
+            for answer, each in _judged(transaction, run, state, given)
         ],
         "log": None if log is None else {name: getattr(log, name) for name in _LOG},
     }
+
+
+def _judged(
+    transaction: ReadTransaction, run: Run, state: State, given: Sequence[RunAdvice]
+) -> list[tuple[Followed | None, RunAdvice]]:
+    """Each advice with whether it was followed."""
+    after = runs.started_after(transaction.session, run) if any(a.verdict["set"] for a in given) else []
+    return [(followed(each.at_seconds, each.verdict, state, after), each) for each in given]
 
 
 def _now(answer: Followed | None, advice: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
@@ -190,16 +194,18 @@ def gravest_advice(
     None before the first."""
     if given and run.status == "running":
         current = verdict(state_of(transaction, run))
-        shown = {name: getattr(current, name) for name in ("action", "rule", "severity", "at_seconds")}
-        return {**shown, "followed": None if current.action == "continue" else "open"}
+        return _brief(current, None if current.action == "continue" else "open")
     if not given:
         return None
     facts, expected = expected_of(run)
     state = State(facts, read_summary(transaction, run.id, run.started_at.timestamp()), expected)
-    after = runs.started_after(transaction.session, run, 20) if any(a.verdict["set"] for a in given) else []
-    judged = [(followed(each.at_seconds, each.verdict, state, after), each) for each in given]
+    judged = _judged(transaction, run, state, given)
     left = [one for one in judged if one[0] in ("no", "open")] or judged[-1:]
     answer, advice = max(left, key=lambda one: (_GRAVITY[one[1].severity], one[1].number))
+    return _brief(advice, answer)
+
+
+def _brief(advice: Verdict | RunAdvice, answer: Followed | None) -> dict[str, Any]:
     shown = {name: getattr(advice, name) for name in ("action", "rule", "severity", "at_seconds")}
     return {**shown, "followed": answer}
 

@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Text, cast, exists, func, literal, or_, select
 
@@ -31,6 +31,8 @@ _MAX_CURSOR = 4_000
 _MAX_VALUE = 300
 _RANGES = ("min", "max")
 _ALSO = ("origin", "corrected")
+
+Item = TypeVar("Item")
 
 _OWN_FILTERS: Mapping[tuple[str, str], Callable[[str], str]] = {
     ("models", "task"): parse_task,
@@ -133,14 +135,19 @@ class Query:
         return hashlib.blake2b(json.dumps(question).encode(), digest_size=9).hexdigest()
 
 
-def place_behind(keys: Sequence[str], cursor: str | None) -> int:
-    """Where a list of these keys goes on: behind the one that the cursor names, 0 without a cursor.
-    InvalidInput for a key that is not among them."""
-    if cursor is None:
-        return 0
-    if cursor not in keys:
-        raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])
-    return keys.index(cursor) + 1
+def page_behind(
+    rows: Sequence[Item], key_of_row: Callable[[Item], str], cursor: str | None, limit: int
+) -> tuple[Sequence[Item], str | None]:
+    """Of a list in memory the rows behind the one that the cursor names, from the first without a cursor, and
+    the cursor of the next page, None at the end. InvalidInput for a key that no row has."""
+    start = 0
+    if cursor is not None:
+        keys = [key_of_row(row) for row in rows]
+        if cursor not in keys:
+            raise wrong_value("cursor", "names no row of this list; start without one", cursor[:80])
+        start = keys.index(cursor) + 1
+    page = rows[start : start + limit]
+    return page, key_of_row(page[-1]) if start + limit < len(rows) else None
 
 
 def sort_names(table: str) -> tuple[str, ...]:

@@ -34,20 +34,11 @@ from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import calibrations, history, passages, rows
 from memory_service.store.tables.knowledge import Correctable, History, Pattern, Solution
 
-TABLES: Mapping[str, str] = {
-    "competitions": "competitions",
-    "solutions": "solutions",
-    "patterns": "patterns",
-    "models": "models",
-    "gpus": "gpus",
-    "strategies": "strategies",
-    "claims": "claims",
-    "sizing": "profiles",
-}
-"""Name of the page -> name of the table."""
-
 CORRECTABLE = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
 """People add and correct rows of these. Profiles are computed, and computed again when they are wrong."""
+
+TABLES: Mapping[str, str] = {**{name: name for name in CORRECTABLE}, "sizing": "profiles"}
+"""Name of the page -> name of the table."""
 
 _NAMES = {"solutions": ("competition", "rank")}
 """The fields that make the key of a row, where it is not one of them."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, or_, select, update
 
 from memory_service.store import dialects
 from memory_service.store.dialects import EMBEDDING_DIMENSIONS, Vector32
@@ -118,11 +118,9 @@ def of_competitions(session: ReadSession) -> dict[str, list[StoredPassage]]:
     return passages
 
 
-def unencoded(session: ReadSession, encoder: str | None = None) -> list[tuple[int, str]]:
-    """(id, text) of passages without a vector, or with another encoder's when one is named."""
-    missing: ColumnElement[bool] = Passage.embedding.is_(None)
-    if encoder is not None:
-        missing = or_(missing, Passage.encoder.is_distinct_from(encoder))
+def unencoded(session: ReadSession, encoder: str) -> list[tuple[int, str]]:
+    """(id, text) of passages without a vector of this encoder."""
+    missing = or_(Passage.embedding.is_(None), Passage.encoder.is_distinct_from(encoder))
     return [(row[0], row[1]) for row in session.execute(select(Passage.id, Passage.text).where(missing))]
 
 
@@ -176,12 +174,10 @@ def _hits(session: ReadSession, ranked: Sequence[tuple[int, float]]) -> list[Hit
     return [Hit(passage, *about[passage], score) for passage, score in ranked]
 
 
-def vectors_of(session: ReadSession, competition: str, encoder: str | None = None) -> Vector32:
+def vectors_of(session: ReadSession, competition: str) -> Vector32:
     """The vectors (n, 384) of one competition's encoded passages, in their order."""
     query = select(Passage.embedding).where(
         Passage.competition == competition, Passage.embedding.is_not(None)
     )
-    if encoder is not None:
-        query = query.where(Passage.encoder == encoder)
     stacked = [vector for vector in session.scalars(query.order_by(Passage.position)) if vector is not None]
     return np.stack(stacked) if stacked else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, TextClause, and_, delete, func, insert, select, text, update
+from sqlalchemy import Row, and_, delete, func, insert, select, text, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
@@ -14,6 +14,7 @@ from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.runs import NOT_RAW, Observation, Run, RunEvent
 
 EVENT_COLUMNS = ("run_id", "seq", "kind", "body")
+MOST_AFTER = 20
 
 Event = tuple[str, int, str, str]
 
@@ -112,36 +113,26 @@ def last_seq(at: Statements, run_id: str, before: int) -> int:
     return -1 if found is None else int(found)
 
 
-def started_after(session: ReadSession, run: Run, limit: int) -> list[Mapping[str, Any]]:
-    """The bodies of the first runs of the same model, task and competition after this one."""
+def started_after(session: ReadSession, run: Run) -> list[Mapping[str, Any]]:
+    """The bodies of the first `MOST_AFTER` runs of the same model, task and competition after this one."""
     query = select(Run.given).where(Run.model == run.model, Run.task == run.task)
     query = query.where(Run.created_at > run.created_at)
     same = Run.competition.is_(None) if run.competition is None else Run.competition == run.competition
-    return list(session.scalars(query.where(same).order_by(Run.created_at).limit(limit)))
+    return list(session.scalars(query.where(same).order_by(Run.created_at).limit(MOST_AFTER)))
 
 
-def events_of(session: ReadSession, run_id: str, kinds: Sequence[str] = ()) -> list[tuple[int, str, str]]:
+def events_of(session: ReadSession, run_id: str) -> list[tuple[int, str, str]]:
     """(seq, kind, body) in the order of seq."""
     query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id)
-    if kinds:
-        query = query.where(RunEvent.kind.in_(kinds))
     return [(row.seq, row.kind, row.body) for row in session.execute(query.order_by(RunEvent.seq))]
 
 
-def latest_events(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
-    """(seq, kind, body) of those with the greatest seqs."""
-    return _latest(session, run_id, limit)
-
-
-def latest_marks(session: ReadSession, run_id: str, limit: int) -> list[tuple[int, str, str]]:
-    """The same without raw samples."""
-    return _latest(session, run_id, limit, text(NOT_RAW))
-
-
-def _latest(
-    session: ReadSession, run_id: str, limit: int, *which: ColumnElement[bool] | TextClause
+def latest_events(
+    session: ReadSession, run_id: str, limit: int, *, marks: bool = False
 ) -> list[tuple[int, str, str]]:
-    query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id, *which)
+    """(seq, kind, body) of those with the greatest seqs; of marks alone: without raw samples."""
+    query = select(RunEvent.seq, RunEvent.kind, RunEvent.body).where(RunEvent.run_id == run_id)
+    query = query.where(text(NOT_RAW)) if marks else query
     found = session.execute(query.order_by(RunEvent.seq.desc()).limit(limit))
     return [(row.seq, row.kind, row.body) for row in found]
 

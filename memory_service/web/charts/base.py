@@ -104,16 +104,16 @@ def limit(value: float, label: str, *, colour: str = "var(--limit)") -> dict[str
     }  # fmt: skip
 
 
-def deadline(value: float | str, label: str, *, colour: str = "var(--limit)") -> dict[str, Any]:
+def deadline(value: float | str, label: str) -> dict[str, Any]:
     """An upright line at a moment or batch."""
-    drawn = limit(0.0, label, colour=colour)
+    drawn = limit(0.0, label)
     return drawn | {"label": {**drawn["label"], "position": "end"}, "data": [{"xAxis": value}]}
 
 
-def mark(x: float, y: float, label: str, *, colour: str = "var(--accent)") -> dict[str, Any]:
+def mark(x: float, y: float, label: str) -> dict[str, Any]:
     """One named point on a curve (`markPoint`)."""
     return {
-        "symbol": "pin", "symbolSize": 34, "itemStyle": {"color": colour},
+        "symbol": "pin", "symbolSize": 34, "itemStyle": {"color": "var(--accent)"},
         "label": {"show": True, "formatter": label, "position": "top", "color": "var(--text)"},
         "data": [{"coord": [x, y], "name": label}],
     }  # fmt: skip

@@ -63,7 +63,7 @@ def speed_curve(data: Row) -> dict[str, Any] | None:
         series[-1]["markPoint"] = mark(knee, at["samples_per_second"]["value"], "knee")
     safe = answer["safe_batch_size"]
     if safe:
-        series[-1]["markLine"] = _upright(safe, f"fits surely: {safe}")
+        series[-1]["markLine"] = deadline(safe, f"fits surely: {safe}")
     measured = [row for row in data["measurements"] if row["same"] and row["samples_per_second"]]
     used = [_ran(row, row["samples_per_second"]) for row in measured if not row["excluded"]]
     aside = [_ran(row, row["samples_per_second"]) for row in measured if row["excluded"]]
@@ -143,10 +143,4 @@ def _limits(ends: Sequence[tuple[float, str]]) -> dict[str, Any]:
     drawn = limit(*ends[0])
     label = {**drawn["label"], "position": "insideStartTop"}
     drawn["data"] = [{"yAxis": at, "label": {**label, "formatter": text}} for at, text in ends]
-    return drawn
-
-
-def _upright(batch: float, label: str) -> dict[str, Any]:
-    drawn = deadline(batch, label)
-    drawn["label"] = {**drawn["label"], "position": "end"}
     return drawn

@@ -5,24 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from memory_service.web import assets
-from memory_service.web.pages import (
-    accuracy,
-    ask,
-    competitions,
-    conflicts,
-    devices,
-    docs,
-    edit,
-    find,
-    knowledge,
-    login,
-    runs,
-    sizing,
-)
+from memory_service.web.pages import ask, browse, devices, docs, edit, login, runs
 
-_PAGES = (
-    login, ask, find, competitions, sizing, edit, runs, devices, accuracy, conflicts, knowledge, docs,
-)  # fmt: skip
+_PAGES = (login, ask, edit, runs, devices, browse, docs)
 
 
 def routers() -> tuple[APIRouter, ...]:

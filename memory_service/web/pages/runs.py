@@ -10,11 +10,9 @@ from starlette.responses import Response
 
 from memory_service.api.service import database_of
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.operations.export import stream_rows
 from memory_service.services.pages.compare import compare_page
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.pages.runs import epochs_table, one_run_page
-from memory_service.services.tables.file_formats import in_format
 from memory_service.web.charts.runs import (
     compared_over_time,
     memory_over_time,
@@ -23,13 +21,15 @@ from memory_service.web.charts.runs import (
     verdicts_over_time,
     waiting_over_time,
 )
-from memory_service.web.site import Pages, answer, file_of, query_of, see, wants_json
+from memory_service.web.site import Pages, answer, query_of, see, wants_json
 
 STILL = "still"
 """In the query: the page is not to look again by itself."""
 
 router = Pages()
 router.files("/browse/runs", "runs")
+router.files("/browse/runs/{run_id}/events", "run-events")
+router.computed_files("/browse/runs/{run_id}/epochs", epochs_table)
 
 
 @router.page("/browse/runs")
@@ -77,20 +77,3 @@ def run(request: Request, run_id: str) -> Response:
     title = f"Run {data['id'][:8]}, {data['model'][:100]}"
     still = STILL in query_of(request)
     return answer(request, "runs/one.html", data, title=title, charts=charts, still=still)
-
-
-@router.get("/browse/runs/{run_id}/events.csv")
-@router.get("/browse/runs/{run_id}/events.jsonl")
-@router.get("/browse/runs/{run_id}/events.parquet")
-def events(request: Request, run_id: str) -> Response:
-    """Events of a run, or those of one `kind`, in the order of seq."""
-    form = request.url.path.rpartition(".")[2]
-    query = {**query_of(request), "run_id": run_id}
-    return file_of(stream_rows(database_of(request), "run-events", query, None, form), form)
-
-
-@router.get("/browse/runs/{run_id}/epochs.csv")
-@router.get("/browse/runs/{run_id}/epochs.jsonl")
-def epochs(request: Request, run_id: str) -> Response:
-    form = request.url.path.rpartition(".")[2]
-    return file_of(in_format(epochs_table(database_of(request), run_id), form), form)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -176,54 +175,6 @@ def test_one_slow_epoch_is_nothing() -> None:
     assert judged(RUN, epochs([35.0, 30.0, 30.0, 31.0, 30.0, 62.0])).action == "continue"
 
 
-@pytest.mark.parametrize("bad", ["nan", "inf", float("nan"), float("-inf")])
-@pytest.mark.parametrize("at", [5.0, 90.0])
-def test_a_loss_that_is_no_number_is_told_at_once(bad: Any, at: float) -> None:
-    said: list[Said] = [READING, ("batch", at, {"steps": 100, "train_loss": bad})]
-    answer = judged(replace(RUN, learning_rate=1e-3), said)
-    assert (answer.action, answer.severity) == ("relaunch", "critical")
-    assert answer.set["learning_rate"] == pytest.approx(3e-4)
-    assert judged(RUN, said).action == "investigate"
-
-
-def test_a_loss_that_recovers_is_forgotten() -> None:
-    said: list[Said] = [READING, ("batch", 50.0, {"steps": 100, "train_loss": "nan"}), GOOD]
-    assert judged(RUN, said).action == "continue"
-
-
-def test_out_of_memory_halves_the_batch_and_keeps_the_effective_one() -> None:
-    """R02."""
-    answer = judged(RUN, [("note", 30.0, {"out_of_memory": True})])
-    assert (answer.action, answer.rule) == ("lower_batch", "R02")
-    assert answer.set == {"batch_size": 64, "grad_accumulation": 2}
-    ended = judged(replace(RUN, status="out_of_memory"), [GOOD])
-    assert ended.action == "lower_batch"
-
-
-def test_a_batch_lowered_after_running_out_is_judged_anew() -> None:
-    said: list[Said] = [
-        ("note", 0.0, {"batch_size": 128}),
-        ("gpu", 10.0, {"used_gib": 23.9}),
-        ("note", 30.0, {"out_of_memory": True}),
-        ("note", 40.0, {"batch_size": 64}),
-        ("gpu", 95.0, {"used_gib": 18.0}),
-        ("batch", 100.0, {"steps": 100}),
-    ]
-    answer = judged(RUN, said)
-    assert answer.action == "continue"
-    assert answer.fill_percent == pytest.approx(75.0)
-
-
-def test_memory_that_grows_until_it_will_not_fit_is_a_leak() -> None:
-    said: list[Said] = [
-        ("epoch", 30.0 * n, {"epoch": n, "seconds": 30.0, "train_loss": 0.5, "used_gib": 14.4 + 0.6 * n})
-        for n in range(1, 9)
-    ]
-    answer = judged(RUN, said)
-    assert (answer.action, answer.rule) == ("investigate", "R25")
-    assert "2.5 points every epoch" in answer.why
-
-
 @pytest.mark.parametrize("status", ["completed", "stopped", "timed_out", "crashed"])
 def test_a_run_that_has_ended_is_not_told_what_to_do(status: str) -> None:
     assert judged(replace(RUN, status=status, minutes=1.0), [GOOD]).action == "continue"
@@ -311,23 +262,6 @@ def test_what_is_trained_is_not_given_up_late_for_the_loader() -> None:
     assert "It cannot finish" in answer.why
 
 
-def test_a_loss_that_leaves_its_first_epoch_far_behind_has_diverged() -> None:
-    def of(*losses: float, fold: int = 0) -> list[Said]:
-        return [
-            ("epoch", 60.0 * n, {"fold": fold, "epoch": n, "seconds": 60.0, "train_loss": loss})
-            for n, loss in enumerate(losses, 1 + 4 * fold)
-        ]
-
-    answer = judged(RUN, [READING, *of(0.7, 0.5, 70.0)])
-    assert (answer.action, answer.rule, answer.severity) == ("investigate", "diverged", "critical")
-    assert "rose from 0.7 in the fold's first epoch to 70" in answer.why
-    assert judged(replace(RUN, learning_rate=1e-2), [READING, *of(0.7, 70.0)]).set["learning_rate"] == 3e-3
-    for losses in ((0.7, 2.0), (0.7, 70.0, 0.6), (-1.0, 5.0), (0.0, 4.0)):
-        assert judged(RUN, [READING, *of(*losses)]).rule != "diverged", losses
-    twice = [READING, *of(0.1, 0.01), *of(0.7, 0.6, fold=1)]
-    assert judged(replace(RUN, folds=2), twice).rule != "diverged", "each fold begins anew"
-
-
 def test_a_first_epoch_as_quick_as_predicted_is_no_reason_to_raise_the_batch() -> None:
     low: Said = ("gpu", 20.0, {"peak_allocated_gib": 3.0})
     said: list[Said] = [low, ("epoch", 100.0, {"epoch": 1, "seconds": 80.0})]
@@ -336,34 +270,6 @@ def test_a_first_epoch_as_quick_as_predicted_is_no_reason_to_raise_the_batch() -
     assert judged(RUN, said, known).action == "continue"
     slow: Said = ("epoch", 160.0, {"epoch": 1, "seconds": 140.0})
     assert judged(RUN, [low, slow], known).action == "relaunch"
-
-
-@pytest.mark.parametrize("trouble", [{"out_of_memory": True}, {"train_loss": "nan"}])
-def test_when_time_is_up_no_trouble_starts_it_again(trouble: dict[str, Any]) -> None:
-    """At 80 % of the budget a fold is there to predict with; a new start would bring nothing any more."""
-    facts = replace(RUN, minutes=10.0, folds=3)
-    said = epochs([24.0] * 19)
-    told: Said = ("note", 478.0, trouble) if "out_of_memory" in trouble else ("batch", 478.0, trouble)
-    assert judged(facts, [*said, told]).action == "stop_and_predict"
-    without = judged(facts, [READING, ("gpu", 450.0, {"utilization_percent": 90.0}), told])
-    assert without.rule != "R15", "nothing to predict with: what can still be trained is worth more"
-
-
-def test_a_batch_that_ran_out_of_memory_in_this_run_is_not_told_again() -> None:
-    said: list[Said] = [
-        ("note", 1.0, {"batch_size": 64}),
-        ("gpu", 61.0, {"process_gib": 9.0}),
-        ("note", 75.0, {"batch_size": 128}),
-        ("note", 90.0, {"out_of_memory": True}),
-        ("note", 100.0, {"batch_size": 64, "grad_accumulation": 2}),
-        ("gpu", 170.0, {"process_gib": 9.0}),
-        ("batch", 171.0, {"steps": 100, "seconds": 30.0, "samples": 6_400}),
-    ]
-    before = judged(RUN, said[:2])
-    assert before.set == {"batch_size": 128}
-    after = judged(RUN, said)
-    assert after.set.get("batch_size", 64) < 128
-    assert "128 ran out of memory" in f"{after.why} {after.notes}"
 
 
 def test_notes_ask_for_nothing() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.parallel.parallel import TOGETHER_FROM_PERCENT, parallel_sets
+from memory_service.domain.parallel.parallel import TOGETHER_FROM_PERCENT, _keeps_promises, parallel_sets
+from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet, price_candidates
 from memory_service.domain.planning.hyperparameters import learning_rate
 from tests.planning import case, plan, seed_knowledge
@@ -103,6 +105,31 @@ def test_the_same_models_on_more_cores_never_take_longer(asked: dict[str, Any], 
         if work(few[kind]) == work(many[kind]):
             slow, quick = (each[kind]["expected"]["together_minutes"]["value"] for each in (few, many))
             assert quick <= slow * 1.001
+
+
+@pytest.mark.parametrize(
+    ("value", "high", "inference", "kept"),
+    [
+        (6.0, 10.0, 1.4, True),
+        (6.0, 10.1, 3.0, False),  # over the budget
+        (8.0, 9.0, 1.4, True),
+        (8.1, 9.0, 1.4, False),  # over 80 % in the median
+        (6.0, 9.5, 0.9, True),  # 1.1 of it are inference and writing: training ends within 85 %
+        (6.0, 9.7, 0.9, False),
+    ],
+)
+def test_of_the_minutes_a_set_promises_what_every_plan_does(
+    value: float, high: float, inference: float, kept: bool
+):
+    def took(*minutes: float) -> Seconds:
+        return Seconds(*(60.0 * each for each in minutes))
+
+    each: Any = SimpleNamespace(
+        inference=[took(9, 9, 9), took(0.1, inference, 6)],
+        beside=[SimpleNamespace(write=took(0.2, 0.2, 0.2)) for _ in range(2)],
+    )
+    shared: Any = SimpleNamespace(total=took(1.0, value, high))
+    assert _keeps_promises(case(**PICTURES | {"minutes": 10}), each, shared) is kept
 
 
 def test_alone_a_member_takes_what_its_own_plan_takes():

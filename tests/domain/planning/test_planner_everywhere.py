@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -19,12 +20,15 @@ ONE_OF_A_KIND = (
 """A card of each generation, small and large; what another of the same does follows from the laws of
 `test_planner_properties`."""
 
+EVERY, SEED = 3, int(os.environ.get("SEED", "0"))
+"""Each task is planned for every third card, the next task for others; `SEED=1` and 2 are the rest."""
 
-@pytest.mark.parametrize("task", TASKS)
-def test_every_combination_keeps_its_promises_or_says_what_fits(task: str) -> None:
+
+@pytest.mark.parametrize(("task", "place"), [(task, place) for place, task in enumerate(TASKS)])
+def test_every_combination_keeps_its_promises_or_says_what_fits(task: str, place: int) -> None:
     knowledge = seed_knowledge()
     refused = {}
-    for gpu in ONE_OF_A_KIND:
+    for gpu in ONE_OF_A_KIND[(place + SEED) % EVERY :: EVERY]:
         for size in SIZES:
             asked = case(task=task, size=size, gpu=gpu, minutes=MINUTES[0])
             candidate_sets = price_candidates(asked, knowledge)

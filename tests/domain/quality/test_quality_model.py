@@ -25,9 +25,9 @@ from memory_service.domain.quality.ranking import (
     probability_better,
     rank_candidates,
 )
-from memory_service.services.knowledge.quality_figures import read_quality_model
+from memory_service.services.knowledge.quality_figures import shipped_quality
 
-MODEL = read_quality_model()
+MODEL = shipped_quality()
 
 
 def points(task: str, names: list[str], scores: list[float], **facts: str | int) -> list[float]:
@@ -60,7 +60,8 @@ def test_every_task_is_judged_and_untested_ones_keep_the_published_score(task: s
     expected = MODEL.expected(quality_kind(task), ["nobody"], np.array([80.0]))
     assert np.isfinite(expected.points).all()
     assert (expected.sd > 0).all()
-    assert NO_FIGURES.expected(quality_kind(task), ["nobody"], np.array([80.0])).points[0] == 80.0
+    untested = NO_FIGURES.expected(quality_kind(task), ["nobody"], np.array([80.0]))
+    assert (untested.points[0], untested.measured[0]) == (80.0, False)
 
 
 @given(st.floats(50, 90), st.floats(50, 90), st.floats(0.1, 8))
@@ -148,3 +149,26 @@ def test_what_is_measured_of_a_coarser_group_is_known_less_well(model: str, mean
 def test_a_second_training_of_a_model_differs_less_than_another_model() -> None:
     again, other = NO_FIGURES.difference_sds("video", [("a", "cnn"), ("b", "cnn")])[0]
     assert (again, other) == (SAME_MODEL_SHARE * DIFFERENCE_SD, DIFFERENCE_SD)
+
+
+PAIRS = {"catboost|lightgbm": 0.25, "catboost|ghost": 9.0, "gbdt|network": 1.0, "network|network": 0.5,
+         "family|family": 0.4}  # fmt: skip
+
+
+def test_two_models_differ_by_what_is_measured_of_them_or_of_their_kinds() -> None:
+    """Half of the variance of a difference is each one's own."""
+    figures = ModalityFigures(80.0, 2.0, {}, {}, {"mlp": {"": Effect(0.0, 0.3)}}, (), 3.0, PAIRS)
+    model = QualityModel({"tabular": figures})
+    catboost, lightgbm, mlp, tabm = [(n, n if n in ("mlp", "tabm") else "gbdt") for n in
+                                     ("catboost", "lightgbm", "mlp", "tabm")]  # fmt: skip
+    found = model.difference_sds("tabular", [catboost, lightgbm, mlp, tabm])
+    itself = SAME_MODEL_SHARE * DIFFERENCE_SD
+    assert found == pytest.approx(
+        np.array([[itself, 0.5, 2, 2], [0.5, itself, 2, 2], [2, 2, itself, 1], [2, 2, 1, itself]])
+    )
+    assert model.difference_sd("tabular", lightgbm, ("xgboost", "gbdt")) == DIFFERENCE_SD
+    assert model.data_set_sd("tabular", mlp) == pytest.approx(0.8 / np.sqrt(2))
+    assert model.data_set_sd("video", mlp) == pytest.approx(DIFFERENCE_SD / np.sqrt(2))
+    sd, measured = model.interval_sd(Kind("tabular", "all", ()), mlp, 80.0)
+    assert measured
+    assert sd == pytest.approx(np.hypot(0.6, 0.8 / np.sqrt(2)))

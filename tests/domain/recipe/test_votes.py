@@ -44,6 +44,11 @@ def test_few_neighbours_are_drawn_to_the_base_rate() -> None:
     (vote,) = votes(one, "techniques", {"tta": 0.2})
     assert vote.share == pytest.approx((1.0 + PRIOR * 0.2) / (1.0 + PRIOR))
     assert vote.lift == pytest.approx(vote.share / 0.2)
+    two = near((solution("a", techniques=("tta",)), 1.0), (solution("b", techniques=("ema",)), 0.5))
+    count = 1.5**2 / (1.0 + 0.5**2)  # of neighbours, by their weights (Kish)
+    first, second = votes(two, "techniques", {"tta": 0.2})
+    assert first.share == pytest.approx((count / 1.5 + PRIOR * 0.2) / (count + PRIOR))
+    assert second.share == pytest.approx(count * (0.5 / 1.5) / (count + PRIOR))
     many = near(*((solution(f"c{i}", techniques=("tta",)), 1.0) for i in range(30)))
     assert votes(many, "techniques", {"tta": 0.2})[0].share > vote.share
 
@@ -91,10 +96,10 @@ def test_the_usual_size_is_the_weighted_geometric_mean_of_those_that_say_one() -
 
 def test_sentences_are_said_once_by_the_nearest_and_each_competition_has_its_turn() -> None:
     some = near(
-        (solution("a", what_mattered=("One", "Two", "Three")), 1.0),
+        (solution("a", what_mattered=("Two", "One", "Three")), 1.0),
         (solution("b", what_mattered=("one ", "Four")), 0.5),
     )
     found = sentences(some, "what_mattered", 5)
-    assert [entry["text"] for entry in found] == ["One", "Two", "Four", "Three"]
+    assert [entry["text"] for entry in found] == ["Two", "One", "Four", "Three"]
     assert found[0]["from"] == ["a#1"]
     assert len(sentences(some, "what_mattered", 2)) == 2

@@ -190,8 +190,7 @@ def test_claims_hold_for_whoever_ported_the_weights(seeded_sqlite: Database) -> 
     plain = sizing_case_page(seeded_sqlite, "a100", "efficientnet_b4", B4)
     ported = sizing_case_page(seeded_sqlite, "a100", "tf_efficientnet_b4.ns_jft_in1k", B4)
     assert {c["id"] for c in plain["claims"]} == {c["id"] for c in ported["claims"]}
-    knowledge = knowledge_of(seeded_sqlite)
-    of_model = model_page(seeded_sqlite, knowledge, "tf_efficientnet_b4.ns_jft_in1k")["claims"]
+    of_model = model_page(seeded_sqlite, "tf_efficientnet_b4.ns_jft_in1k")["claims"]
     assert {c["id"] for c in ported["claims"]} < {c["id"] for c in of_model}
     assert sizing_case_page(seeded_sqlite, "a10", "efficientnet_b4", B4)["claims"] != plain["claims"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import correct_row, undo
-from memory_service.services.knowledge.outcomes import with_outcomes
+from memory_service.services.knowledge.outcomes import with_outcomes, with_steering
 from memory_service.services.planning.recommend import recommend
-from memory_service.services.tables.policy_rows import with_steering
 from memory_service.services.tables.table_rows import get_row, history_of, list_rows
 from tests.store.fakes import HashEncoder
 

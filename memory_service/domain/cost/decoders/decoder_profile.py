@@ -129,7 +129,8 @@ def decoder_profile(
         inference_peak=forward,
         extra={
             "method": t.method, "lora_rank": t.rank if t.method != "full" else None, "head": t.head,
-            "parameter_tensors": _tensors(d, t),
+            "parameter_tensors": _tensors(d, t), "sharded": t.shards > 1,
+            "gathered_bytes": _gathered_bytes(d, t, trained, element),
             "memory_spread": MEMORY_SPREAD, "weight_bytes": kept_as,
             "roofline": _roofline(d, t, seq_len, element, n_outputs),
             "cache_bytes_per_token": 2.0 * d.layers * d.key * element, "unpacked_bytes": unpacked,
@@ -147,6 +148,14 @@ def _trained(d: Decoder, t: Tuning, n_outputs: int) -> int:
         return d.params - (0 if t.head == "lm" or d.tied else d.vocab * d.hidden) + head + untied
     adapters = d.layers * sum(t.rank * (i + o) for name, i, o in d.linears if t.trains(name))
     return adapters + head
+
+
+def _gathered_bytes(d: Decoder, t: Tuning, trained: int, element: int) -> float:
+    """What FSDP moves past each card in a step, times n / (n - 1): all weights as they are computed with, in
+    the forward and the backward pass, and the gradients of full tuning."""
+    if t.method == "full":
+        return 3.0 * trained * element
+    return 2.0 * (_frozen_bytes(d, t, element) + 4.0 * trained)
 
 
 def _frozen_bytes(d: Decoder, t: Tuning, element: int) -> float:

@@ -126,7 +126,8 @@ def tuning_words(answer: Mapping[str, Any]) -> str:
     if answer["gradient_checkpointing"]:
         parts.append("gradient checkpointing")
     if (answer.get("n_gpus") or 1) > 1:
-        parts.append(f"{answer['n_gpus']} cards over {answer['interconnect']}")
+        spread = ", weights spread over them (FSDP)" if answer.get("sharding") else ""
+        parts.append(f"{answer['n_gpus']} cards over {answer['interconnect']}{spread}")
     return ", ".join(parts)
 
 

@@ -57,10 +57,10 @@ def warnings(
         out.append(f"{option.model.name} needs {large}.")
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
-        out.append(
-            f"The figures are for {settings['n_gpus']} cards that train one model by "
-            "DistributedDataParallel; a generated script starts torchrun for them by itself."
-        )
+        how = "DistributedDataParallel; a generated script starts torchrun for them by itself."
+        if option.sharded:
+            how = "FullyShardedDataParallel; there is no generated script for that."
+        out.append(f"The figures are for {settings['n_gpus']} cards that train one model by {how}")
     if option.method:
         out.append(
             f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.comments import columns_listed, prose_of, several_each
-from memory_service.review.source.nodes import last_name
+from memory_service.review.source.nodes import entries_of, last_name
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
@@ -85,11 +85,8 @@ def _parsed_columns(facts: Facts) -> Iterator[str]:
             column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
             if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
                 yield column
-    for item in facts.script.all(ast.Dict):
-        for key, value in zip(item.keys, item.values, strict=True):
-            name = facts.values.text(key) if key is not None else None
-            if name and _GROUP_COLUMN.match(name) and _cut_from_file(value):
-                yield name
+    entries = (entry for item in facts.script.all(ast.Dict) for entry in entries_of(item))
+    yield from (name for name, value in entries if _GROUP_COLUMN.match(name) and _cut_from_file(value))
 
 
 def _cut_from_file(node: ast.AST) -> bool:

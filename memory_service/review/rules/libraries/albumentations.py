@@ -13,6 +13,7 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import (
     Function,
     calls_in,
+    entries_of,
     is_call,
     keyword_names,
     last_name,
@@ -195,8 +196,7 @@ def _names_of(facts: Facts, call: ast.Call) -> list[str]:
     """The key of a transform in a dict of transforms, else the names that it is assigned to."""
     parent, statement = facts.script.parents.get(call), facts.script.statement(call)
     if isinstance(parent, ast.Dict):
-        keys = (key for key, value in zip(parent.keys, parent.values, strict=True) if value is call)
-        return [text for key in keys if (text := facts.values.text(key))]
+        return [key for key, value in entries_of(parent) if value is call]
     return [last_name(t) for t in statement.targets] if isinstance(statement, ast.Assign) else []
 
 

@@ -24,7 +24,7 @@ def removed_api_rules(facts: Facts) -> Iterator[Finding]:
 
 def _imports(facts: Facts) -> Iterator[Finding]:
     for node in facts.script.all(ast.ImportFrom):
-        if any(isinstance(up, ast.Try) for up in facts.script.above(node)):
+        if any(facts.script.around(node, ast.Try)):
             continue
         module = node.module or ""
         for removed in removed_of(module):

@@ -15,10 +15,10 @@ import pytest
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_script import plan_script
-from tests.scripts.data import Data, Size
-from tests.scripts.kinds import KINDS, OTHERS, TINY_BERT, Kind, asked, cut_down, tiny_models
-from tests.scripts.runner import Ended, Forks, plainly
-from tests.scripts.submission import check_submission
+from tests.scripts.harness.data import Data, Size
+from tests.scripts.harness.kinds import KINDS, OTHERS, TINY_BERT, Kind, asked, cut_down, tiny_models
+from tests.scripts.harness.runner import Ended, Forks, plainly
+from tests.scripts.harness.submission import check_submission
 
 __all__ = ["Trial", "Workshop"]
 
@@ -125,9 +125,9 @@ class Workshop:
             data = Data(folder / "data", data.form, data.ids, data.columns, data.truth, data.seen)
         return Trial(folder, kind, plan, data, self.forks, dict(own or {}))
 
-    def short_trial(self, name: str) -> Trial:
+    def short_trial(self, name: str, **more: Any) -> Trial:
         """All steps of a training, in as little time as they take."""
-        return self.trial(name, size=ALL[name].few, epochs=ALL[name].few_epochs)
+        return self.trial(name, size=ALL[name].few, **{"epochs": ALL[name].few_epochs, **more})
 
     def plan(self, name: str, **changes: Any) -> dict[str, Any]:
         kind = ALL[name]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.scripts.data import Array, Data
+from tests.scripts.harness.data import Array, Data
 
 LEAST_PROBABILITY = 1e-6
 

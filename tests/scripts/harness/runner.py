@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.scripts import fork_server
+import psutil
+
+from tests.scripts.harness import fork_server
 
 LIMIT_SECONDS = 120
 
@@ -28,11 +30,29 @@ ONE_THREAD = dict.fromkeys(
 
 @dataclass(frozen=True)
 class Ended:
-    """status: the exit code, negative for a signal; seconds: from the start, without the server's imports."""
+    """status: the exit code, negative for a signal; seconds: from the start, without the server's imports;
+    cpu_seconds: of processor time, with its loaders' workers."""
 
     status: int
     seconds: float
     log: str
+    cpu_seconds: float = 0.0
+
+
+Looks = tuple[Callable[[], bool], Callable[[], object]]
+
+
+@contextlib.contextmanager
+def standing_still(group: int) -> Iterator[None]:
+    """A process group, of which the first process has stopped when this begins."""
+    with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):  # it has ended just now
+        os.killpg(group, signal.SIGSTOP)
+        first = psutil.Process(group)
+        while first.status() not in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE):
+            time.sleep(0.0002)
+    yield
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGCONT)
 
 
 class Forks:
@@ -40,7 +60,6 @@ class Forks:
 
     def __init__(self) -> None:
         self._server: subprocess.Popen[bytes] | None = None
-        self.cpu_seconds, self.runs = 0.0, 0
         self._ready = False
         self._unread = b""
 
@@ -52,12 +71,14 @@ class Forks:
         before: str = "",
         kill_after: float | None = None,
         kill_when: Callable[[], bool] | None = None,
+        looks: Looks | None = None,
         limit: int = LIMIT_SECONDS,
     ) -> Ended:
         """`python train.py *arguments` in `folder`, its output in `log.txt` there.
 
         before              Python text that is run in the child first: how a fault is put in
         kill_after, _when   SIGKILL to the whole process group, after so many seconds or when it says so
+        looks               (when, look): whenever `when` says so, all processes stand still for `look`
         """
         log = folder / "log.txt"
         asked = {
@@ -70,30 +91,35 @@ class Forks:
             "limit_seconds": limit + 30,
         }
         try:
-            ended, answer, seconds = self._asked(asked, kill_after, kill_when, limit)
+            ended, answer, seconds = self._asked(asked, kill_after, kill_when, looks, limit)
         except BaseException:
             self._abandon()  # an answer that comes later is none of the next run's
             raise
-        self.cpu_seconds += answer["cpu_seconds"]
-        self.runs += 1
         text = log.read_text("utf-8", "replace") if log.exists() else ""
         assert ended or kill_after is not None or kill_when is not None, (
             f"no end in {limit} s:\n{text[-4000:]}"
         )
-        return Ended(answer["status"], seconds, text)
+        return Ended(answer["status"], seconds, text, answer["cpu_seconds"])
 
     def _asked(
         self,
         request: Mapping[str, Any],
         kill_after: float | None,
         kill_when: Callable[[], bool] | None,
+        looks: Looks | None,
         limit: int,
     ) -> tuple[bool, dict[str, Any], float]:
         """(whether it ended by itself, the server's answer, seconds)."""
         pid = self._ask(request)
         started = time.monotonic()
         ended = False
-        if kill_when is not None:
+        if looks is not None:
+            when, look = looks
+            while not (ended := self._readable(0.001)):
+                if when():
+                    with standing_still(pid):
+                        look()
+        elif kill_when is not None:
             while not ended and not kill_when():
                 ended = self._readable(0.001)
         elif kill_after is not None:

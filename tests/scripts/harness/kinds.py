@@ -14,8 +14,8 @@ from typing import Any
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import recommend
-from tests.scripts import data
-from tests.scripts.data import Size, Writer
+from tests.scripts.harness import data
+from tests.scripts.harness.data import Size, Writer
 
 __all__ = ["KINDS", "OTHERS", "TREES", "Kind", "asked", "cut_down", "tiny_models"]
 

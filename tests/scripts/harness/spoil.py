@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.scripts.workshop import rows_of, write_rows
+from tests.scripts.harness.workshop import rows_of, write_rows
 
 __all__ = ["spoiler_of"]
 

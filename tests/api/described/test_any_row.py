@@ -98,7 +98,7 @@ def test_no_field_left_out_or_emptied_breaks_a_route(fresh: TestClient):
                 {field: 0},
                 {field: ""},
             ]
-            for value in values:
+            for value in values[number % 2 :: 2]:  # the others of the next field
                 left = {name: each for name, each in row.items() if name != field} | value
                 added = fresh.post(f"/{table}", json=left).status_code
                 assert added in (201, 400, 409, 422), (table, field, value)

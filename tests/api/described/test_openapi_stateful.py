@@ -26,11 +26,11 @@ from memory_service.domain.common.api_keys import SCOPES
 from memory_service.services.access.keys import create_key
 from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
-from tests.api.test_openapi import CHECKS, PATIENCE_SECONDS, listen
+from tests.api.described.test_openapi import CHECKS, PATIENCE_SECONDS, listen
 from tests.conftest import KINDS, Servers
 
 ROUNDS, STORIES, STEPS = 5, 5, 8
-EXAMPLES = 2
+EXAMPLES = 1
 WITHOUT = "without"
 
 

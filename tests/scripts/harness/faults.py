@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_CLIENT", "card_for", "cut_in_replace", "kill_after_replace", "out_of_memory_over"]
+from pathlib import Path
+
+__all__ = ["NO_CLIENT", "PROCESSOR_CLOCK", "card_for", "copies_of_writes", "out_of_memory_over"]
 
 NO_CLIENT = "import sys; sys.modules['memory_service'] = None"
 
-_KILLS_AT_REPLACE = """
-import os, signal
-real, calls = os.replace, []
+PROCESSOR_CLOCK = """
+import threading, time
+def no_clock(*_):
+    raise OSError
+time.monotonic, time.clock_gettime = time.process_time, no_clock
+threading.Timer = lambda *_: threading.Thread()
+"""
+"""Its clock is the processor time that it took, which other work on the machine does not move. The timer that
+ends whatever hangs goes by the wall: it does not begin."""
+
+_COPIES = """
+import os, shutil
+real, count = os.replace, {first}
 def replace(source, target, **more):
-    if os.path.basename(os.fspath(target)).startswith({prefix!r}):
-        calls.append(target)
-        if len(calls) == {number}:
-            if {before}:
-                os.truncate(source, os.path.getsize(source) // 2)
-            else:
-                real(source, target, **more)
-            os.killpg(0, signal.SIGKILL)
-    return real(source, target, **more)
+    global count
+    folder, name = os.path.split(target)
+    if not name.startswith({prefixes!r}):
+        return real(source, target, **more)
+    count += 1
+    copy = os.path.join({copies!r}, f"{{count:03}}_{{name}}")
+    if count % 2:
+        real(source, target, **more)
+        shutil.copytree(folder, copy)
+    else:
+        shutil.copytree(folder, copy)
+        half = os.path.join(copy, os.path.basename(source))
+        os.truncate(half, os.path.getsize(half) // 2)
+        real(source, target, **more)
 os.replace = os.rename = replace
 """
 
 
-def cut_in_replace(number: int, prefix: str) -> str:
-    """SIGKILL to the process group while the number-th file `prefix…` is written: half of it is there, not
-    yet under its name."""
-    return _KILLS_AT_REPLACE.format(number=number, prefix=prefix, before=True)
-
-
-def kill_after_replace(number: int, prefix: str) -> str:
-    """SIGKILL to the process group at the moment at which the number-th file `prefix…` has its name."""
-    return _KILLS_AT_REPLACE.format(number=number, prefix=prefix, before=False)
+def copies_of_writes(copies: Path, prefixes: tuple[str, ...], first: int) -> str:
+    """What a SIGKILL would leave at each file that is put in place: `copies` gets the folder as it is then,
+    by turns with half of the file, not yet under its name, and with all of it. An odd `first` begins with the
+    half."""
+    return _COPIES.format(copies=str(copies), prefixes=prefixes, first=first)
 
 
 def out_of_memory_over(most: int) -> str:

@@ -1,0 +1,77 @@
+"""Does the review see what an edit did to the script of a plan?"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from memory_service.services.knowledge.profiling import profile_model
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.prediction import requested_profile
+from memory_service.services.review.review import review_script
+
+HUGE = {"n_train": 2_000_000, "n_features": 30, "minutes": 60, "gpu": "a100"}
+
+
+@pytest.mark.parametrize("model", ["xgboost", "catboost"])
+def test_the_review_prices_trees_as_the_plan_does(seeded_sqlite, model: str):
+    plan = recommend(seeded_sqlite, {"task": "tabular-regression", "model": model} | HUGE)
+    text = plan_script(plan)
+
+    def found(name: str, value: str, asked: dict[str, Any]) -> Any:
+        edited, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert n == 1
+        findings: list[dict[str, Any]] = review_script(seeded_sqlite, {"script": edited, **asked})["findings"]
+        return findings
+
+    for asked in ({"plan": plan}, HUGE, HUGE | {"n_features": None}):
+        assert found("SEED", "7", asked) == []
+    for name, value in (("DEVICE", '"cpu"'), ("FOLDS", "30"), ("SEEDS", "20")):
+        (late,) = found(name, value, {"plan": plan})
+        assert late["rule"] == "cannot-end-in-budget", name
+        assert ("on 8 cores" in late["message"]) is (name == "DEVICE")
+        assert f"{plan['gpu']['name']} (" in late["message"] or name == "DEVICE"
+
+
+@pytest.mark.parametrize(("task", "name", "size"), [("image", "IMAGE_SIZE", 1024), ("text", "SEQ_LEN", 4096)])
+def test_the_review_sizes_an_input_that_nobody_profiled(seeded_sqlite, monkeypatch, task, name, size):
+    monkeypatch.setattr(
+        requested_profile, "profile_in_child_process", profile_model
+    )  # which has a time limit
+    plan = recommend(seeded_sqlite, {"task": task, "gpu": "t4", "minutes": 60, "n_train": 20_000})
+    text = re.sub(rf"^{name} = \d+", f"{name} = {size}", plan_script(plan), flags=re.MULTILINE)
+    answer = review_script(seeded_sqlite, {"script": text, "plan": plan})
+    (large,) = (one for one in answer["findings"] if one["rule"] == "batch-does-not-fit")
+    assert f" at {size} in " in large["message"]
+    assert answer["not_checked"] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "value", "rule"),
+    [
+        ({"task": "image"}, "NUM_WORKERS", "0", "loader-workers"),
+        ({"task": "image"}, "LEARNING_RATE", "1.0", "wrong-parameter"),
+        ({"task": "image"}, "PRECISION", '"fp64"', "wrong-parameter"),
+        ({"task": "image"}, "PRETRAINED", "False", "wrong-parameter"),
+        ({"task": "image"}, "PATIENCE", "0", "wrong-parameter"),
+        ({"task": "image"}, "SEED", "None", "wrong-parameter"),
+        ({"task": "image"}, "GROUP_BY", '"patient"', "groups-across-folds"),
+        ({"task": "text", "gpu": "t4"}, "PRECISION", '"bf16"', "wrong-parameter"),
+        ({"task": "text"}, "LEARNING_RATE", "0.01", "wrong-parameter"),
+        ({"task": "tabular", "model": "xgboost"}, "LEARNING_RATE", "0.001", "wrong-parameter"),
+        ({"task": "tabular", "model": "lightgbm"}, "RESERVE_SHARE", "0.0", "no-deadline"),
+        ({"task": "tabular", "model": "catboost"}, "SPLIT", '"none"', "wrong-parameter"),
+    ],
+)
+def test_the_review_sees_a_setting_that_makes_no_sense(
+    seeded_sqlite, asked, name: str, value: str, rule: str
+):
+    plan = recommend(seeded_sqlite, {"gpu": "a100", "minutes": 60, "n_train": 40_000} | asked)
+    text, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", plan_script(plan), flags=re.MULTILINE)
+    assert n == 1
+    (found,) = review_script(seeded_sqlite, {"script": text, "plan": plan})["findings"]
+    shown = text.splitlines()[found["line"] - 1].split(" = ")[0]
+    assert (found["rule"], shown) == (rule, "SPLIT" if name == "GROUP_BY" else name)
