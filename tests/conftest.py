@@ -27,6 +27,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import make_url
 from threadpoolctl import threadpool_limits
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from memory_service.recall.encoder import use_model
 from memory_service.services.database.transactions import Database
@@ -57,10 +58,32 @@ threadpool_limits(1, user_api="blas")
 gc.set_threshold(50_000, 20, 20)
 
 
+DEAR = ("tests/scripts", "tests/web", "tests/recall")
+"""Folders for which a worker makes much ready: a fork server with all libraries, sites and a browser, an
+encoder with its databases."""
+
+
+def dear(nodeid: str) -> str:
+    """The folder of these that a test is of, or nothing."""
+    return next((folder for folder in DEAR if nodeid.startswith(f"{folder}/")), "")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: one that a worker begins last lets the others wait for it."""
+    """Dear folders and slow files come first: one that a worker begins last lets the others wait for it."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (not dear(item.nodeid), item.path not in slow))
+
+
+class TogetherWhereDear(LoadFileScheduling):  # type: ignore[misc]
+    """A file's tests run in one worker, and so do those of a dear folder."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return dear(nodeid) or str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherWhereDear | None:
+    return TogetherWhereDear(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def free_port() -> int:

@@ -49,16 +49,6 @@ def test_classes_with_one_and_two_samples_stay_classes(workshop: Workshop, name:
     assert trial.checkpoints(), ended.log
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_one_test_sample_gets_its_answer(workshop: Workshop, name: str) -> None:
-    size = Size(KINDS[name].rows.train, 1)
-    trial = workshop.trial(name, size=size, epochs=1, folds=1)
-    ended = trial.train()
-    assert ended.status == 0, ended.log
-    assert len(trial.cells()) == 1
-    assert trial.checkpoints(), ended.log
-
-
 @pytest.mark.parametrize(
     "name", ["image-classification", "text-regression", "tabular-classification-network"]
 )

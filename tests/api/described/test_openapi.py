@@ -6,6 +6,8 @@ error or differ from what is described, and what breaks the description must be 
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +37,10 @@ from tests.conftest import Servers
 ASKED = {"kept": 5, "broken": 4}
 """Examples of a route, on SQLite: stories of `test_openapi_stateful` and texts that may trip over a database,
 in `test_bad_input`, are told to both."""
+
+SEED = int(os.environ.get("SEED", "0"))
+"""Every second route is asked with what breaks it; `SEED=1` are the others. `test_bad_input` breaks each
+field of all."""
 
 PATIENCE_SECONDS = 60.0
 """A busy machine may take longer than the ten that Schemathesis waits."""
@@ -83,7 +89,8 @@ def test_every_route_is_as_described(servers: Servers, asked: str):
 def assert_described(url: str, mode: GenerationMode, examples: int, connection: requests.Session) -> None:
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json", timeout=PATIENCE_SECONDS)
     wrong: list[str] = []
-    for result in schema.get_all_operations():
+    every = 2 if mode is GenerationMode.NEGATIVE else 1
+    for result in itertools.islice(schema.get_all_operations(), SEED % every, None, every):
         assert isinstance(result, Ok)
         operation = result.ok()
         strategy = operation.as_strategy(generation_mode=mode)

@@ -56,6 +56,14 @@ def broken(asked: dict[str, Any], one: dict[str, Any], usable_gib: float) -> lis
         "p90 memory fits": expected["peak_memory_gib"]["high"] <= usable_gib * near,
         "memory is the sum of the processes": expected["peak_memory_gib"]["value"]
         == pytest.approx(sum(m["expected"]["peak_memory_gib"]["value"] for m in networks), rel=2e-3),
+        "as far below as above": all(
+            m["expected"]["peak_memory_gib"]["low"]
+            == pytest.approx(
+                2 * m["expected"]["peak_memory_gib"]["value"] - m["expected"]["peak_memory_gib"]["high"],
+                rel=2e-3,
+            )
+            for m in networks
+        ),
         "p90 of the minutes fits": together["high"] <= asked["minutes"] * near,
         "median under 80 %": together["value"] <= 0.8 * asked["minutes"] * near,
         "loader workers and main processes fit the cores": cores["loader_workers"]
@@ -198,6 +206,18 @@ def test_small_models_that_leave_the_card_idle_are_better_together():
     assert one["better"] == "together"
     assert one["expected"]["gain_percent"]["low"] > 20
     assert "% of its time" in one["why"]
+    share = one["expected"]["peak_memory_gib"]["value"] / 22.2  # that an A10 has
+    assert one["expected"]["memory_percent"]["value"] == pytest.approx(100 * share, rel=0.01)
+
+
+def test_four_cores_are_enough_and_weights_that_are_there_are_not_fetched():
+    assert offered(**TABLE, cpu_count=4)
+    assert not offered(**TABLE, cpu_count=3)
+    fetched, local = (by_kind(offered(**PICTURES, cpu_count=16, weights=way)) for way in ("hub", "local"))
+    kind = next(iter(fetched.keys() & local.keys()))
+    assert work(fetched[kind]) == work(local[kind])
+    ends = [one[kind]["models"][0]["expected"]["alone_minutes"]["value"] for one in (fetched, local)]
+    assert ends[1] < ends[0]
 
 
 def test_r33_boosted_trees_run_on_the_processor_beside_a_network():

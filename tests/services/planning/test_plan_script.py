@@ -55,13 +55,18 @@ def plans(knowing: Database) -> Any:
     return [recommend(knowing, {"size": "medium", "gpu": "a100"} | asked) for asked in ASKED]
 
 
+@pytest.fixture(scope="module")
+def scripts(plans: list[dict[str, Any]]) -> list[str]:
+    """The script of each, as one file."""
+    return [plan_script(plan) for plan in plans]
+
+
 def image_plan(plans: list[dict[str, Any]]) -> dict[str, Any]:
     return copy.deepcopy(next(plan for plan in plans if plan["task"] == "image-classification"))
 
 
-def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(plans, tmp_path: Path):
-    for number, plan in enumerate(plans):
-        text = plan_script(plan)
+def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(scripts, tmp_path: Path):
+    for number, text in enumerate(scripts):
         (tmp_path / f"script_{number}.py").write_text(text, encoding="utf-8")
         assert text.count("# === FILL IN") == 1
         first = re.search("^(import|from) (torch|lightgbm|xgboost|catboost)", text, re.MULTILINE)
@@ -71,10 +76,10 @@ def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(plans, tmp_pa
     laid_out(tmp_path)
 
 
-def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(plans, knowing):
+def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(plans, scripts, knowing):
     """By turns as one file with its plan, and as a folder's with what the question was."""
-    for number, plan in enumerate(plans):
-        whole, named = plan_script(plan), plan["model"]["name"]
+    for number, (plan, whole) in enumerate(zip(plans, scripts, strict=True)):
+        named = plan["model"]["name"]
         asked = {"gpu": plan["gpu"]["slug"], "minutes": plan["minutes"], "n_train": 10_000, "cpu_count": 8}
         asked |= {"n_features": 20}
         one_file = {"plan": plan, "script": whole}
@@ -166,9 +171,9 @@ def constants_of(text: str) -> dict[str, Any]:
     return found
 
 
-def test_the_constants_are_the_plans_settings(plans):
-    for plan in plans:
-        told = constants_of(plan_script(plan))
+def test_the_constants_are_the_plans_settings(plans, scripts):
+    for plan, text in zip(plans, scripts, strict=True):
+        told = constants_of(text)
         names = {"FOLDS": "folds", "EPOCHS": "epochs", "LEARNING_RATE": "learning_rate", "PLAN_ID": "plan_id"}
         if plan["optimizer"] == "adamw":
             names |= {

@@ -1,0 +1,67 @@
+"""When will it end? By hand, of a progress bar, of epochs alike, of trees that still gain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.monitoring.projection import (
+    _ends_epoch_after_epoch,
+    epoch_seconds,
+    present_fold_epochs,
+    project,
+)
+from memory_service.domain.monitoring.reducer import add_events
+from memory_service.domain.monitoring.run_view import RunView
+from memory_service.domain.monitoring.state import Expectation, RunFacts, State
+from memory_service.domain.monitoring.summary import Summary
+from tests.watching import Said, events
+
+RUN = RunFacts(model="resnet50", batch_size=64, folds=2, epochs=10, n_train=20_000, minutes=60.0)
+TREES = replace(RUN, model="lightgbm", task="tabular-regression", device_kind="cpu", epochs=8_000)
+
+
+def view(facts: RunFacts, said: list[Said], expected: Expectation | None = None) -> RunView:
+    return RunView(State(facts, add_events(Summary(), events(said)), expected or Expectation()))
+
+
+def test_of_a_bar_over_all_epochs_a_later_fold_takes_as_long_again() -> None:
+    bar = {"step": 100, "of": 1000, "elapsed_seconds": 100.0, "scope": "run"}
+    found = project(view(RUN, [("batch", 120.0, bar)]))
+    assert found is not None
+    left = 900.0 + 1000.0
+    assert (found.end.value, found.end.low, found.end.high) == pytest.approx(
+        (120 + left, 120 + left / 1.1, 120 + left * 1.1)
+    )
+    assert (found.epoch.value, found.epoch.high) == pytest.approx((100.0, 110.0))
+    assert found.epochs_left == pytest.approx(10 * 1.9)
+
+
+def test_epochs_alike_foresee_the_same_end_all_along() -> None:
+    said: list[Said] = [
+        ("epoch", 100.0 + 30.0 * n, {"fold": 1, "epoch": n, "seconds": 90.0 if n == 1 else 30.0})
+        for n in range(1, 8)
+    ]
+    ends = _ends_epoch_after_epoch(view(replace(RUN, folds=1), said))
+    assert ends == pytest.approx([100.0 + 30.0 * 10] * 6), "the first one stands apart"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_trees_that_gain_past_the_round_that_was_expected_go_on_for_their_patience(first: int) -> None:
+    """300 rounds, the last of them the best, where 100 were expected."""
+    said: list[Said] = [
+        ("epoch", float(n), {"fold": 1, "epoch": n, "seconds": 1.0, "valid_loss": 1.0 - n / 1e4})
+        for n in range(first, 300 + first)
+    ]
+    expected = Expectation(best_epoch=Estimate(100.0, 80.0, 125.0), patience=50)
+    least, usual, most = present_fold_epochs(view(TREES, said, expected), 8_000)
+    assert (least, usual, most) == (350, 350, 650)
+
+
+def test_one_epoch_after_the_first_is_measured_as_one() -> None:
+    said: list[Said] = [("epoch", 60.0 * n, {"fold": 1, "epoch": n, "seconds": 60.0}) for n in (1, 2)]
+    one, n, basis = epoch_seconds(view(RUN, said))
+    assert one is not None
+    assert (one.value, n, basis) == (60.0, 1, "median of 1 measured epoch after the first")
