@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_service import resources
 from memory_service.domain.parallel.parallel import with_parallel_sets
-from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.candidates import Candidate, price_candidates
 from memory_service.domain.planning.model_catalogue import model_index
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
@@ -51,13 +51,12 @@ def plan(**asked: Any) -> dict[str, Any]:
     return with_parallel_sets(plan_portfolio(problem, knowledge, candidate_sets), candidate_sets).as_dict()
 
 
-def best(**asked: Any) -> tuple[Any, Any] | None:
-    """(search, pick) of the chosen plan without writing it out; None when nothing fits."""
+def best(**asked: Any) -> Candidate | None:
+    """The chosen plan without writing it out; None when nothing fits."""
     asked_case = case(**asked)
-    choice = price_candidates(asked_case, seed_knowledge()).best(
+    return price_candidates(asked_case, seed_knowledge()).best(
         asked_case.question.objective, asked_case.question.minutes
     )
-    return None if choice is None else (choice.candidates, choice.pick)
 
 
 def promises_kept(answer: dict[str, Any]) -> list[str]:

@@ -169,6 +169,17 @@ def test_what_a_run_tells_appears_by_itself_and_takes_nothing_from_the_reader(vi
     assert text_of(telling, f"/browse/runs/{key}/events.jsonl?kind=epoch").count('"kind"') == 2
 
 
+def test_speed_is_drawn_before_the_first_epoch_has_ended(telling: Site):
+    key = begun(telling)
+    told = {"steps": 10, "seconds": 4.0, "samples": 320, "loader_wait_percent": 25.0}
+    events = [
+        {"seq": n, "at": f"2026-03-01T12:00:{10 * n + 5:02d}Z", "kind": "batch", **told} for n in range(3)
+    ]
+    post(telling, f"/runs/{key}/events", {"events": events})
+    steps = data_of(telling, f"/browse/runs/{key}.json")["curves"]["steps"]
+    assert [(each["samples_per_second"], each["loader_wait_percent"]) for each in steps] == [(80.0, 25.0)] * 3
+
+
 def test_a_run_that_went_silent_has_no_signal(telling: Site):
     key = begun(telling, task="audio-classification", competition="tensorflow-speech-recognition-challenge")
     rows = data_of(telling, "/browse/runs.json?task=audio-classification")["items"]

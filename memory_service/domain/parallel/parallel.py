@@ -32,7 +32,7 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
     split_of,
 )
-from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
 from memory_service.domain.planning.plan import Plan, Refusal
@@ -300,8 +300,8 @@ def _as_dict(
 def _network(
     networks: CandidateSet, member: Member, column: int, each: _Priced, shared: Shared, index: int
 ) -> dict[str, Any]:
-    settings = settings_of(networks, member.pick)
-    option = networks.table.options[member.pick.row]
+    candidate = Candidate(networks, member.pick)
+    settings, option = settings_of(candidate), candidate.option
     batch = int(networks.table.rungs[column])
     if column != member.alone:
         steps = max(1, round(settings["effective_batch_size"] / batch))
@@ -313,35 +313,32 @@ def _network(
         **settings,
         "expected": {
             "peak_memory_gib": each.memory[index].as_dict(),
-            **_figures(networks, member.pick, each, shared, index),
+            **_figures(candidate, each, shared, index),
         },
     }
 
 
 def _trees(trees: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared) -> dict[str, Any]:
-    option, rounds = trees.table.options[pick.row], trees.grid.epochs[pick.epoch]
-    settings = settings_of(trees, pick)
+    candidate, problem = Candidate(trees, pick), trees.problem
+    settings = settings_of(candidate)
     settings["data_loader"] = settings["data_loader"] | {"num_workers": 0}
-    memory = cost_of(trees.problem, option, trees.problem.n_train, rounds).memory_gib
+    memory = cost_of(problem, candidate.option, problem.n_train, candidate.epochs).memory_gib
     return {
         "runs_on": "cpu",
         **settings,
         "cpu_threads": each.of.tree_cores,
         "expected": {
             "host_memory_gib": memory.as_dict(),
-            **_figures(trees, pick, each, shared, len(each.of.members)),
+            **_figures(candidate, each, shared, len(each.of.members)),
         },
     }
 
 
-def _figures(
-    candidates: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared, index: int
-) -> dict[str, Any]:
-    quality = expected_quality(candidates, pick)
+def _figures(candidate: Candidate, each: _Priced, shared: Shared, index: int) -> dict[str, Any]:
     return {
         "alone_minutes": _minutes(each.alone[index].alone).as_dict(),
         "ends_minute": _minutes(shared.ends[index]).as_dict(),
-        "quality_index": quality.as_dict(),
+        "quality_index": expected_quality(candidate).as_dict(),
     }
 
 

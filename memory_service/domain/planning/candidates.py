@@ -13,13 +13,19 @@ import numpy as np
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import table_memory
 from memory_service.domain.cost.data_loader import loader_settings
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
+from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import cost_of, price_trees
+from memory_service.domain.planning.budget import RunSeconds
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
+from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_step_time import prepare
 
 
 def host_memory(problem: PlanningProblem, option: Option, rounds: Any) -> Estimate | None:
@@ -88,14 +94,73 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The plan that won in its set."""
+    """One plan of a set. pick: its place in the grid."""
 
     candidates: CandidateSet
     pick: GridIndex
 
     @property
+    def problem(self) -> PlanningProblem:
+        return self.candidates.problem
+
+    @property
+    def grid(self) -> PlanGrid:
+        return self.candidates.grid
+
+    @property
+    def option(self) -> Option:
+        return self.candidates.table.options[self.pick.row]
+
+    @property
+    def precision(self) -> str:
+        return self.candidates.precision
+
+    @property
     def batch_size(self) -> int:
-        return int(self.candidates.grid.batches.batch_size[self.pick.row])
+        return int(self.grid.batches.batch_size[self.pick.row])
+
+    @property
+    def epochs(self) -> int:
+        """The cap of each fold; of boosted trees, in rounds."""
+        return int(self.grid.epochs[self.pick.epoch])
+
+    @property
+    def folds(self) -> int:
+        return int(self.grid.folds[self.pick.fold])
+
+    @property
+    def checkpointing(self) -> bool:
+        return bool(self.grid.batches.checkpointing[self.pick.row])
+
+    @property
+    def profile(self) -> Profile | None:
+        """With checkpointing where the batch needs it; None for boosted trees."""
+        profiles = self.option.checkpointed if self.checkpointing else self.option.profile
+        return profiles.get(precision_class(self.precision))
+
+    @property
+    def on_card(self) -> bool:
+        return self.grid.on_card(self.pick)
+
+    @property
+    def quality(self) -> float:
+        """Expected index."""
+        return float(self.grid.quality[self.pick.row, self.pick.epoch, self.pick.fold])
+
+    @property
+    def minutes(self) -> float:
+        """The smallest budget that holds it by itself."""
+        return float(self.grid.minutes[self.pick.row, self.pick.epoch, self.pick.fold])
+
+    def run(self, seeds: int = 1) -> RunSeconds:
+        """All folds with each seed."""
+        return self.grid.run_of(self.pick).repeated(self.folds, seeds)
+
+    def step_on(self, card: TargetDevice, profile: Profile) -> StepModel:
+        return prepare(profile, card, self.config_on(card, profile))
+
+    def config_on(self, card: TargetDevice, profile: Profile) -> StepConfig:
+        return StepConfig(self.precision, layout_of(profile, card), self.option.defaults.optimizer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,25 +7,22 @@ from typing import Any
 
 from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
-from memory_service.domain.planning.candidates import CandidateSet
+from memory_service.domain.planning.candidates import Candidate
 from memory_service.domain.planning.hyperparameters import learning_rate, warmup_epochs
 from memory_service.domain.planning.option import Option
-from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.quality.boosting_rounds import patience_rounds
 
 
-def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
+def settings_of(candidate: Candidate) -> dict[str, Any]:
     """The part of a plan that a training script copies; plain integers, floats, words."""
-    grid, option = candidates.grid, candidates.table.options[pick.row]
-    batch = int(grid.batches.batch_size[pick.row])
-    steps = int(grid.batches.accumulation[pick.row])
-    epochs, folds = int(grid.epochs[pick.epoch]), int(grid.folds[pick.fold])
+    grid, option, batch = candidate.grid, candidate.option, candidate.batch_size
+    steps = int(grid.batches.accumulation[candidate.pick.row])
     at_once = fitted_at_once(option)
-    epochs = rounds_of_estimator(kind_of(option)) if at_once else epochs
+    epochs = rounds_of_estimator(kind_of(option)) if at_once else candidate.epochs
     rates = grid.learning_rates
-    effective = batch * steps * candidates.problem.together.n
-    rate = rates[pick.epoch] if rates else learning_rate(option.defaults, effective)
+    effective = batch * steps * candidate.problem.together.n
+    rate = rates[candidate.pick.epoch] if rates else learning_rate(option.defaults, effective)
     model: dict[str, Any] = {
         "name": option.model.name,
         "library": option.model.library,
@@ -38,34 +35,34 @@ def settings_of(candidates: CandidateSet, pick: GridIndex) -> dict[str, Any]:
         "batch_size": batch,
         "grad_accumulation": steps,
         "effective_batch_size": effective,
-        "precision": candidates.precision,
-        "channels_last": channels_last(candidates, option),
+        "precision": candidate.precision,
+        "channels_last": _channels_last(candidate),
         "compile": False,
-        "gradient_checkpointing": bool(grid.batches.checkpointing[pick.row]),
-        **_special(candidates, pick, option),
-        "folds": folds,
+        "gradient_checkpointing": candidate.checkpointing,
+        **_special(candidate),
+        "folds": candidate.folds,
         "epochs": epochs,
         "early_stopping_patience": 0
         if at_once
-        else patience_of(option, candidates.problem.policy, rate, epochs),
+        else patience_of(option, candidate.problem.policy, rate, epochs),
         "optimizer": "none" if at_once else option.defaults.optimizer,
         "learning_rate": 0.0 if at_once else rate,
         "warmup_epochs": warmup_epochs(epochs),
-        "data_loader": dict(candidates.loader),
+        "data_loader": dict(candidate.candidates.loader),
     }
 
 
-def _special(candidates: CandidateSet, pick: GridIndex, option: Option) -> dict[str, Any]:
+def _special(candidate: Candidate) -> dict[str, Any]:
     """How a decoder is tuned, how many cards train together, where boosted trees grow; otherwise nothing."""
-    said: dict[str, Any] = {}
+    option, said = candidate.option, dict[str, Any]()
     if option.method:
         said |= {"method": option.method, "lora_rank": option.lora_rank}
-    together = candidates.problem.together
+    together = candidate.problem.together
     if together.n > 1 and not option.is_trees:
         said |= {"n_gpus": together.n, "interconnect": together.link}
         said |= {"sharding": "fsdp"} if option.sharded else {}
     if option.is_trees and not fitted_at_once(option):
-        said |= {"tree_device": "cuda" if candidates.grid.on_card(pick) else "cpu"}
+        said |= {"tree_device": "cuda" if candidate.on_card else "cpu"}
     return said
 
 
@@ -83,8 +80,6 @@ def patience_of(option: Option, policy: Policy, rate: float, epochs: int) -> int
     return max(min(max(option.defaults.patience, least), most), ceil(PATIENCE_SHARE * epochs))
 
 
-def channels_last(candidates: CandidateSet, option: Option) -> bool:
-    profile = option.profile.get(precision_class(candidates.precision))
-    return profile is not None and all(
-        layout_of(profile, card) == "nhwc" for card in candidates.problem.cards
-    )
+def _channels_last(candidate: Candidate) -> bool:
+    profile = candidate.option.profile.get(precision_class(candidate.precision))
+    return profile is not None and all(layout_of(profile, card) == "nhwc" for card in candidate.problem.cards)

@@ -90,14 +90,13 @@ def _single(all_sets: CandidateSets) -> Choice | None:
 
 
 def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
-    problem, candidates, pick = all_sets.problem, choice.candidate.candidates, choice.candidate.pick
-    settings = settings_of(candidates, pick)
-    expected = expected_of(candidates, pick, choice.seeds)
-    stages = timetable_of(candidates, pick, choice.seeds)
-    option = candidates.table.options[pick.row]
+    problem, candidate, option = all_sets.problem, choice.candidate, choice.candidate.option
+    settings = settings_of(candidate)
+    expected = expected_of(candidate, choice.seeds)
+    stages = timetable_of(candidate, choice.seeds)
     minutes = choice.minutes
     training_end = stages[-3].deadline_minute
-    first_fold = candidates.grid.run_of(pick).first_fold.value / 60
+    first_fold = candidate.run().first_fold.value / 60
     fill = expected.memory_percent if problem.on_gpu and not option.is_trees else None
     left = problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value
     left -= choice.others
@@ -108,7 +107,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         plan_id=plan_id_of(problem.question.canonical(), named_settings(problem, settings)),
         task=problem.task,
         size=size_of(problem.n_train),
-        gpu=gpu_facts(problem.cards, problem.visible, candidates.table.usable_gib),
+        gpu=gpu_facts(problem.cards, problem.visible, candidate.candidates.table.usable_gib),
         minutes=minutes,
         metric=problem.metric,
         settings={**settings, "seeds": choice.seeds},
@@ -127,14 +126,14 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         alternatives=_alternatives(all_sets, choice),
         similar=problem.similar,
         rationale=reasons.rationale(
-            candidates, pick, settings, expected, spare, sum(len(s.table.options) for s in all_sets.sets)
+            candidate, settings, expected, spare, sum(len(s.table.options) for s in all_sets.sets)
         ),
         warnings=(
             *problem.inferred,
             *problem.warnings,
-            *warnings(candidates, pick, settings, expected, choice.others > 0),
+            *warnings(candidate, settings, expected, choice.others > 0),
         ),
-        evidence=(*problem.evidence, *reasons.evidence(candidates, pick, expected, costs)),
+        evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
         facts=problem.facts,
         recipe=recipe_answer(all_sets),
         targets=problem.targets,
@@ -162,15 +161,15 @@ def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, An
     fits."""
     question = all_sets.problem.question
     chosen = choice.candidate
-    shown = summary(chosen.candidates, chosen.pick)
-    others = {name: summary(other.candidates, other.pick) for name, other in choice.by_objective.items()}
+    shown = summary(chosen)
+    others = {name: summary(other) for name, other in choice.by_objective.items()}
     out = [{"objective": name, **other} for name, other in others.items() if other != shown]
-    mine = chosen.candidates.table.options[chosen.pick.row].model
+    mine = chosen.option.model
     smaller = all_sets.best(
         question.objective,
         choice.minutes,
         lambda table: (table.columns.params_m < SMALLER * mine.params_m) & (table.columns.names != mine.name),
     )
     if smaller is not None:
-        out.append({"objective": "smaller", **summary(smaller.candidates, smaller.pick)})
+        out.append({"objective": "smaller", **summary(smaller)})
     return tuple(out)

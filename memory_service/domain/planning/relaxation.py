@@ -60,7 +60,7 @@ def closest_changes(all_sets: CandidateSets, costs: CostProvider) -> tuple[Close
         fitting = answer(changes)
         if fitting is not None:
             offered.add(kind)
-            out.append(Closest(changes, why, summary(fitting.candidates, fitting.pick)))
+            out.append(Closest(changes, why, summary(fitting)))
         if len(out) == MOST_ANSWERS:
             break
     return tuple(out)

@@ -38,7 +38,7 @@ class Run:
 
     @property
     def model(self) -> str:
-        return self.candidate.candidates.table.options[self.candidate.pick.row].model.name
+        return self.candidate.option.model.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
         left = (1.0 - reserve) * (minutes - float(pool.share[places].sum()))
         early = _one_split(sets, objective, min(FIRST_SHARE * minutes, left))
     alone = len(places) == 1 and early is None
-    drafts = [] if early is None else [_run(early, 1, "first", minutes_of(early) / (1.0 - reserve))]
+    drafts = [] if early is None else [_run(early, 1, "first", early.minutes / (1.0 - reserve))]
     for i in places:
         role = "main" if i == main else "other"
         share = float((pool.alone if alone else pool.share)[i])
@@ -126,12 +126,6 @@ def _candidate(sets: RunSets, candidate_set: int, flat: int) -> Candidate:
     return Candidate(candidates, GridIndex(int(at[0]), int(at[1]), int(at[2]), 0.0))
 
 
-def minutes_of(candidate: Candidate) -> float:
-    """The smallest budget that holds a plan by itself."""
-    pick = candidate.pick
-    return float(candidate.candidates.grid.minutes[pick.row, pick.epoch, pick.fold])
-
-
 def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | None:
     """The plan of one split of highest utility that `minutes` hold."""
     best: tuple[float, int, int] | None = None
@@ -152,11 +146,9 @@ def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | Non
 
 def _run(candidate: Candidate, seeds: int, role: str, share: float) -> Run:
     """A run that begins at minute 0."""
-    grid, pick = candidate.candidates.grid, candidate.pick
-    folds, columns = grid.folds[pick.fold], candidate.candidates.table.columns
-    once = grid.run_of(pick)
-    run = once.repeated(folds, seeds)
-    first = (once.first_fold + once.inference.times(1.0 / folds)).and_independent(once.setup)
+    columns = candidate.candidates.table.columns
+    once, run = candidate.grid.run_of(candidate.pick), candidate.run(seeds)
+    first = (once.first_fold + once.inference.times(1.0 / candidate.folds)).and_independent(once.setup)
     return Run(
         number=0,
         candidate=candidate,
@@ -166,10 +158,10 @@ def _run(candidate: Candidate, seeds: int, role: str, share: float) -> Run:
         deadline=float(run.total_end.high) / 60.0,
         training_end=float(run.training_end.high) / 60.0,
         first=float(first.and_independent(once.write).high) / 60.0,
-        quality=float(grid.quality[pick.row, pick.epoch, pick.fold]),
+        quality=candidate.quality,
         gain=0.0,
         role=role,
-        family=columns.families[columns.family[pick.row]][0],
+        family=columns.families[columns.family[candidate.pick.row]][0],
     )
 
 

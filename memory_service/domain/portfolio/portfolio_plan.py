@@ -78,7 +78,7 @@ def _no_gain(portfolio: Portfolio) -> Iterator[str]:
 def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[str]:
     """What the other runs take of the host, where it is much."""
     for run in portfolio.runs:
-        large = large_on_host(run.candidate.candidates, run.candidate.pick)
+        large = large_on_host(run.candidate)
         if large and run is not answered:
             yield f"Run {run.number}, {run.model}, needs {large}."
 
@@ -111,7 +111,7 @@ def _planned(portfolio: Portfolio) -> dict[str, str]:
     """Family -> the model of it that is trained; of several the main one."""
     out: dict[str, str] = {}
     for run in (portfolio.main, *portfolio.runs):
-        option = run.candidate.candidates.table.options[run.candidate.pick.row]
+        option = run.candidate.option
         for name in families_of(option.model.name, option.model.family):
             out.setdefault(name, option.model.name)
     return out
@@ -119,18 +119,13 @@ def _planned(portfolio: Portfolio) -> dict[str, str]:
 
 def _plan_id(problem: PlanningProblem, portfolio: Portfolio) -> str:
     """The same whichever of the runs is answered."""
-    runs = [
-        {**settings_of(run.candidate.candidates, run.candidate.pick), "seeds": run.seeds}
-        for run in portfolio.runs
-    ]
+    runs = [{**settings_of(run.candidate), "seeds": run.seeds} for run in portfolio.runs]
     question = replace(problem.question, run=None)
     return plan_id_of(question.canonical(), named_settings(problem, {"portfolio": runs}))
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    candidates, pick = run.candidate.candidates, run.candidate.pick
-    option = candidates.table.options[pick.row]
-    settings = settings_of(candidates, pick)
+    option, settings = run.candidate.option, settings_of(run.candidate)
     names = ("batch_size", "folds", "epochs", "tree_device")
     return {
         "model": option.model.name,
@@ -176,7 +171,7 @@ def why_run(portfolio: Portfolio, run: Run) -> str:
     by = f"a first submission is there by minute {run.first:.1f}"
     if run.role == "first":
         return f"One split early: {by}, within {FIRST_SHARE:.0%} of the time. Not part of the blend."
-    folds = run.candidate.candidates.grid.folds[run.candidate.pick.fold]
+    folds = run.candidate.folds
     if run.role == "main":
         text = f"The highest expected quality of one run: index {run.quality:.1f}."
     else:

@@ -60,7 +60,7 @@ def one_run_page(database: Database, knowledge: Knowledge, run_id: str, now: dt.
             "curves": {
                 "card": _thinned(samples),
                 "epochs": epochs,
-                "steps": _steps(epochs, (page["watch"] or {}).get("buckets") or ()),
+                "steps": _steps(epochs, (page["watch"] or {}).get("stretches") or ()),
             },
             "remarks": [remark for remark in remarks if remark["text"]],
             "card": {"memory_gib": card.memory_gib, "usable_gib": card.usable_gib} if card else None,
@@ -90,15 +90,17 @@ _OF_CARD = {
 }  # fmt: skip
 
 
-def _steps(epochs: Sequence[Mapping[str, Any]], buckets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Speed and waiting from the beginning on: epochs as far as no shorter buckets are kept."""
+def _steps(
+    epochs: Sequence[Mapping[str, Any]], stretches: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Speed and waiting from the beginning on: epochs as far as no shorter stretches are kept."""
     latest = [
         {
             "minute": round(each["at_seconds"] / 60, 3),
             "samples_per_second": each["samples_per_second"],
             "loader_wait_percent": each["loader_wait_percent"],
         }
-        for each in buckets
+        for each in stretches
     ]
     before = latest[0]["minute"] if latest else float("inf")
     earlier = [

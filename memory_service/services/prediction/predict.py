@@ -16,19 +16,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knee
-from memory_service.domain.cost.boosted_trees import (
-    CARD_BYTES,
-    IN_CONTEXT_LIMITS,
-    beyond_limits,
-    card_peak,
-    cost_kind,
-    fit_cost,
-    fit_on_card,
-    is_boosting,
-    no_device_memory,
-)
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.several_cards import (
@@ -43,8 +31,7 @@ from memory_service.domain.cost.step_config import StepConfig, layout_of, precis
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.learning.batch_bounds import Bounds
-from memory_service.domain.planning.budget import split_of
-from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
+from memory_service.domain.planning.model_catalogue import check_options
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.domain.prediction.device_memory import (
     Confidence,
@@ -58,6 +45,7 @@ from memory_service.errors import FieldError, InvalidInput, TooLarge, wrong_valu
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictRequest, sizing_question
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
+from memory_service.services.prediction.fit_answer import fit_answer, where
 from memory_service.services.prediction.requested_profile import (
     MOST_TRACES,
     TraceBudget,
@@ -69,8 +57,6 @@ from memory_service.services.prediction.requested_profile import (
 MOST_CACHED = 20_000
 LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
-
-USUAL_ROUNDS = 500
 
 Asked = PredictRequest | Mapping[str, Any]
 Key = tuple[object, ...]
@@ -153,7 +139,7 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
     check_options(question.model_dump(exclude_none=True), row, name)
     check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
     if row is not None and not row.can_be_profiled:
-        return _cpu_answer(row, question, gpu)
+        return fit_answer(row, question, gpu)
     precision = question.precision or gpu.preferred_precision()
     key = (
         name,
@@ -220,7 +206,7 @@ def _prepare(
     fixed = {
         "model": profile.model,
         profile.input_kind: profile.input_size,
-        **_where(gpu),
+        **where(gpu),
         "warnings": [*provenance_warnings([gpu]), *_not_in_hardware(gpu, precision)],
         "precision": precision,
         "layout": layout,
@@ -261,16 +247,6 @@ def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]
         basis = f"{basis}; batch {bounds.refused} ran out of memory"
     grade: Grade = "measured" if 0 < value <= bounds.proven else "estimated"
     return Estimate(float(value), float(safe), float(best), grade, n, basis).as_dict()
-
-
-def _where(gpu: TargetDevice) -> dict[str, Any]:
-    """The card, the device if it is one, and the calibration behind the figures."""
-    return {
-        "gpu": gpu.slug,
-        "device": gpu.device or None,
-        "calibration": gpu.provenance.as_dict() if gpu.provenance else None,
-        "warnings": provenance_warnings([gpu]),
-    }
 
 
 def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[str]:
@@ -347,61 +323,3 @@ def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:
             f"batch {bounds.refused} ran out of memory on {gpu.key}: a larger card, a smaller input or model"
         )
     return f"not even one sample fits {gpu.usable_gib:g} GiB: a larger card, a smaller input or model"
-
-
-def _cpu_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:
-    """Boosted trees and the like: seconds and host memory of one fit, by their own law."""
-    kind = cost_kind(row.name, row.library, row.family)
-    if kind is None:
-        raise InvalidInput(
-            f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
-            [FieldError("model", "has no profile and no cost law", row.name)],
-        )
-    limits = IN_CONTEXT_LIMITS.get(kind, (SIZE_TYPICAL_N_TRAIN["medium"],))
-    rows = question.n_train or min(limits[0], SIZE_TYPICAL_N_TRAIN["medium"])
-    columns = question.n_features or row.default_input_size
-    if beyond_limits(kind, rows, columns, question.n_classes or 1):
-        most = "{:,} rows, {} columns and {} classes".format(*limits)
-        raise InvalidInput(
-            f"{row.name} takes at most {most}",
-            [FieldError("n_train", "is more than the network was made for", rows)],
-        )
-    cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
-    rounds = question.rounds or USUAL_ROUNDS
-    cost = fit_cost(
-        kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
-        speed=gpu.calibrated.trees if gpu.calibrated else None,
-    )  # fmt: skip
-    used = {"n_train": rows, "n_features": columns, "rounds": rounds}
-    used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
-    passes = rounds if is_boosting(kind) else 1
-    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=no_device_memory(row.name, kind))
-    held: Estimate | None = peak
-    if gpu.kind == "cuda" and kind in CARD_BYTES:  # one split, as a plan begins
-        trained = int(split_of(rows, 1)[0])
-        data = trained, rows - trained, columns, question.n_classes or 1
-        held = card_peak(kind, *data, gpu.usable_gib)
-    if gpu.kind == "cuda" and held is not None:
-        peak = held
-        on_card = fit_on_card(kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s)
-    return {
-        "model": row.name,
-        **_where(gpu),
-        "n_features": columns,
-        "n_train": rows,
-        "assumed": [f"{name} {value}" for name, value in used.items() if getattr(question, name) is None],
-        "cpu_count": cores,
-        "rounds": rounds,
-        "fits": True,
-        "max_batch_size": None,
-        "knee_batch_size": None,
-        "curve": [],
-        "peak_memory_gib": peak.as_dict(),
-        "host_memory_gib": cost.memory_gib.as_dict(),
-        "fit_seconds": cost.fit_seconds.as_dict(),
-        **({"card_fit_seconds": on_card.as_dict()} if on_card else {}),
-        "samples_per_second": cost.fit_seconds.reciprocal(float(rows * passes)).as_dict(),
-        "step_seconds": None,
-        "predict_seconds_per_row": cost.predict_seconds_per_row.as_dict(),
-        "basis": cost.fit_seconds.basis,
-    }

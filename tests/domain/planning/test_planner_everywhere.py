@@ -38,12 +38,11 @@ def test_every_combination_keeps_its_promises_or_says_what_fits(task: str, place
                 if choice is None:
                     refused[gpu] = replace(asked, question=replace(asked.question, minutes=float(minutes)))
                     continue
-                search, pick = choice.candidates, choice.pick
-                stages, expected = timetable_of(search, pick), expected_of(search, pick)
+                stages, expected = timetable_of(choice), expected_of(choice)
                 answer = {
-                    **settings_of(search, pick),
+                    **settings_of(choice),
                     "minutes": minutes,
-                    "gpu": {"usable_gib": search.table.usable_gib},
+                    "gpu": {"usable_gib": choice.candidates.table.usable_gib},
                     "expected": expected.as_dict(),
                     "timetable": [stage.as_dict() for stage in stages],
                     "reserve_minutes": minutes - stages[-3].deadline_minute,

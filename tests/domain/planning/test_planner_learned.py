@@ -96,8 +96,7 @@ def quality(card: TargetDevice, **facts: Any) -> float:
     )
     if choice is None:
         return -1.0
-    pick = choice.pick
-    return float(choice.candidates.grid.quality[pick.row, pick.epoch, pick.fold])
+    return choice.quality
 
 
 MODEL = st.sampled_from(sorted(MODELS))

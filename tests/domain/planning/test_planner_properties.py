@@ -27,10 +27,7 @@ MODEL = st.sampled_from(
 
 def quality_of(**asked: object) -> float:
     found = best(**asked)
-    if found is None:
-        return -1.0
-    search, pick = found
-    return float(search.grid.quality[pick.row, pick.epoch, pick.fold])
+    return -1.0 if found is None else found.quality
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,7 +48,7 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
     for vram in sorted((first, second)):
         asked = {"task": "image", "gpu": gpu, "n_train": n_train, "model": model, "image_size": 224}
         found = best(**asked, vram_gib=vram, minutes=10_000)
-        batches.append(0 if found is None else int(found[0].grid.batches.batch_size[found[1].row]))
+        batches.append(0 if found is None else found.batch_size)
     assert batches[0] <= batches[1]
 
 

@@ -80,9 +80,9 @@ def test_the_free_plan_is_no_worse_than_the_same_with_a_part_of_it_pinned(
     free = asked_for(**asked)
     if free is None:
         return
-    name, pick, grid = free.main.model, free.main.candidate.pick, free.main.candidate.candidates.grid
-    own = {"model": name, "folds": grid.folds[pick.fold], "epochs": grid.epochs[pick.epoch]}
-    trees = bool(grid.learning_rates)
+    name, main = free.main.model, free.main.candidate
+    own = {"model": name, "folds": main.folds, "epochs": main.epochs}
+    trees = bool(main.grid.learning_rates)
     for pins in (
         {"model": name}, {"folds": own["folds"]}, {"epochs": own["epochs"]}, own,
         {"epochs": rounds if model else epochs}, {"model": name, "epochs": rounds if trees else epochs},
@@ -99,7 +99,7 @@ def test_the_free_plan_is_no_worse_than_the_same_with_a_part_of_it_pinned(
 
 def settings_of_main(found: Portfolio) -> dict[str, Any]:
     candidate = found.main.candidate
-    return {**settings_of(candidate.candidates, candidate.pick), "seeds": found.main.seeds}
+    return {**settings_of(candidate), "seeds": found.main.seeds}
 
 
 @settings(max_examples=40, deadline=None)
@@ -178,9 +178,7 @@ def test_gains_add_up_to_the_quality_and_a_first_submission_is_no_part_of_it(
     for run in found.runs:
         assert run.start < run.first <= run.deadline
         assert run.start < run.training_end < run.deadline
-        own = run.candidate.candidates.grid.run_of(run.candidate.pick).repeated(
-            run.candidate.candidates.grid.folds[run.candidate.pick.fold], run.seeds
-        )
+        own = run.candidate.run(run.seeds)
         assert abs(run.deadline - run.start - own.total_end.high / 60) < 1e-6
         assert abs(run.training_end - run.start - own.training_end.high / 60) < 1e-6
     first = found.runs[0]

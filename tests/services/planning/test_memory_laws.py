@@ -56,7 +56,7 @@ def quality_of(database: Database, **asked: Any) -> float:
     )
     if found is None:
         return -1.0
-    return float(found.candidates.grid.quality[found.pick.row, found.pick.epoch, found.pick.fold])
+    return found.quality
 
 
 @FEW

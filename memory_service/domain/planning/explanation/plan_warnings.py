@@ -10,14 +10,12 @@ from typing import Any
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
-from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
-from memory_service.domain.planning.candidates import CandidateSet, host_memory
+from memory_service.domain.cost.step_config import precision_class
+from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
-from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 
 FEWEST = 100
@@ -38,25 +36,24 @@ _IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task
 
 
 def warnings(
-    candidates: CandidateSet,
-    pick: GridIndex,
+    candidate: Candidate,
     settings: Mapping[str, Any],
     expected: Expected,
     others: bool = False,
 ) -> tuple[str, ...]:
     """What the asker should know and did not ask. others: whether other runs share the minutes."""
-    problem, option = candidates.problem, candidates.table.options[pick.row]
+    problem, option = candidate.problem, candidate.option
     out = (
-        _tree_warnings(candidates, pick, settings, expected, others)
+        _tree_warnings(candidate, settings, expected, others)
         if option.is_trees
-        else _network_warnings(candidates, pick, settings)
+        else _network_warnings(candidate, settings)
     )
     if problem.n_train < FEWEST:
         out.append(
             f"{problem.n_train} training samples are too few to tell models apart or to trust a validation "
             "score: no public result is of so few, and the quality index is a guess."
         )
-    if large := large_on_host(candidates, pick):
+    if large := large_on_host(candidate):
         out.append(f"{option.model.name} needs {large}.")
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
@@ -77,25 +74,24 @@ def warnings(
         for card in problem.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
-    out.extend(_further(candidates, pick, settings))
+    out.extend(_further(candidate, settings))
     return tuple(out)
 
 
-def large_on_host(candidates: CandidateSet, pick: GridIndex) -> str:
+def large_on_host(candidate: Candidate) -> str:
     """Host memory of a pick in words where it is much; "" where not."""
-    option, rounds = candidates.table.options[pick.row], candidates.grid.epochs[pick.epoch]
-    memory = host_memory(candidates.problem, option, rounds)
+    memory = host_memory(candidate.problem, candidate.option, candidate.epochs)
     if memory is None or memory.high <= LARGE_HOST_GIB:
         return ""
     return f"about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f})"
 
 
-def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> list[str]:
-    defaults = candidates.table.options[pick.row].defaults
+def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list[str]:
+    defaults = candidate.option.defaults
     batch, epochs = settings["batch_size"], settings["epochs"]
-    updates = candidates.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
+    updates = candidate.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
     out = []
-    if updates < candidates.problem.policy.updates_per_epoch * 0.9:
+    if updates < candidate.problem.policy.updates_per_epoch * 0.9:
         out.append(
             f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
             "stopping may come late, watch the validation loss."
@@ -104,7 +100,7 @@ def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mappi
         out.append(
             f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
         )
-    profile = candidates.table.options[pick.row].profile.get(precision_class(candidates.precision))
+    profile = candidate.option.profile.get(precision_class(candidate.precision))
     if profile is not None and "bounded_from" in profile.extra:
         out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
     if batch < 16 <= defaults.least_batch:
@@ -115,13 +111,13 @@ def _network_warnings(candidates: CandidateSet, pick: GridIndex, settings: Mappi
 
 
 def _tree_warnings(
-    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected, others: bool
+    candidate: Candidate, settings: Mapping[str, Any], expected: Expected, others: bool
 ) -> list[str]:
-    problem, out = candidates.problem, []
+    problem, out = candidate.problem, []
     best = expected.best_epoch
     if best is not None and is_cut_short(settings, best):
         out.append(
-            f"Boosting may be cut short at round {settings['epochs']}: {_why_cut(candidates, pick, others)}, "
+            f"Boosting may be cut short at round {settings['epochs']}: {_why_cut(candidate, others)}, "
             f"and validation is expected to be best at round {best.value:.0f} "
             f"({best.low:.0f}-{best.high:.0f})."
         )
@@ -131,29 +127,29 @@ def _tree_warnings(
     return out
 
 
-def _why_cut(candidates: CandidateSet, pick: GridIndex, others: bool) -> str:
+def _why_cut(candidate: Candidate, others: bool) -> str:
     """Why boosting may end at the cap of a pick: the next one at its rate is the next schedule."""
-    question, grid = candidates.problem.question, candidates.grid
+    question, grid = candidate.problem.question, candidate.grid
     if question.epochs:
         return "that many rounds were asked for"
-    if grid.epochs[pick.epoch] == MOST_ROUNDS:
+    if candidate.epochs == MOST_ROUNDS:
         return f"{MOST_ROUNDS} are the most that is planned"
-    if grid.minutes[pick.row, pick.epoch + 1, pick.fold] > question.minutes:
+    if grid.minutes[candidate.pick.row, candidate.pick.epoch + 1, candidate.pick.fold] > question.minutes:
         return "the minutes allow no more"
     beside = "fits beside the other runs or " if others else ""
     return f"no larger cap that is weighed {beside}is worth its minutes"
 
 
-def _further(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
+def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
     """One sentence for each."""
     if settings.get("n_gpus"):
-        yield from _little_gained(candidates, pick, settings)
-    problem, model = candidates.problem, candidates.table.options[pick.row].model
+        yield from _little_gained(candidate, settings)
+    problem, model = candidate.problem, candidate.option.model
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield f"{name} has no meaning for {model.name} and was not used."
-    if problem.task == "seq2seq" and candidates.table.options[pick.row].profile:
-        tokens = answer_tokens(candidates.table.options[pick.row].input_size)
+    if problem.task == "seq2seq" and candidate.option.profile:
+        tokens = answer_tokens(candidate.option.input_size)
         yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
@@ -165,25 +161,17 @@ def _further(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, A
         )
 
 
-def _little_gained(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> Iterator[str]:
+def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
     """Where several cards are hardly faster than one: the loader, or gradients that are exchanged."""
-    problem, option, n = candidates.problem, candidates.table.options[pick.row], settings["n_gpus"]
-    batches = candidates.grid.batches
-    saving = bool(batches.checkpointing[pick.row])
-    profile = (option.checkpointed if saving else option.profile)[precision_class(candidates.precision)]
-    batch = int(batches.batch_size[pick.row])
-    alone = max(
-        prepare(
-            profile,
-            card,
-            StepConfig(candidates.precision, layout_of(profile, card), option.defaults.optimizer),
-        ).seconds(batch)
-        for card in problem.cards
-    )
-    rate = loader_rate(problem, option.input_size, int(candidates.loader["num_workers"]))
-    gained = max(alone, batch / rate.value) / float(candidates.grid.step.value[pick.row])
+    problem, option, n = candidate.problem, candidate.option, settings["n_gpus"]
+    profile, batch = candidate.profile, candidate.batch_size
+    if profile is None:
+        return
+    alone = max(candidate.step_on(card, profile).seconds(batch) for card in problem.cards)
+    rate = loader_rate(problem, option.input_size, int(candidate.candidates.loader["num_workers"]))
+    gained = max(alone, batch / rate.value) / float(candidate.grid.step.value[candidate.pick.row])
     if gained < WORTH * n:
-        fed = bool(candidates.grid.loader_bound[pick.row])
+        fed = bool(candidate.grid.loader_bound[candidate.pick.row])
         why = "the input pipeline feeds no more" if fed else "exchanging gradients takes the rest"
         times = "no faster than one" if gained < 1.05 else f"only {gained:.1f} times as fast as one"
         yield f"{n} cards are {times}: {why}."

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import inf
 from typing import Any
-
-import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
@@ -14,11 +13,16 @@ from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_rounds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
-from memory_service.domain.planning.candidates import CandidateSet, CandidateSets, host_limit_gib, host_share
+from memory_service.domain.planning.candidates import (
+    Candidate,
+    CandidateSet,
+    CandidateSets,
+    host_limit_gib,
+    host_share,
+)
 from memory_service.domain.planning.cost_table import with_memory
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
@@ -27,23 +31,22 @@ from memory_service.domain.recipe.families import families_of
 
 
 def rationale(
-    candidates: CandidateSet,
-    pick: GridIndex,
+    candidate: Candidate,
     settings: Mapping[str, Any],
     expected: Expected,
     spare_folds: int | None,
     weighed: int,
 ) -> tuple[str, ...]:
     """One sentence per decision, in the order the decisions were made. weighed: options of every kind."""
-    problem, option = candidates.problem, candidates.table.options[pick.row]
+    problem, option = candidate.problem, candidate.option
     total, peak = expected.total_minutes, expected.peak_memory_gib
-    out = [_model_reason(candidates, pick, expected, weighed)]
-    out += _memory_reasons(candidates, option, settings)
+    out = [_model_reason(candidate, expected, weighed)]
+    out += _memory_reasons(candidate, settings)
     if option.is_trees:
-        out += _boosting_reasons(candidates, pick, settings, expected)
+        out += _boosting_reasons(candidate, settings, expected)
     else:
-        out.append(_batch_reason(candidates, pick, settings))
-        out.append(_precision_reason(candidates, settings))
+        out.append(_batch_reason(candidate, settings))
+        out.append(_precision_reason(candidate, settings))
     passes = _plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
@@ -59,7 +62,7 @@ def rationale(
         if problem.on_gpu:
             out.append(_fill_reason(expected, problem.policy))
         out.append(
-            f"p90 memory is {peak.high:.1f} GiB of {candidates.table.usable_gib:.1f} usable."
+            f"p90 memory is {peak.high:.1f} GiB of {candidate.candidates.table.usable_gib:.1f} usable."
             if problem.on_gpu
             else "It runs on the processor: host memory is not a limit that is priced here."
         )
@@ -76,17 +79,15 @@ def rationale(
     return tuple(out)
 
 
-def _boosting_reasons(
-    candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any], expected: Expected
-) -> Iterator[str]:
+def _boosting_reasons(candidate: Candidate, settings: Mapping[str, Any], expected: Expected) -> Iterator[str]:
     """When boosting is expected to be best, and why not at a lower learning rate."""
-    best, grid, question = expected.best_epoch, candidates.grid, candidates.problem.question
+    best, grid, question = expected.best_epoch, candidate.grid, candidate.problem.question
     if best is None:
         return
     if settings["optimizer"] == "none":
         yield "It is fitted once on all rows of a fold: batch_size is their number, an epoch is the fit."
         return
-    yield from _device_reasons(candidates, pick)
+    yield from _device_reasons(candidate)
     rate = settings["learning_rate"]
     yield (
         "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
@@ -94,12 +95,12 @@ def _boosting_reasons(
         f"{best.value:.0f} ({best.low:.0f}-{best.high:.0f}); {settings['early_stopping_patience']} rounds "
         f"without a gain end a fold, {settings['epochs']} are the cap."
     )
-    lower = grid.next_rate(pick.epoch)
+    lower = grid.next_rate(candidate.pick.epoch)
     cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
     if cut or lower is None:
         return
-    minutes = float(grid.minutes[pick.row, lower, pick.fold])
-    gain = float(np.subtract(*grid.quality[pick.row, [lower, pick.epoch], pick.fold]))
+    slower = replace(candidate, pick=replace(candidate.pick, epoch=lower))
+    minutes, gain = slower.minutes, slower.quality - candidate.quality
     why = f"would gain {gain:.1f} points for a budget of {minutes:.1f} minutes"
     if gain < 0.05:
         why = "would gain nothing"
@@ -108,12 +109,12 @@ def _boosting_reasons(
     yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
 
 
-def _device_reasons(candidates: CandidateSet, pick: GridIndex) -> Iterator[str]:
+def _device_reasons(candidate: Candidate) -> Iterator[str]:
     """Where the trees grow, with the budgets of both places."""
-    problem, minutes_on = candidates.problem, candidates.grid.minutes_on
+    problem, minutes_on = candidate.problem, candidate.grid.minutes_on
     if minutes_on is None or not problem.on_gpu:
         return
-    option, n = candidates.table.options[pick.row], problem.together.n
+    option, n, pick = candidate.option, problem.together.n, candidate.pick
     name = option.model.name
     cores, card = (float(minutes) for minutes in minutes_on[:, pick.row, pick.epoch, pick.fold])
     if card < inf:
@@ -151,9 +152,9 @@ def is_cut_short(settings: Mapping[str, Any], best: Estimate) -> bool:
     return bool(settings["epochs"] < best.high)
 
 
-def _memory_reasons(candidates: CandidateSet, option: Option, settings: Mapping[str, Any]) -> Iterator[str]:
+def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
     """What memory said of the model, its size, its folds."""
-    problem = candidates.problem
+    problem, option = candidate.problem, candidate.option
     said, question = problem.preferences, problem.question
     preferred = said.models.get(option.model.name)
     if preferred is not None:
@@ -182,15 +183,15 @@ def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected, weighed: int) -> str:
-    option = candidates.table.options[pick.row]
+def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> str:
+    option = candidate.option
     model = option.model
     size = f" at {option.input_size}" if not option.is_trees else ""
-    if candidates.problem.noted:
+    if candidate.problem.noted:
         return (
-            f"{model.name}{size}: {_ended(candidates.problem.noted)} The rest of the plan is built around it."
+            f"{model.name}{size}: {_ended(candidate.problem.noted)} The rest of the plan is built around it."
         )
-    if candidates.problem.model is not None:
+    if candidate.problem.model is not None:
         return f"{model.name}{size} is what was asked for; the rest of the plan is built around it."
     weights = "pretrained" if model.pretrained else "trained from scratch"
     return (
@@ -199,16 +200,16 @@ def _model_reason(candidates: CandidateSet, pick: GridIndex, expected: Expected,
     )
 
 
-def _batch_reason(candidates: CandidateSet, pick: GridIndex, settings: Mapping[str, Any]) -> str:
+def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
     batch, folds = settings["batch_size"], settings["folds"]
-    bound = BOUNDS[int(candidates.grid.batches.bound[pick.row])]
-    refused = ran_out(candidates, candidates.table.options[pick.row])
+    bound = BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    refused = ran_out(candidate.candidates, candidate.option)
     share = 0.8 if folds == 1 else 1 - 1 / folds
     steps, cards, effective = (
         settings.get(name) or 1 for name in ("grad_accumulation", "n_gpus", "effective_batch_size")
     )
-    updates = int(candidates.problem.n_train * share // max(effective, 1))
-    least = candidates.problem.policy.updates_per_epoch
+    updates = int(candidate.problem.n_train * share // max(effective, 1))
+    least = candidate.problem.policy.updates_per_epoch
     why = {
         "memory": "is the largest whose p90 memory fits the card (R02)",
         "updates": f"is the largest that leaves about {least} updates an epoch",
@@ -227,9 +228,9 @@ def _batch_reason(candidates: CandidateSet, pick: GridIndex, settings: Mapping[s
     return text + "."
 
 
-def _precision_reason(candidates: CandidateSet, settings: Mapping[str, Any]) -> str:
+def _precision_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
     precision = settings["precision"]
-    if candidates.problem.question.precision:
+    if candidate.problem.question.precision:
         return f"Precision {precision} is what was asked for."
     why = {
         "bf16": "the card computes bf16 in hardware: no loss scaling is needed",
@@ -332,12 +333,10 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
     )
 
 
-def evidence(
-    candidates: CandidateSet, pick: GridIndex, expected: Expected, costs: CostProvider
-) -> tuple[Mapping[str, Any], ...]:
+def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> tuple[Mapping[str, Any], ...]:
     """The rows the plan rests on: the model's own figures, estimates, and the rules as the tables hold
     them."""
-    option = candidates.table.options[pick.row]
+    option = candidate.option
     model = option.model
     figures = ", ".join(f"{name} {value:g}" for name, value in list(model.quality.items())[:3])
     text = f"quality score {model.quality_score:.1f}" + (f" ({figures})" if figures else "")
@@ -358,7 +357,7 @@ def evidence(
             "text": f"{card.name}: {card.memory_gib:g} GiB",
             "source": card.source,
         }
-        for card in candidates.problem.cards
+        for card in candidate.problem.cards
     )
     out.extend(
         {
@@ -369,8 +368,8 @@ def evidence(
             if card.provenance.measured_at
             else "calibrations",
         }
-        for card in candidates.problem.cards
+        for card in candidate.problem.cards
         if card.provenance is not None and card.provenance.n
     )
-    out.extend(costs.evidence(candidates.problem, model.name, option.input_size))
+    out.extend(costs.evidence(candidate.problem, model.name, option.input_size))
     return tuple(out)
