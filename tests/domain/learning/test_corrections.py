@@ -206,10 +206,7 @@ def test_one_network_says_nothing_of_the_device_two_do() -> None:
         assert ("2 runs of other models" in step("vit_base", gpu).basis) is is_told
         assert ("on other cards" in step("resnet50", replace(other, learned=gpu.learned)).basis) is is_told
     assert step("vit_base", two).grade == "estimated"
-
-
-def test_one_step_of_the_only_network_is_nearly_believed_for_itself() -> None:
-    """What it has to itself is wide (0.33 in all) beside the noise of one step (0.054)."""
+    # What a network has to itself is wide (0.33 in all) beside the noise of one step (0.054).
     assert moved("resnet50", taught([ran("resnet50", 1.3, n=1)])) == pytest.approx(1.3**0.97, rel=0.01)
 
 
