@@ -208,6 +208,11 @@ def test_one_network_says_nothing_of_the_device_two_do() -> None:
     assert step("vit_base", two).grade == "estimated"
 
 
+def test_one_step_of_the_only_network_is_nearly_believed_for_itself() -> None:
+    """What it has to itself is wide (0.33 in all) beside the noise of one step (0.054)."""
+    assert moved("resnet50", taught([ran("resnet50", 1.3, n=1)])) == pytest.approx(1.3**0.97, rel=0.01)
+
+
 def test_intervals_narrow_with_runs_and_never_below_two_percent() -> None:
     widths = []
     for n in (0, 1, 4, 40):

@@ -17,6 +17,7 @@ from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
+from memory_service.domain.planning.budget import FOLD_OVERHEAD_S
 from tests.watching import Said, events
 
 RUN = RunFacts(model="resnet50", batch_size=64, folds=2, epochs=10, n_train=20_000, minutes=60.0)
@@ -58,6 +59,13 @@ def test_trees_that_gain_past_the_round_that_was_expected_go_on_for_their_patien
     expected = Expectation(best_epoch=Estimate(100.0, 80.0, 125.0), patience=50)
     least, usual, most = present_fold_epochs(view(TREES, said, expected), 8_000)
     assert (least, usual, most) == (350, 350, 650)
+
+
+def test_folds_to_come_take_their_epochs_and_what_lies_between_folds() -> None:
+    said: list[Said] = [("epoch", 30.0 * n, {"fold": 1, "epoch": n, "seconds": 30.0}) for n in range(1, 6)]
+    found = project(view(RUN, said))
+    assert found is not None
+    assert found.end.value == pytest.approx(150 + (5 + 10) * 30 + FOLD_OVERHEAD_S[0])
 
 
 def test_one_epoch_after_the_first_is_measured_as_one() -> None:
