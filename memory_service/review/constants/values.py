@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 from typing import Any
 
 from memory_service.review.constants.assignments import assignments, attributes, command_line
-from memory_service.review.constants.computed import COMPUTED, MOST_VALUES
+from memory_service.review.constants.computed import COMPUTED, MOST_VALUES, Unknown
 from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, Known
 from memory_service.review.constants.mappings import Mappings
@@ -200,12 +200,7 @@ class Values:
         owner = script.parents.get(function)
         calls = script.calls_by_name.get(function.name, [])
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-            calls = list(script.calls_by_name.get(owner.name, []))
-            for heir in script.heirs.get(owner.name, ()):
-                own = [n for n in heir.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
-                above = script.calls_by_name.get("__init__", []) if own else []
-                calls += [c for c in above if script.class_of(c) is heir]
-                calls += [] if own else script.calls_by_name.get(heir.name, [])
+            calls = script.calls_by_name.get(owner.name, [])
         calls = [self._caller[function]] if function in self._caller else calls
         static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
         return calls, int(isinstance(owner, ast.ClassDef) and not static)
@@ -318,8 +313,11 @@ class Values:
         if deep > DEEPEST or spent or node in seen:
             return None
         handler = COMPUTED.get(type(node))
-        found = handler(self, node, deep + 1, seen | {node}) if handler is not None else None
-        if handler is None or found is None:
+        found: Known = None
+        with suppress(Unknown):
+            of = partial(self.of, deep=deep + 1, seen=seen | {node})
+            found = handler(of, node) if handler is not None else None
+        if found is None:
             found = self.union(self.definitions(node), deep + 1, seen | {node})
         if found is None or (isinstance(found[0], list) and self._is_changed(node)):
             return None

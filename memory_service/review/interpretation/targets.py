@@ -33,10 +33,7 @@ def column_of(values: Values, node: ast.AST) -> str | None:
         inner = node.slice
         if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
             inner = inner.elts[1]
-        found = values.one(inner)
-        if isinstance(node.value, ast.Name) and found in (values.mapping(node.value) or ()):
-            return None  # a key of settings
-        return found if isinstance(found, str) else None
+        return values.text(inner)
     if is_call(node, "pop") and node.args and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
         return values.text(node.args[0])  # type: ignore[attr-defined]
     if (

@@ -116,27 +116,19 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """The same of transformers' TrainingArguments, whose defaults are 0 workers and pinned memory."""
-    node = facts.argument(call, "dataloader_num_workers")
+    names = ("num_workers", "persistent_workers", "pin_memory")
+    node, persistent, pinned = (facts.argument(call, f"dataloader_{name}") for name in names)
     workers = 0 if node is None else facts.values.one(node)
     least = min(LEAST_WORKERS, facts.context.cpu_count or LEAST_WORKERS)
     if isinstance(workers, int) and workers < least and not has_reason(facts, node or call, node):
-        yield finding(
-            "loader-workers",
-            node or call,
-            f"dataloader_num_workers is {workers}{'' if node else ', its default'}: the main process "
-            "makes every batch itself.",
-            "dataloader_num_workers=8, dataloader_persistent_workers=True",
-        )
-    elif workers != 0:
-        saved = facts.argument(call, "dataloader_persistent_workers")
-        if saved is None or facts.values.one(saved) is False:
-            yield finding(
-                "loader-persistent-workers",
-                saved or call,
-                "dataloader_persistent_workers is not on: every epoch starts the workers anew.",
-                "dataloader_persistent_workers=True",
-            )
-    pinned = facts.argument(call, "dataloader_pin_memory")
+        shown = f"{workers}{'' if node else ', its default'}"
+        message = f"dataloader_num_workers is {shown}: the main process makes every batch itself."
+        fix = "dataloader_num_workers=8, dataloader_persistent_workers=True"
+        yield finding("loader-workers", node or call, message, fix)
+    elif workers != 0 and (persistent is None or facts.values.one(persistent) is False):
+        message = "dataloader_persistent_workers is not on: every epoch starts the workers anew."
+        fix = "dataloader_persistent_workers=True"
+        yield finding("loader-persistent-workers", persistent or call, message, fix)
     if pinned is not None and facts.values.one(pinned) is False and facts.for_card:
         message = "dataloader_pin_memory=False: copies to the card wait for pageable memory."
         yield finding("loader-pin-memory", pinned, message, "dataloader_pin_memory=True")
@@ -210,13 +202,9 @@ def _for_training(facts: Facts, call: ast.Call) -> bool:
 def small_batches(facts: Facts) -> Iterator[Finding]:
     """batch-too-small by R28's limits alone, where the model or the card cannot be sized."""
     training, context = facts.training, facts.context
-    if (
-        not (training.trains or training.offers)
-        or facts.context.card == "cpu"
-        or accumulation(facts) not in (1, None)
-    ):
-        return
-    for place, batch in training_batches(facts):
+    trains = training.trains or training.offers
+    batches = training_batches(facts) if trains and accumulation(facts) in (1, None) else []
+    for place, batch in batches if context.card != "cpu" else ():
         why: tuple[str, str] | None = None
         rows = context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):

@@ -106,14 +106,6 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
                 "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per "
                 "epoch",
             )
-    for subscript in script.all(ast.Subscript):
-        key = facts.values.text(subscript.slice) or ""
-        made = name_of(subscript.value)
-        if (made == "get_memory_info" and key == "current") or (
-            made == "memory_stats" and key.endswith("current")
-        ):
-            message = f"{made}()[{key!r}] between steps leaves out what the step itself needs."
-            yield finding("memory-read-between-steps", subscript, message, "the entry 'peak' instead")
 
 
 def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_none, last_name, receiver_name, words
+from memory_service.review.source.nodes import entries_of, is_none, last_name, receiver_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
@@ -71,8 +71,9 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         yield call, values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
     if not script.called("ReduceLROnPlateau"):
         return  # no other schedule looks at its figure
-    for place in (*script.all(ast.Dict), *script.called("dict", "update")):
-        stated = _schedule_settings(place)
+    places: list[ast.Dict | ast.Call] = [*script.all(ast.Dict), *script.called("dict", "update")]
+    for place in places:
+        stated = dict(entries_of(place))
         if "monitor" not in stated or not _is_of_module(facts, place):
             continue
         schedule = stated.get("scheduler", stated.get("lr_scheduler"))
@@ -85,14 +86,6 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         named = isinstance(target, ast.Subscript) and values.text(target.slice) == "monitor"
         if named and _is_of_module(facts, node):
             yield node, node.value
-
-
-def _schedule_settings(place: ast.AST) -> dict[str, ast.AST]:
-    """`{"scheduler": plateau, "monitor": "val_loss"}`, `dict(scheduler=plateau, monitor="val_loss")`."""
-    if isinstance(place, ast.Dict):
-        keys = [k.value if isinstance(k, ast.Constant) else None for k in place.keys]
-        return {k: v for k, v in zip(keys, place.values, strict=True) if isinstance(k, str)}
-    return {k.arg: k.value for k in getattr(place, "keywords", ()) if k.arg}
 
 
 def _is_of_module(facts: Facts, node: ast.AST) -> bool:
@@ -263,7 +256,7 @@ def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     """Names in what a function of metrics returns; None where one is unknown."""
-    returned = _returned(facts, function)
+    returned = facts.training.objects.returned_by(function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
     out: set[str] = set()
@@ -273,12 +266,3 @@ def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
             return None
         out |= set(item.known)
     return out
-
-
-def _returned(facts: Facts, function: ast.AST) -> list[ast.expr]:
-    """What a function of the file, or a lambda, returns."""
-    found = facts.script.functions.get(last_name(function), [])
-    if len(found) == 1:
-        return facts.script.returned(found[0])
-    source = _only_source(facts, function)
-    return [source.body] if isinstance(source, ast.Lambda) else []

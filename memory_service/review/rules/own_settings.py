@@ -34,10 +34,8 @@ def own_rules(facts: Facts) -> Iterator[Finding]:
         if name in _CHOICES and node.value not in _CHOICES[name]:
             known = ", ".join(sorted(_CHOICES[name]))
             yield wrong(node, f"{name} = {node.value!r}: the script knows {known}.", f"one of {known}")
-    check = {"NUM_WORKERS": _workers, "LEARNING_RATE": _rate, "PRECISION": _precision, "PRETRAINED": _weights,
-             "GROUP_BY": _groups, "RESERVE_SHARE": _reserve}  # fmt: skip
-    for name in check.keys() & own.keys():
-        yield from check[name](facts, own[name])
+        if name in _CHECKS:
+            yield from _CHECKS[name](facts, node)
 
 
 def _workers(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
@@ -82,3 +80,9 @@ def _reserve(_facts: Facts, node: ast.Constant) -> Iterator[Finding]:
     if not isinstance(node.value, int | float) or not LEAST_RESERVE <= node.value < 1:
         message = f"RESERVE_SHARE = {node.value!r}: no time is kept for predicting and writing."
         yield finding("no-deadline", node, message, "RESERVE_SHARE = 0.15")
+
+
+_CHECKS = {
+    "NUM_WORKERS": _workers, "LEARNING_RATE": _rate, "PRECISION": _precision, "PRETRAINED": _weights,
+    "GROUP_BY": _groups, "RESERVE_SHARE": _reserve,
+}  # fmt: skip

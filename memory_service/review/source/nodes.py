@@ -99,8 +99,11 @@ def arguments_of(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(k.value for k in call.keywords)]
 
 
-def entries_of(node: ast.Dict) -> Iterator[tuple[str, ast.expr]]:
-    """Literal texts that are keys of a dict, with their values."""
+def entries_of(node: ast.Dict | ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """Literal texts that are keys of a dict, or keywords of a call, with their values."""
+    if isinstance(node, ast.Call):
+        yield from ((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
+        return
     for key, value in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield key.value, value

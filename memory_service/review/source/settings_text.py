@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 _LONGEST = 20_000
 _ENTRY = re.compile(r"^( *)([A-Za-z_][\w.-]*)\s*:(?:\s+(.*?))?\s*$")
@@ -23,7 +23,7 @@ def settings_of(text: str, place: ast.AST) -> ast.Dict | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = _yaml(text)
-    return _literal(found, place, 0) if isinstance(found, dict) and found else None
+    return _literal(found, place) if isinstance(found, dict) and found else None
 
 
 def _yaml(text: str) -> dict[str, Any] | None:
@@ -49,26 +49,16 @@ def _yaml(text: str) -> dict[str, Any] | None:
 
 
 def _scalar(text: str) -> Any:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+    """A number, a list, a quoted text or a word of YAML; else the text as it stands."""
+    try:
+        return _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError):
+        return text
 
 
-def _literal(value: Any, place: ast.AST, deep: int) -> Any:
-    """A value as an expression; lists of scalars stay lists."""
-    if isinstance(value, dict):
-        keys = [str(key) for key in value]
-        entries = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value.values()]
-        known = [(k, v) for k, v in zip(keys, entries, strict=True) if v is not None]
-        node: ast.expr = ast.Dict(keys=[ast.Constant(k) for k, _ in known], values=[v for _, v in known])
-    elif isinstance(value, list):
-        items = [_literal(inner, place, deep + 1) if deep < 8 else None for inner in value]
-        node = ast.List(elts=[i for i in items if i is not None], ctx=ast.Load())
-    else:
-        node = ast.Constant(value)
-    return ast.copy_location(node, place)
+def _literal(value: dict[str, Any], place: ast.AST) -> ast.Dict:
+    """The settings as an expression, all of it at one place of the script."""
+    found = ast.parse(repr(value), mode="eval").body
+    for node in ast.walk(found):
+        ast.copy_location(node, place)
+    return cast("ast.Dict", found)

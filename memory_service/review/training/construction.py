@@ -43,14 +43,14 @@ class Objects:
             return self.makers(node.func.value, deep + 1)
         if name in _WRAPPERS and node.args:
             return self.makers(node.args[0], deep + 1)
-        given = self._returned(node.func) if name not in self.script.classes and name != "fit" else []
+        given = self.returned_by(node.func)[::-1] if name not in self.script.classes and name != "fit" else []
         return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
 
-    def _returned(self, name: ast.AST) -> list[ast.expr]:
-        """What a function or method of the file returns, the last first, or a lambda."""
+    def returned_by(self, name: ast.AST) -> list[ast.expr]:
+        """What a function or method of the file returns, or a lambda."""
         functions = self.script.functions.get(last_name(name), [])
         if functions and (isinstance(name, ast.Name) or is_of_self(name)):
-            return self.script.returned(functions[0])[::-1]
+            return self.script.returned(functions[0])
         return [s.body for s in self.values.sources(name) if isinstance(s, ast.Lambda)][:1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
 from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import calls_in, last_name, roots, unpacked, words, words_in
@@ -81,7 +82,7 @@ class Stopping:
                 isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
             ):
                 continue
-            between = _until(self.script, node, loop)
+            between = _between(self.script, node, loop)
             guards = [up.test for up in between if isinstance(up, ast.If)]
             if any(isinstance(up, ast.ExceptHandler) for up in between):
                 continue
@@ -140,16 +141,11 @@ def _is_nan(test: ast.AST) -> bool:
 
 def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
     """Conditions between a node and a loop around it."""
-    return [up.test for up in _until(script, node, until) if isinstance(up, ast.If)]
+    return [up.test for up in _between(script, node, until) if isinstance(up, ast.If)]
 
 
-def _until(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
-    out = []
-    for up in script.above(node):
-        if up is until:
-            break
-        out.append(up)
-    return out
+def _between(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:
+    return [*takewhile(lambda up: up is not until, script.above(node))]
 
 
 def _changes_course(node: ast.If) -> bool:

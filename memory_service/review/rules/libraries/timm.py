@@ -9,7 +9,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import Function, keyword_names, last_name, receiver, words, words_in
+from memory_service.review.source.nodes import keyword_names, last_name, receiver, words, words_in
 
 trap = partial(finding, "timm-trap")
 
@@ -134,21 +134,13 @@ def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -
     if loads and any(facts.argument(call, "pretrained", 1) is not None for call in networks):
         return True
     for load in loads:
-        model, function = receiver(load), script.function(load)
-        into = facts.training.objects.makers(model) if model is not None else []
-        if into and network not in into and all(call in networks for call in into):
-            continue
-        trained = [order[b] for b in facts.training.backwards if script.function(b) is function]
-        if function is script.function(network):
-            if order[network] < order[load] and not any(order[network] < t < order[load] for t in trained):
-                return True
-        elif order[load] < min(trained) if trained else not _predicts(function):
+        function = script.function(load)
+        since = order[network] if function is script.function(network) else 0
+        trained = (order[step] for step in facts.training.backwards if script.function(step) is function)
+        predicts = function is not None and _PREDICTS.search(function.name)
+        if since <= order[load] and not predicts and not any(since < at < order[load] for at in trained):
             return True
     return False
-
-
-def _predicts(function: Function | None) -> bool:
-    return function is not None and bool(_PREDICTS.search(function.name))
 
 
 def _only_configures(facts: Facts, call: ast.Call) -> bool:
