@@ -168,10 +168,9 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
         table(used, ("run", "model, folds x passes", ">from", ">over by", ">points"), runs),
         *_recipe(answer),
-        _lines("Because", answer["rationale"]),
+        *_lines("Because", answer["rationale"]),
+        *_lines("Mind", answer["warnings"]),
     ]
-    if answer["warnings"]:
-        parts.append(_lines("Mind", answer["warnings"]))
     trouble = [(trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
     parts.append(table("If", ("when", "set"), trouble))
     return Group(*parts)
@@ -183,10 +182,7 @@ def _refusal(answer: Mapping[str, Any]) -> RenderableType:
     if closest:
         rows = [(_words(c["set"]), c["why"], c["plan"]["model"]) for c in (closest, *closest.get("or", ()))]
         parts.append(table("What would fit, smallest change first", ("change", "why", "model"), rows))
-    parts += _recipe(answer)
-    if answer["warnings"]:
-        parts.append(_lines("Mind", answer["warnings"]))
-    return Group(*parts)
+    return Group(*parts, *_recipe(answer), *_lines("Mind", answer["warnings"]))
 
 
 def _recipe(answer: Mapping[str, Any]) -> list[RenderableType]:
@@ -202,5 +198,5 @@ def _words(changes: Mapping[str, Any]) -> str:
     )
 
 
-def _lines(title: str, sentences: list[str]) -> Text:
-    return Text("\n".join([title, *(f"  {sentence}" for sentence in sentences)]))
+def _lines(title: str, sentences: list[str]) -> list[Text]:
+    return [Text("\n".join([title, *(f"  {sentence}" for sentence in sentences)]))] if sentences else []

@@ -78,8 +78,7 @@ def upgrade(database: Database, target: str = "head") -> UpgradeReport:
     """Migrate to a revision (also downwards, or `base`). An embedded database is saved beside itself
     first."""
     revision, empty = _standing(database)
-    if revision is not None and not schema.known(revision):
-        raise _newer(database, revision)
+    _require_known(database, revision)
     if revision is None and not empty:
         raise WrongRevision(
             f"{database.url} has tables of this service but no revision: it was not made by {UPGRADE_COMMAND}"
@@ -169,8 +168,7 @@ def _own_revision(database: Database, source: Path) -> str:
         raise InvalidInput(f"{source} is no backup of this service: it holds {', '.join(strange)}")
     if strange:
         raise InvalidInput(f"{source} holds what this service did not make: {', '.join(strange[:5])}")
-    if not schema.known(contents.revision):
-        raise _newer(database, contents.revision)
+    _require_known(database, contents.revision)
     return contents.revision
 
 
@@ -214,8 +212,7 @@ def require_head(database: Database) -> UpgradeReport | None:
     revision, empty = _standing(database)
     if revision == schema.head():
         return None
-    if revision is not None and not schema.known(revision):
-        raise _newer(database, revision)
+    _require_known(database, revision)
     if database.file is None:
         state = "is empty" if empty else f"stands at revision {revision}"
         raise WrongRevision(
@@ -243,8 +240,9 @@ def _standing(database: Database) -> tuple[str | None, bool]:
             raise Unavailable(f"{database.url} is not a database that can be read: {error.orig}") from error
 
 
-def _newer(database: Database, revision: str) -> WrongRevision:
-    return WrongRevision(
-        f"{database.url} stands at revision {revision}, which a newer program made; "
-        "install that program, or restore a backup that this one made"
-    )
+def _require_known(database: Database, revision: str | None) -> None:
+    if revision is not None and not schema.known(revision):
+        raise WrongRevision(
+            f"{database.url} stands at revision {revision}, which a newer program made; "
+            "install that program, or restore a backup that this one made"
+        )
