@@ -1,12 +1,22 @@
-"""Cue phrases for a task. A task is a pair (`TASK_OF`): the input (`domain.description.input_cues`) and the
-kind of answer (`domain.description.answer_cues`).
-
-Weights of the phrases are per occurrence, before saturation: 4-5 hardly ever means anything else, 2-3 is
-typical, 1 leans, below 1 is a hint. Written from how descriptions of such competitions read; `docs/recall.md`
-has what the tables reach. Phrases are matched in the singular (see `domain.description.phrases`).
-"""
+"""Cue phrases for a task. A task is a pair (`TASK_OF`): the input and the kind of answer; `cues.toml` has the
+phrases of both, with their weights."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memory_service.domain.common.tables import shipped_table
+
+_CUES = shipped_table(__package__, "cues.toml")
+INPUT_CUES: Mapping[str, Mapping[str, str]] = _CUES["input"]
+ANSWER_CUES: Mapping[str, Mapping[str, str]] = _CUES["answer"]
+"""Kind -> weight -> phrases with commas between them."""
+
+INPUT_PRIOR = {"tabular": 1.5}
+"""A description that names no kind of data is nearly always of a table."""
+
+ANSWER_PRIOR = {"class": 1.5, "value": 0.5}
+"""One that names no kind of answer nearly always asks for a class."""
 
 TASK_OF: dict[tuple[str, str], str] = {
     ("image", "class"): "image-classification",

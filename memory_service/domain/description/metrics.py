@@ -15,8 +15,8 @@ from memory_service.domain.description.phrases import PhraseTable, words_of
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One way of judging. `forms`: the kinds of answer it judges (see `domain.description.answer_cues`) and
-    of input it is used with (`input_cues`), with weights."""
+    """One way of judging. `forms`: the kinds of answer it judges and of input it is used with
+    (`domain.description.cues`), with weights."""
 
     name: str
     family: str

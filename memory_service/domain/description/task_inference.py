@@ -16,9 +16,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.description.answer_cues import ANSWER_CUES, ANSWER_PRIOR
-from memory_service.domain.description.cues import GOAL_WORDS, TASK_OF
-from memory_service.domain.description.input_cues import INPUT_CUES, INPUT_PRIOR
+from memory_service.domain.description.cues import (
+    ANSWER_CUES,
+    ANSWER_PRIOR,
+    GOAL_WORDS,
+    INPUT_CUES,
+    INPUT_PRIOR,
+    TASK_OF,
+)
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
 from memory_service.domain.description.phrases import PhraseTable, words_of
 from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
@@ -139,7 +144,7 @@ def _cue_table() -> PhraseTable[tuple[str, str, float]]:
             for weight, listed in by_weight.items():
                 for phrase in listed.split(","):
                     of_phrase = weights.setdefault(" ".join(words_of(phrase)), {})
-                    of_phrase[axis, value] = max(weight, of_phrase.get((axis, value), 0.0))
+                    of_phrase[axis, value] = max(float(weight), of_phrase.get((axis, value), 0.0))
     return PhraseTable({phrase: [(*key, w) for key, w in each.items()] for phrase, each in weights.items()})
 
 
