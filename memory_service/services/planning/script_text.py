@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["joined", "standalone"]
 
@@ -23,12 +25,12 @@ _SHARED = "# From here on: what all scripts share. The budget, folds, resuming, 
 def joined(head: str, parts: Iterable[str], modules: Mapping[str, str]) -> str:
     """One file of these parts that imports what it uses of `modules` (name -> text), which lie beside it."""
     imports, body = _gathered(parts)
-    used = _names_used(ast.parse(body))
-    own = _defined(ast.parse(body))
+    tree = ast.parse(body)
+    used, own = _names_used(tree), _defined(tree)
     beside = [
         _from_line(name, sorted(found))
         for name, text in sorted(modules.items())
-        if (found := (_defined(ast.parse(text)) & used) - own)
+        if (found := (set().union(*(one.defined for one in _statements(text)[1])) & used) - own)
     ]
     lines = [*_import_lines(imports, used), *([""] if beside else []), *beside]
     return _laid_out(head, lines, body)
@@ -39,11 +41,11 @@ def standalone(head: str, parts: Iterable[str], modules: Iterable[str], ending: 
     imports, body = _gathered(parts)
     more, last = _gathered([ending])
     tree = ast.parse(f"{body}\n{last}")
-    shared, theirs = _used_of(modules, _names_used(tree), _defined(tree))
+    shared, used, theirs = _used_of(modules, _names_used(tree), _defined(tree))
     body = "\n\n\n".join([body, _SHARED, shared, last])
     future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
-    used = _names_used(ast.parse(body)) | {"annotations"}
-    return _laid_out(head, _import_lines([future, *imports, *more, *theirs], used), body)
+    lines = _import_lines([future, *imports, *more, *theirs], used | {"annotations"})
+    return _laid_out(head, lines, body)
 
 
 def _laid_out(head: str, imports: Iterable[str], body: str) -> str:
@@ -66,39 +68,52 @@ def _gathered(parts: Iterable[str]) -> tuple[list[_Import], str]:
     return imports, "\n\n\n".join(bodies)
 
 
-def _used_of(modules: Iterable[str], wanted: set[str], own: set[str]) -> tuple[str, list[_Import]]:
-    """(the statements that define what is wanted, and what those use, and so on; all imports of the modules).
+def _used_of(modules: Iterable[str], wanted: set[str], own: set[str]) -> tuple[str, set[str], list[_Import]]:
+    """(the statements that define what is wanted, and what those use, and so on; all these names; all imports
+    of the modules).
 
     own     names that are defined already
     """
-    imports: list[_Import] = []
-    statements: list[tuple[ast.stmt, str]] = []
-    for text in modules:
-        lines, last, first = text.splitlines(), 0, True
-        for node in ast.parse(text).body:
-            start = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-            if isinstance(node, _Import):
-                imports.append(node)
-            elif not isinstance(node, ast.Expr):  # its docstring
-                blank = lines[last : start - 1].count("") if not first else 2
-                code = lines[start - 1 : node.end_lineno]
-                statements.append((node, "\n".join([*[""] * min(blank, 2), *code])))
-                first = False
-            last = node.end_lineno or last
+    read = [_statements(text) for text in modules]
+    statements = [statement for _, found in read for statement in found]
     kept: set[int] = set()
-    while more := {
-        n for n, (node, _) in enumerate(statements) if n not in kept and _is_wanted(node, wanted - own)
-    }:
+    while more := {n for n, one in enumerate(statements) if n not in kept and one.is_wanted(wanted - own)}:
         kept |= more
         for n in more:
-            wanted = wanted | _names_used(statements[n][0])
-    return "\n".join(text for n, (_, text) in enumerate(statements) if n in kept).strip("\n"), imports
+            wanted = wanted | statements[n].used
+    text = "\n".join(one.text for n, one in enumerate(statements) if n in kept).strip("\n")
+    return text, wanted, [node for imports, _ in read for node in imports]
 
 
-def _is_wanted(node: ast.stmt, wanted: set[str]) -> bool:
-    """One that names nothing, such as a registration, always is."""
-    names = _defined(ast.Module([node], []))
-    return not names or bool(names & wanted)
+@dataclass(frozen=True)
+class _Statement:
+    """One of a module's top level, with the blank lines before it and the names that it defines and uses."""
+
+    text: str
+    defined: set[str]
+    used: set[str]
+
+    def is_wanted(self, names: set[str]) -> bool:
+        """One that names nothing, such as a registration, always is."""
+        return not self.defined or not self.defined.isdisjoint(names)
+
+
+@lru_cache(maxsize=16)  # the modules are the same for all plans; to read them is most of a script's time
+def _statements(module: str) -> tuple[list[_Import], list[_Statement]]:
+    """(its imports, its other statements but the docstring)."""
+    imports: list[_Import] = []
+    statements: list[_Statement] = []
+    lines, last = module.splitlines(), 0
+    for node in ast.parse(module).body:
+        start = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+        if isinstance(node, _Import):
+            imports.append(node)
+        elif not isinstance(node, ast.Expr):
+            blank = lines[last : start - 1].count("") if statements else 2
+            text = "\n".join([*[""] * min(blank, 2), *lines[start - 1 : node.end_lineno]])
+            statements.append(_Statement(text, _defined(ast.Module([node], [])), _names_used(node)))
+        last = node.end_lineno or last
+    return imports, statements
 
 
 def _defined(tree: ast.Module) -> set[str]:
@@ -115,12 +130,13 @@ def _defined(tree: ast.Module) -> set[str]:
 
 def _names_used(tree: ast.AST) -> set[str]:
     """Names that are read, as such or as an attribute of `plan`."""
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return names | {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "plan"
-    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "plan":
+            names.add(node.attr)
+    return names
 
 
 def _import_lines(imports: list[_Import], used: set[str]) -> Iterator[str]:
