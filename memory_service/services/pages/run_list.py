@@ -14,6 +14,7 @@ import orjson
 from cachetools import TTLCache
 
 from memory_service.domain.monitoring.plausibility import silent_seconds
+from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
 from memory_service.schemas.runs import STATUSES
@@ -23,7 +24,6 @@ from memory_service.services.runs.verdicts import gravest_advice
 from memory_service.services.tables.table_rows import list_requested
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
-from memory_service.store.tables.runs import Run
 
 WEEK_DAYS = 7
 """Today among them."""
@@ -142,9 +142,12 @@ def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> 
     given = watched.advices(transaction.session, [row["id"] for row in new])
     found = {run.id: run for run in runs.several(transaction.session, [row["id"] for row in new])}
     for row in new:
-        run = found[row["id"]]
-        advice = gravest_advice(transaction, run, given.get(run.id, ()))
-        epochs = run.summary["epochs"] if run.summary else _epochs_so_far(transaction, run)
+        run, advice = found[row["id"]], None
+        epochs = run.summary["epochs"] if run.summary else None
+        if epochs is None or run.id in given:
+            summary = read_summary(transaction, run.id, run.started_at.timestamp())
+            advice = gravest_advice(transaction, run, given.get(run.id, ()), summary)
+            epochs = _epochs_so_far(summary) if epochs is None else epochs
         known[run.id] = {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs)}
     with kept.lock:
         for row in new:
@@ -157,15 +160,17 @@ def bests_so_far(
     transaction: ReadTransaction, run_ids: Sequence[str], direction: str | None
 ) -> dict[str, float | None]:
     """Running run -> the best metric that it reported."""
-    found = runs.several(transaction.session, run_ids)
-    return {run.id: _best_so_far(_reached(_epochs_so_far(transaction, run)), direction) for run in found}
+    found = {
+        run.id: read_summary(transaction, run.id, run.started_at.timestamp())
+        for run in runs.several(transaction.session, run_ids)
+    }
+    return {key: _best_so_far(_reached(_epochs_so_far(one)), direction) for key, one in found.items()}
 
 
-def _epochs_so_far(transaction: ReadTransaction, run: Run) -> list[dict[str, Any]]:
-    epochs = read_summary(transaction, run.id, run.started_at.timestamp()).epochs
+def _epochs_so_far(summary: Summary) -> list[dict[str, Any]]:
     return [
         {"fold": fold, "metric": epoch["metric"][2]}
-        for (fold, _), epoch in sorted(epochs.items())
+        for (fold, _), epoch in sorted(summary.epochs.items())
         if "metric" in epoch
     ]
 

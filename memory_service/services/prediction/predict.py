@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from cachetools import LRUCache
@@ -68,9 +69,9 @@ def predict(database: Database, asked: Asked) -> dict[str, Any]:
 
 
 def predict_known(knowledge: Knowledge, asked: Asked, traces: int = 0) -> dict[str, Any]:
-    """The same of a snapshot, in well under a millisecond: a model that would have to be traced first is
-    InvalidInput, past as many as `traces`."""
-    return _answer(knowledge, sizing_question(asked), TraceBudget(traces))
+    """The same of a snapshot and without the curve, in well under a millisecond: a model that would have to
+    be traced first is InvalidInput, past as many as `traces`."""
+    return _answer(knowledge, sizing_question(asked), TraceBudget(traces), curve=False)
 
 
 def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[str, Any]]:
@@ -91,7 +92,7 @@ def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[st
     return answers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Prepared:
     """Everything of an answer that does not depend on the batch asked for; begin: the batch of who asks for
     none, with its step and its peak."""
@@ -110,6 +111,24 @@ class _Prepared:
     begin: int
     first: tuple[Estimate, Estimate]
 
+    @cached_property
+    def curve(self) -> list[dict[str, Any]]:
+        """The ladder up to the first batch that does not fit."""
+        shown = [b for b in BATCH_LADDER if b <= min(self.most, LARGEST_SHOWN)]
+        shown += [b for b in BATCH_LADDER if b > self.most][:1]
+        peaks = driver_peaks(self.profile, shown, self.gpu, self.config)
+        return [
+            {
+                "batch_size": batch,
+                "peak_memory_gib": _in_room(peak, batch, self.safe, self.most, self.gpu).as_dict(),
+                "samples_per_second": self.step.step_seconds(batch)
+                .reciprocal(batch * self.cards.n)
+                .as_dict(),
+                "fits": batch <= self.most,
+            }
+            for batch, peak in zip(shown, peaks, strict=True)
+        ]
+
 
 class PredictionCache:
     """Prepared answers of one state of the cards."""
@@ -127,7 +146,9 @@ class PredictionCache:
             self._prepared[key] = value
 
 
-def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget) -> dict[str, Any]:
+def _answer(
+    knowledge: Knowledge, question: PredictRequest, budget: TraceBudget, *, curve: bool = True
+) -> dict[str, Any]:
     stated, name = counted(question.gpu)
     gpu = with_cores(knowledge.gpu(name), question.cpu_count)
     if question.n_gpus is not None and stated not in (1, question.n_gpus):
@@ -163,7 +184,7 @@ def _answer(knowledge: Knowledge, question: PredictRequest, budget: TraceBudget)
         )
         prepared = _prepare(whole, spread, gpu, precision, question, cards)
         cache.store(key, prepared)
-    return _at_batch(prepared, question)
+    return _at_batch(prepared, question, curve=curve)
 
 
 def _prepare(
@@ -191,17 +212,6 @@ def _prepare(
         step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
     knee = throughput_knee(step.seconds_many, value) if value else 0
-    shown = [b for b in BATCH_LADDER if b <= min(value, LARGEST_SHOWN)]
-    shown += [b for b in BATCH_LADDER if b > value][:1]
-    curve = [
-        {
-            "batch_size": batch,
-            "peak_memory_gib": _in_room(peak, batch, safe, value, gpu).as_dict(),
-            "samples_per_second": step.step_seconds(batch).reciprocal(batch * cards.n).as_dict(),
-            "fits": batch <= value,
-        }
-        for batch, peak in zip(shown, driver_peaks(profile, shown, gpu, config), strict=True)
-    ]
     bounds = observed_bounds(profile, gpu, config)
     fixed = {
         "model": profile.model,
@@ -217,8 +227,6 @@ def _prepare(
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": knee or None,
-        "curve": curve,
-        "basis": step.basis,
     }
     begin = max(1, min(knee, safe))
     return _Prepared(
@@ -257,7 +265,7 @@ def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[str]:
     return [f"{gpu.name} has no {precision} in hardware: /recommend refuses it there; use {better}."]
 
 
-def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
+def _at_batch(prepared: _Prepared, question: PredictRequest, *, curve: bool) -> dict[str, Any]:
     """The answer at the batch asked for; without one, at the knee within what fits safely."""
     batch = question.batch_size or prepared.begin
     profile, gpu, config = prepared.profile, prepared.gpu, prepared.config
@@ -272,6 +280,8 @@ def _at_batch(prepared: _Prepared, question: PredictRequest) -> dict[str, Any]:
     peak = _in_room(peak, batch, prepared.safe, most, gpu)
     answer = {
         **prepared.fixed,
+        **({"curve": prepared.curve} if curve else {}),
+        "basis": prepared.step.basis,
         "batch_size": batch,
         "fits": fits,
         "peak_memory_gib": peak.as_dict(),

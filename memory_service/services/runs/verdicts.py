@@ -187,18 +187,18 @@ def _now(answer: Followed | None, advice: Mapping[str, Any], current: Mapping[st
 
 
 def gravest_advice(
-    transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]
+    transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice], summary: Summary
 ) -> dict[str, Any] | None:
     """`{"action", "rule", "severity", "at_seconds", "followed"}` of the verdict that holds now, of a run that
     goes on; else of its gravest advice that was not followed (of equal ones the latest), else of its latest;
     None before the first."""
     if given and run.status == "running":
-        current = verdict(state_of(transaction, run))
+        current = verdict(state_of(transaction, run, summary))
         return _brief(current, None if current.action == "continue" else "open")
     if not given:
         return None
     facts, expected = expected_of(run)
-    state = State(facts, read_summary(transaction, run.id, run.started_at.timestamp()), expected)
+    state = State(facts, summary, expected)
     judged = _judged(transaction, run, state, given)
     left = [one for one in judged if one[0] in ("no", "open")] or judged[-1:]
     answer, advice = max(left, key=lambda one: (_GRAVITY[one[1].severity], one[1].number))
@@ -216,11 +216,11 @@ _SHOWN = ("at_seconds", "action", "set", "rule", "severity", "why")
 _LOG = ("offset", "lines", "understood", "clipped")
 
 
-def state_of(transaction: ReadTransaction, run: Run) -> State:
-    """All that a verdict is made of."""
+def state_of(transaction: ReadTransaction, run: Run, summary: Summary | None = None) -> State:
+    """All that a verdict is made of; summary: of all events, read where it is not given."""
     facts, expected = expected_of(run)
     started, begun = run.started_at.timestamp(), run.created_at.timestamp()
-    summary = read_summary(transaction, run.id, started)
+    summary = summary or read_summary(transaction, run.id, started)
     requested = None
     if run.status == "running":
         known, now = transaction.caches.of(_Memory).get(run.id), time.time()
