@@ -80,7 +80,7 @@ def refusal_to(scope: Mapping[str, Any], error: MemoryServiceError) -> Response:
 
 def install(app: FastAPI) -> None:
     """Every exception that can leave a route becomes a problem document."""
-    app.add_exception_handler(MemoryServiceError, _refused)  # type: ignore[arg-type]
+    app.add_exception_handler(MemoryServiceError, lambda request, error: refusal_to(request.scope, error))
     app.add_exception_handler(HTTPException, _of_routing)  # type: ignore[arg-type]
 
 
@@ -96,10 +96,6 @@ def allowed_methods(routes: Iterable[APIRoute], path: str) -> list[str]:
     """All methods that a path takes, whichever route holds each; HEAD wherever GET is."""
     found = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
     return sorted(found | ({"HEAD"} if "GET" in found else set()))
-
-
-def _refused(request: Request, error: MemoryServiceError) -> Response:
-    return refusal_to(request.scope, error)
 
 
 def _of_routing(request: Request, error: HTTPException) -> Response:

@@ -18,7 +18,7 @@ from cachetools import TTLCache
 from fastapi import Request
 from starlette.responses import Response
 
-from memory_service.errors import Conflict, FieldError, InvalidInput
+from memory_service.errors import Conflict, wrong_value
 from memory_service.services.access import idempotent_answers as stored
 from memory_service.services.database.transactions import Database
 
@@ -61,7 +61,7 @@ class IdempotentAnswers:
     def _again(self, caller: str, key: str, before: stored.KnownRequest, digest: str) -> Response:
         if before.digest != digest:
             message = "was sent with another request before; a new request needs a new key"
-            raise InvalidInput(f"{HEADER} {message}", [FieldError(HEADER, message, key)])
+            raise wrong_value(HEADER, message, key)
         if before.status is None:
             raise Conflict(f"The request with this {HEADER} is being worked on; ask again in a moment")
         if before.body is not None:
@@ -96,8 +96,7 @@ def key_of(request: Request) -> str | None:
         return None
     found = _FORM.fullmatch(given.strip())
     if found is None:
-        message = "must be 1 to 255 plain characters, in quotes or not"
-        raise InvalidInput(f"{HEADER} {message}", [FieldError(HEADER, message, given[:80])])
+        raise wrong_value(HEADER, "must be 1 to 255 plain characters, in quotes or not", given[:80])
     return found[1]
 
 

@@ -8,7 +8,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -62,7 +61,7 @@ class Boundary:
             exchange.end()
             self.metrics.observe(
                 scope["method"] if scope["method"] in _METHODS else "other",
-                _template(exchange.scope),
+                str(getattr(exchange.scope.get("route"), "path", None) or "unmatched"),
                 exchange.status or 500,
                 time.perf_counter() - began,
             )
@@ -214,7 +213,3 @@ def _request_id(headers: list[tuple[bytes, bytes]]) -> str:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode("ascii")
     return f"{random.getrandbits(128):032x}"
-
-
-def _template(scope: dict[str, Any]) -> str:
-    return str(getattr(scope.get("route"), "path", None) or "unmatched")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ def sync(
     is kept aside and named. Exit 1 when something is left that was not aside before."""
     from memory_service.client.delivery.sync import sync as send
 
-    spools = [one.as_dict() for one in send(server, folder, refused=refused)]
+    spools = [asdict(one) for one in send(server, folder, refused=refused)]
     emit({"spools": spools}, json, lambda _: _drawn(spools))
     if any(one["outcome"] in ("away", "refused", "unreadable") for one in spools):
         raise typer.Exit(1)

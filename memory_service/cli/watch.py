@@ -105,13 +105,8 @@ def watch(
         "verdict": dict(watched.verdict.raw) or None,
         "problems": watched.problems,
     }
-    if json:
-        emit(answer, json, lambda _: None)
-    else:
-        stderr.print(
-            f"memory-service: run {watched.run_id} {watched.status}; "
-            f"{reader.understood} of {reader.lines} lines understood",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+    line = f"memory-service: run {watched.run_id} {watched.status}; "
+    line += f"{reader.understood} of {reader.lines} lines understood"
+    emit(answer, json, lambda _: stderr.print(line, markup=False, highlight=False, soft_wrap=True))
     if code:
         raise typer.Exit(code)

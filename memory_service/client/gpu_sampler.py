@@ -189,11 +189,17 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def _cuda() -> Any:
+    """`torch.cuda`, where the script uses it."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
 def torch_memory(index: int) -> dict[str, Any]:
     """Peak allocated and reserved GiB of torch's allocator; {} where the script does not use CUDA with it."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
     try:
-        if cuda is None or not cuda.is_initialized():
+        cuda = _cuda()
+        if cuda is None:
             return {}
         return {
             "peak_allocated_gib": cuda.max_memory_allocated(index) / GIB,
@@ -205,9 +211,9 @@ def torch_memory(index: int) -> dict[str, Any]:
 
 def torch_device() -> int | None:
     """The CUDA device of the calling thread; None where the script does not use CUDA with torch."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
     try:
-        return int(cuda.current_device()) if cuda is not None and cuda.is_initialized() else None
+        cuda = _cuda()
+        return None if cuda is None else int(cuda.current_device())
     except Exception:  # noqa: BLE001
         return None
 

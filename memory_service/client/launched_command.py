@@ -12,9 +12,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from memory_service.client.log_follower import LogReader, LogTail
@@ -22,7 +21,6 @@ from memory_service.client.run import Run
 
 LOOK_EVERY_S = 0.2
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-STOPPED_BY = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def launch(
@@ -67,7 +65,7 @@ def ended_as(code: int, reader: LogReader) -> str:
         return "completed"
     if reader.out_of_memory:
         return "out_of_memory"
-    if -code in STOPPED_BY or code - 128 in STOPPED_BY:
+    if -code in FORWARDED or code - 128 in FORWARDED:
         return "stopped"
     return "timed_out" if code == 124 else "crashed"  # 124: coreutils' timeout
 
@@ -96,25 +94,21 @@ def _mute() -> None:
         os.close(nowhere)
 
 
-class _forwarding:  # noqa: N801 - reads as what it does
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Passes signals on to the process. A terminal's Ctrl-C reaches it anyway."""
+    before: dict[int, Any] = {}
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in FORWARDED:
-            with contextlib.suppress(ValueError):  # not in the main thread
-                self._before[number] = signal.signal(number, self._pass_on)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        del frame
+    def pass_on(number: int, _frame: object) -> None:
         with contextlib.suppress(OSError, ValueError):
-            if number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty():
-                return
-            self._process.send_signal(number)
+            if number != signal.SIGINT or sys.stdin is None or not sys.stdin.isatty():
+                process.send_signal(number)
+
+    for number in FORWARDED:
+        with contextlib.suppress(ValueError):  # not in the main thread
+            before[number] = signal.signal(number, pass_on)
+    try:
+        yield
+    finally:
+        for changed, handler in before.items():
+            signal.signal(changed, handler)

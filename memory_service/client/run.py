@@ -6,11 +6,12 @@ Nothing here raises, blocks or waits on the network: what goes wrong is logged o
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -49,7 +50,7 @@ class Run:
         self._step_timer = StepTimer(batch_size, lambda fields: self.record("batch", fields))
         self._zero = (started or time.time(), time.perf_counter())
         self._fold: int | None = None
-        self._ended = sender is None
+        self._ended, self._complete = sender is None, False
         self._result: dict[str, Any] = {}
         self._complained: set[str] = set()
 
@@ -140,20 +141,8 @@ class Run:
         with self._guarded("event"):
             self.record(kind, fields, at)
 
-    def finish(
-        self,
-        status: str = "completed",
-        *,
-        best_metric: Any = None,
-        best_epoch: int | None = None,
-        test_metric: Any = None,
-        submission: bool | None = None,
-        followed: Iterable[str] | None = None,
-        batch_size: int | None = None,
-        flush_seconds: float | None = None,
-        **other: Any,
-    ) -> bool:
-        """End the run: completed | stopped | out_of_memory | timed_out | crashed; the rest as in `result`.
+    def finish(self, status: str = "completed", *, flush_seconds: float | None = None, **values: Any) -> bool:
+        """End the run: completed | stopped | out_of_memory | timed_out | crashed; `values` as in `result`.
 
         Waits until all is sent, MEMORY_FLUSH_SECONDS at most. True when the service has everything; the spool
         has it otherwise. Called again it does nothing.
@@ -171,17 +160,14 @@ class Run:
                 last = torch_memory(torch_device() or 0)
                 if last:
                     self.record("gpu", last)
-        self.result(
-            best_metric=best_metric, best_epoch=best_epoch, test_metric=test_metric, submission=submission,
-            followed=followed, batch_size=batch_size, **other,
-        )  # fmt: skip
+        self.result(**values)
         with self._guarded("finish"):
             body = {} if self.is_attached else {"status": status, **self._result}
             patience = self._config.flush_seconds if flush_seconds is None else flush_seconds
             self._sender.finish(body, self._now(), patience)
             unregister(self)
-            return self._sender.wait(patience)
-        return False
+            self._complete = self._sender.wait(patience)
+        return self._complete
 
     def result(
         self,
@@ -258,8 +244,13 @@ class Run:
         wall, steady = self._zero
         return wall + time.perf_counter() - steady
 
-    def _guarded(self, about: str) -> _Guard:
-        return _Guard(self, about)
+    @contextlib.contextmanager
+    def _guarded(self, about: str) -> Iterator[None]:
+        """Logs an exception instead of raising it into the training."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            self._complain(about, error)
 
     def _complain(self, about: str, what: object) -> None:
         if about not in self._complained and len(self._complained) < 50:
@@ -268,24 +259,6 @@ class Run:
             if self._sender is not None:
                 self._sender.problems.append(message)
             log.warning("memory-service: %s", message)
-
-
-class _Guard:
-    """Logs an exception instead of raising it into the training."""
-
-    def __init__(self, run: Run, about: str) -> None:
-        self._run, self._about = run, about
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if isinstance(error, Exception):
-            self._run._complain(self._about, error)
-            return True
-        return False
 
 
 def _times(times: EpochTimes, seconds: float | None, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,8 +75,6 @@ def build_net(
 ) -> BuiltModel:
     """A network of `measure.nets`: config {"net": "tabm", "figures": {}, "channels": 8, "n_outputs": 2}."""
     net = str(config["net"])
-    if net not in NETS:
-        raise unknown_name("model", net, list(NETS))
     form, constructor = NETS[net]
     default = int(config.get("default_input_size", 64))
     size = input_size or default
@@ -99,8 +97,6 @@ def build_video(name: str, input_size: int | None, n_outputs: int | None) -> Bui
     """A torchvision video network on 16 frames of `input_size` pixels a side."""
     from torchvision.models import video
 
-    if name not in VIDEO_NETS:
-        raise unknown_name("model", name, VIDEO_NETS)
     default = 112 if name in ("r3d_18", "mc3_18", "r2plus1d_18") else 224
     size = default if input_size is None or name.startswith("mvit") else input_size
     outputs = n_outputs or 400

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import timm
@@ -104,16 +103,12 @@ def build_timm(name: str, input_size: int | None, n_outputs: int | None) -> Buil
 
 def _construct(current: str, arguments: dict[str, Any], size: int, *, resized: bool) -> nn.Module:
     """Attention models need `img_size`; convolutional ones refuse it."""
-    attempts = ([{"img_size": size}] if resized else []) + [{}]
-
-    def attempt(extra: dict[str, Any]) -> Callable[[], nn.Module]:
-        return lambda: timm.create_model(current, **arguments, **extra)
-
+    attempts: list[dict[str, Any]] = [{"img_size": size}, {}] if resized else [{}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for extra in attempts:
             try:
-                return on_meta(attempt(extra))
+                return on_meta(partial(timm.create_model, current, **arguments, **extra))
             except TypeError as error:
                 if "img_size" not in str(error):
                     raise

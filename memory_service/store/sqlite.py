@@ -122,15 +122,14 @@ class Sqlite(Dialect):
             connection.exec_driver_sql(statement)
 
     def drop_search(self, connection: Connection) -> None:
-        for suffix in ("insert", "delete", "update"):
-            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS passages_words_{suffix}")
+        for name in _TRIGGERS:
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
         connection.exec_driver_sql("DROP TABLE IF EXISTS passages_words")
 
     def missing_search(self, connection: Connection) -> list[str]:
-        expected = ["passages_words", *(f"passages_words_{when}" for when in ("insert", "delete", "update"))]
         rows = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type IN ('table', 'trigger')")
         there = {row[0] for row in rows}
-        return [name for name in expected if name not in there]
+        return [name for name in ("passages_words", *_TRIGGERS) if name not in there]
 
     def search_words(self, session: Session, words: Sequence[str], limit: int) -> list[tuple[int, float]]:
         found = session.execute(

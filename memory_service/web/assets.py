@@ -33,7 +33,7 @@ class Asset:
 
 def asset(name: str) -> str:
     """The URL of a file below `static/`; KeyError for an unknown one."""
-    return f"/static/{name}?v={_digest(name)}"
+    return f"/static/{name}?v={_read(name).digest}"
 
 
 def accepts_gzip(request: Request) -> bool:
@@ -75,14 +75,9 @@ def _names() -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def _digest(name: str) -> str:
+def _read(name: str) -> Asset:
     if name not in _names():
         raise KeyError(name)
-    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:16]
-
-
-@lru_cache(maxsize=256)
-def _read(name: str) -> Asset:
     body = (STATIC / name).read_bytes()
     media_type = mimetypes.guess_type(name)[0] or "text/plain"
-    return Asset(body, gzip.compress(body, 9, mtime=0), media_type, _digest(name))
+    return Asset(body, gzip.compress(body, 9, mtime=0), media_type, hashlib.sha256(body).hexdigest()[:16])

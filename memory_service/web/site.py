@@ -16,7 +16,7 @@ from memory_service.api.answers import json_answer
 from memory_service.api.request_body import parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of
-from memory_service.errors import FieldError, InvalidInput, wrong_value
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
@@ -190,9 +190,7 @@ async def form_of(request: Request) -> dict[str, str]:
     out: dict[str, str] = {}
     for name, value in pairs:
         if name in out:
-            raise InvalidInput(
-                f"{name[:80]} is given twice", [FieldError(name[:80], "is given twice", value)]
-            )
+            raise wrong_value(name[:80], "is given twice", value)
         out[name] = value.replace("\r\n", "\n")
     form_is_signed(request, out.pop("csrf", ""))
     return out

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from memory_service.api.answers import accepted_form, json_answer, plan_answer
 from memory_service.api.describe import files, refusals, texts
 from memory_service.api.request_body import StrictRoute
+from memory_service.api.routes.rows import file_answer
 from memory_service.api.service import database_of
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
@@ -27,12 +28,10 @@ from memory_service.schemas.recommend import RecommendBody, RecommendQuery
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
-from memory_service.services.operations.export import stream_rows
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
-from memory_service.services.tables.file_formats import MEDIA_TYPES
 
 
 class _Remembering(StrictRoute):
@@ -120,8 +119,6 @@ def rank_by_body(request: Request, asked: RankRequest) -> Response:
 @router.get("/conflicts", response_model=Page[Conflict], responses=files())
 def conflicts_by_query(request: Request, asked: Annotated[ConflictsQuery, Query()]) -> Response:
     """Claims, estimates and measurements that disagree: all sides, which one plans use, and why."""
-    database = database_of(request)
     if asked.format != "json":
-        pieces = stream_rows(database, "conflicts", asked.filters(), asked.sort, asked.format)
-        return StreamingResponse(pieces, media_type=MEDIA_TYPES[asked.format])
-    return json_answer(conflicts_page(database, asked.explicit()))
+        return file_answer(request, "conflicts", asked.filters(), asked.sort, asked.format)
+    return json_answer(conflicts_page(database_of(request), asked.explicit()))

@@ -25,20 +25,22 @@ _SHORT_LIFE_SECONDS = 5.0
 def bound(host: str, port: int) -> socket.socket:
     """A socket that keeps an address which several processes may listen on; it does not listen itself. The
     system spreads connections over the processes. OSError where another program has the address."""
+    if port:  # refused where another server has the address, which SO_REUSEPORT hides
+        _at(host, port, socket.SO_REUSEADDR).close()
+    return _at(host, port, socket.SO_REUSEADDR, socket.SO_REUSEPORT)
+
+
+def _at(host: str, port: int, *options: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    taken = socket.socket(family, kind, protocol)
+    own = socket.socket(family, kind, protocol)
     try:
-        if port:
-            with socket.socket(family, kind, protocol) as alone:
-                alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                alone.bind(address)  # refused where another server has the address, which SO_REUSEPORT hides
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        taken.bind(address)
+        for option in options:
+            own.setsockopt(socket.SOL_SOCKET, option, 1)
+        own.bind(address)
     except OSError:
-        taken.close()
+        own.close()
         raise
-    return taken
+    return own
 
 
 def run_workers(count: int, address: socket.socket, work: Callable[[int, socket.socket], None]) -> None:
@@ -86,11 +88,7 @@ def _become(number: int, host: str, port: int, work: Callable[[int, socket.socke
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
     code = 1
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as own:
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            own.bind(address)
+        with _at(host, port, socket.SO_REUSEADDR, socket.SO_REUSEPORT) as own:
             work(number, own)
         code = 0
     except BaseException:  # noqa: BLE001 - it is in the log; nothing of the parent may run here

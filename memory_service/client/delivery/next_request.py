@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,11 +66,15 @@ class Delivery:
             return self._on_begin(self._wire.post("/runs", body, seconds))
         part = self._spool.unsent(MOST_EVENTS, self._most_bytes)
         if part is not None:
-            return self._on_events(part, self._wire.post(f"/runs/{self.run_id}/events", _body(part), seconds))
+            return self._on_events(part, self._post_events(part.events, seconds))
         if self._spool.finish is not None:
             body = json.dumps(self._spool.finish).encode()
             return self._on_finish(self._wire.post(f"/runs/{self.run_id}/finish", body, seconds))
         return Step("idle")
+
+    def _post_events(self, events: Iterable[bytes], seconds: float = READ_S) -> Reply:
+        body = b'{"events":[' + b",".join(events) + b"]}"
+        return self._wire.post(f"/runs/{self.run_id}/events", body, seconds)
 
     def _on_begin(self, reply: Reply) -> Step:
         if reply.status == 409:  # the id is ours: it is this run, and what was first said of it holds
@@ -141,9 +145,7 @@ class Delivery:
         accepted = tuple(e for i, e in enumerate(part.events) if wrong and i not in wrong)
         self._on_trouble(f"{len(part.events) - len(accepted)} events were refused and left out: {reply.why}")
         if accepted:
-            again = self._wire.post(
-                f"/runs/{self.run_id}/events", b'{"events":[' + b",".join(accepted) + b"]}"
-            )
+            again = self._post_events(accepted)
             if again.outcome == "later":
                 return _later(again)
         self._acknowledge(part)
@@ -181,10 +183,6 @@ class Delivery:
 
 def _later(reply: Reply) -> Step:
     return Step("later", reply.why, reply.retry_after, reached=reply.reached)
-
-
-def _body(part: Part) -> bytes:
-    return b'{"events":[' + b",".join(part.events) + b"]}"
 
 
 def _replacement(name: str, raw: str, usual: Mapping[str, Any]) -> Any:

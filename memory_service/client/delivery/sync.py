@@ -8,9 +8,9 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from memory_service.client.config import DEFAULT_SERVER, api_key, spool_folder
 from memory_service.client.delivery.http import Wire
@@ -41,9 +41,6 @@ class Synced:
     outcome: Outcome
     events: int = 0
     why: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def sync(

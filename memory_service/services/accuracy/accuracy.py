@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import floor
 from typing import Any, TypeVar
@@ -76,7 +76,7 @@ def summarise(results: Sequence[Evaluated]) -> Summary:
         throughput=_grouped([r for r in usable if _row(r).samples_per_s], _throughput),
         fit=_grouped([r for r in usable if _row(r).ladder and _row(r).largest], _fit),
         peak=_grouped([r for r in usable if _row(r).peak_gib and _tells_peak(r)], _peak),
-        jobs=_jobs([r for r in scored if _row(r).job is not None]) + _trees(results),
+        jobs=_jobs(scored) + _trees(results),
     )
 
 
@@ -95,13 +95,14 @@ def _jobs(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]],
     for name, title in JOB_FIGURES.items():
         groups: dict[str, list[tuple[float, Estimate]]] = {}
         for result in results:
-            measured, predicted = measured_figures(_row(result)).get(name), result.predicted.get(name)
-            if measured and predicted is not None and not _out_of_memory(result):
-                for group in ("all", _job_group(result)):
+            job, measured = _row(result).job, measured_figures(_row(result)).get(name)
+            predicted = result.predicted.get(name)
+            if job is not None and not job.out_of_memory and measured and predicted is not None:
+                own = f"{job.method or 'full'}, {'one card' if job.n_gpus == 1 else 'several cards'}"
+                for group in ("all", own):
                     groups.setdefault(group, []).append((float(measured), predicted))
-        large = {group: pairs for group, pairs in groups.items() if len(pairs) >= FEWEST_ROWS}
-        if large:
-            out.append((title, tuple(_paired(group, pairs) for group, pairs in sorted(large.items()))))
+        if paired := _paired(groups):
+            out.append((title, paired))
     return tuple(out)
 
 
@@ -116,27 +117,20 @@ def _trees(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]]
                 groups.setdefault(f"{result.raw.get('library')}, {where}", []).append(
                     (measured, result.predicted["seconds_per_tree"])
                 )
-    large = {group: pairs for group, pairs in groups.items() if len(pairs) >= FEWEST_ROWS}
-    paired = tuple(_paired(group, pairs) for group, pairs in sorted(large.items()))
+    paired = _paired(groups)
     return (("seconds a tree", paired),) if paired else ()
 
 
-def _out_of_memory(result: Evaluated) -> bool:
-    job = _row(result).job
-    return job is not None and job.out_of_memory
-
-
-def _job_group(result: Evaluated) -> str:
-    job = _row(result).job
-    if job is None:
-        return ""
-    return f"{job.method or 'full'}, {'one card' if job.n_gpus == 1 else 'several cards'}"
-
-
-def _paired(group: str, pairs: Sequence[tuple[float, Estimate]]) -> Errors:
-    measured = np.array([pair[0] for pair in pairs])
-    low, value, high = (np.array([getattr(p, part) for _, p in pairs]) for part in ("low", "value", "high"))
-    return _errors(group, value, measured, (low <= measured) & (measured <= high))
+def _paired(groups: Mapping[str, Sequence[tuple[float, Estimate]]]) -> tuple[Errors, ...]:
+    """Errors of (measured, predicted) by group, of the groups that are large enough."""
+    out = []
+    for group, pairs in sorted(groups.items()):
+        if len(pairs) >= FEWEST_ROWS:
+            measured = np.array([pair[0] for pair in pairs])
+            parts = ([getattr(p, part) for _, p in pairs] for part in ("low", "value", "high"))
+            low, value, high = map(np.array, parts)
+            out.append(_errors(group, value, measured, (low <= measured) & (measured <= high)))
+    return tuple(out)
 
 
 def _row(result: Evaluated) -> MeasuredRow:
@@ -173,21 +167,22 @@ def _errors(method: str, predicted: Floats, measured: Floats, covered: Flags | N
     )
 
 
-def _values(rows: Sequence[Evaluated], name: str) -> tuple[Floats, Floats, Floats]:
+def _ours(rows: Sequence[Evaluated], name: str, measured: Floats) -> Errors:
+    """The errors of this service's own predictions of the figure."""
     estimates = [r.predicted[name] for r in rows]
-    return tuple(np.array([getattr(e, part) for e in estimates]) for part in ("value", "low", "high"))  # type: ignore[return-value]
+    value, low, high = (np.array([getattr(e, part) for e in estimates]) for part in ("value", "low", "high"))
+    return _errors("this service", value, measured, (low <= measured) & (measured <= high))
 
 
 def _throughput(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
     measured = np.array([_row(r).samples_per_s for r in rows], dtype=float)
-    value, low, high = _values(rows, "samples_per_s")
     seconds = 1.0 / measured
     flops = np.array([r.figures["gflops_per_sample"] for r in rows])
     moved = np.array([r.figures["activation_gib_per_sample"] for r in rows])
     one = float(np.median(seconds / np.maximum(flops, 1e-9)))
     two = _relative_fit(np.stack([flops, moved], 1), seconds)
     return (
-        _errors("this service", value, measured, (low <= measured) & (measured <= high)),
+        _ours(rows, "samples_per_s", measured),
         _errors("FLOPs only, fitted on these rows", 1.0 / np.maximum(one * flops, 1e-12), measured),
         _errors("a x FLOPs + b x activations, fitted on these rows", 1.0 / np.maximum(two, 1e-12), measured),
     )
@@ -236,10 +231,9 @@ def _naive_batch(result: Evaluated) -> int:
 
 def _peak(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
     measured = np.array([_row(r).peak_gib for r in rows], dtype=float)
-    value, low, high = _values(rows, "peak_gib")
     fake = np.array([_row(r).fake_tensor_gib or r.figures["traced_gib"] for r in rows])
     return (
-        _errors("this service", value, measured, (low <= measured) & (measured <= high)),
+        _ours(rows, "peak_gib", measured),
         _errors("1976 MiB + 1.108 x fake tensor", NAIVE_FIXED_GIB + NAIVE_SLOPE * fake, measured),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from memory_service.domain.learning.scoring import Pair, pairs_of, score
@@ -25,10 +25,8 @@ AGES = ((1, "under a day"), (7, "under a week"), (30, "under a month"), (10**9, 
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    run: EndedRun
-    pairs: tuple[Pair, ...]
+Scored = tuple[EndedRun, Sequence[Pair]]
+"""A run that ended, and its figures that were predicted and happened."""
 
 
 def compared(
@@ -45,36 +43,35 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
     asked   ACCURACY_FILTERS by name, and `days`: runs that ended in the last so many
     Nothing to score is an answer, not an error: `runs` counts why.
     """
-    requested = requested or {}
     now = dt.datetime.now(dt.UTC)
-    filters: dict[str, Any] = {
-        name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None
-    }
-    if requested.get("days") is not None:
-        filters["since"] = now - dt.timedelta(days=float(requested["days"]))
-    with database.read() as transaction:
-        ended = runs.ended(transaction.session, filters, MOST_RUNS)
-        found = runs.observations_by_run(transaction.session, [run.id for run in ended])
-    scored = [
-        _Scored(run, tuple(pairs_of(run._asdict(), run.prediction or {}, found.get(run.id, ()))))
-        for run in ended
-    ]
-    used = [each for each in scored if any(pair.excluded is None for pair in each.pairs)]
+    scored = ended_runs(database, requested or {}, MOST_RUNS, now)
+    used = [(run, pairs) for run, pairs in scored if any(pair.excluded is None for pair in pairs)]
     return {
-        "runs": counted([(each.run, each.pairs) for each in scored]),
+        "runs": counted(scored),
         "overall": _scores(used),
         "by_device": _grouped(used, lambda run: run.device or run.gpu),
         "by_family": _grouped(used, lambda run: run.family),
         "by_age": _grouped(
             used, lambda run: next(n for days, n in AGES if now - run.created_at < dt.timedelta(days=days))
         ),
-        "memory_limit": _limit(ended, {each.run.id for each in used}),
+        "memory_limit": _limit((run for run, _ in scored), {run.id for run, _ in used}),
         "quality": quality_order(database),
     }
 
 
-def _scores(scored: Iterable[_Scored]) -> list[dict[str, Any]]:
-    return [asdict(each) for each in score(pair for one in scored for pair in one.pairs)]
+def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now: dt.datetime) -> list[Scored]:
+    """The latest runs that ended, narrowed as `accuracy` says."""
+    filters = {name: requested[name] for name in ACCURACY_FILTERS if requested.get(name) is not None}
+    if requested.get("days") is not None:
+        filters["since"] = now - dt.timedelta(days=float(requested["days"]))
+    with database.read() as transaction:
+        ended = runs.ended(transaction.session, filters, most)
+        found = runs.observations_by_run(transaction.session, [run.id for run in ended])
+    return [(run, pairs_of(run._asdict(), run.prediction or {}, found.get(run.id, ()))) for run in ended]
+
+
+def _scores(scored: Iterable[Scored]) -> list[dict[str, Any]]:
+    return [asdict(each) for each in score(pair for _, pairs in scored for pair in pairs)]
 
 
 def largest_first(items: Iterable[Item], name_of: Callable[[Item], str]) -> list[tuple[str, list[Item]]]:
@@ -85,12 +82,12 @@ def largest_first(items: Iterable[Item], name_of: Callable[[Item], str]) -> list
     return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
 
 
-def _grouped(scored: Sequence[_Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
-    groups = largest_first(scored, lambda one: name_of(one.run))
+def _grouped(scored: Sequence[Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
+    groups = largest_first(scored, lambda one: name_of(one[0]))
     return [{"name": name, "runs": len(members), "scores": _scores(members)} for name, members in groups]
 
 
-def counted(ended: Sequence[tuple[EndedRun, Sequence[Pair]]]) -> dict[str, Any]:
+def counted(ended: Sequence[Scored]) -> dict[str, Any]:
     """What became of ended runs, each counted once: `{"ended", "scored", "without_prediction", "excluded",
     "nothing_measured"}`; scored: by any of the pairs that stand beside a run."""
     kept = [run for run, pairs in ended if all(pair.excluded is not None for pair in pairs)]

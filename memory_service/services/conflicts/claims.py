@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
@@ -22,6 +21,7 @@ from memory_service.domain.planning.option import Option
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.services.conflicts.statements import claim_statement, divergence, estimate_statement
 from memory_service.services.knowledge.decoder_options import Sizes
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -65,14 +65,17 @@ class Subject:
 class Checked:
     """A claim beside its estimate, which no run had a part in.
 
-    disagrees: the ranges do not meet; apart: how far, as a ratio (1 = they touch)
+    apart   how far the ranges are apart, as a ratio; 1 where they meet
     """
 
     claim: Row
     subject: Subject
     estimate: Estimate
-    disagrees: bool
-    divergence: float
+    apart: float
+
+    @property
+    def disagrees(self) -> bool:
+        return self.apart > 1.0
 
 
 def check_claims(knowledge: Knowledge) -> list[Checked]:
@@ -86,14 +89,8 @@ def check_claims(knowledge: Knowledge) -> list[Checked]:
         estimate = check(row, subject, knowledge.cards.sheets) if subject is not None else None
         if subject is None or estimate is None:
             continue
-        low, high = float(row["value_min"]), float(row.get("value_max") or inf)
-        if estimate.high < low:
-            divergence = low / max(estimate.high, 1e-9)
-        elif estimate.low > high:
-            divergence = estimate.low / max(high, 1e-9)
-        else:
-            divergence = 1.0
-        out.append(Checked(row, subject, estimate, divergence > 1.0, divergence))
+        apart = divergence([claim_statement(row), estimate_statement(estimate, row.get("unit"))])
+        out.append(Checked(row, subject, estimate, apart))
     return out
 
 
@@ -116,9 +113,7 @@ def computed_now(knowledge: Knowledge, stated: Row) -> Estimate | None:
     subject = replace(subject, gpu=knowledge.cards.sheets[subject.gpu.slug])
     if stated["quantity"] != "feasible_batch":
         return _CHECKS[str(stated["quantity"])](stated, subject, knowledge.cards.sheets)
-    config = subject.config(subject.gpu)
-    sure = float(largest_batch(subject.profile, subject.gpu, config))
-    even = float(largest_batch(subject.profile, subject.gpu, config, confidence="p50"))
+    sure, even = _batches(subject)
     basis = f"largest batch of {subject.option.model.name} that fits: trace"
     return Estimate(even, min(sure, even), even, "estimated", 0, "; ".join((basis, *subject.assumed)))
 
@@ -168,14 +163,15 @@ def _rate(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
 
 def _largest(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
     """The largest batch that fits: [p90, one more rung than p50]. A default below it is no conflict."""
-    profile, gpu, config = subject.profile, subject.gpu, subject.config(subject.gpu)
-    sure = largest_batch(profile, gpu, config)
-    even = largest_batch(profile, gpu, config, confidence="p50")
-    claimed = float(row["value_min"])
-    low = 0.0 if row["quantity"] == "default_batch" or claimed <= even else float(sure)
-    return Estimate(
-        float(even), min(low, float(even)), float(even), "estimated", 0, "largest batch that fits: trace"
-    )
+    sure, even = _batches(subject)
+    low = 0.0 if row["quantity"] == "default_batch" or float(row["value_min"]) <= even else sure
+    return Estimate(even, min(low, even), even, "estimated", 0, "largest batch that fits: trace")
+
+
+def _batches(subject: Subject) -> tuple[float, float]:
+    """The largest batch that surely fits, and the largest that may."""
+    case = subject.profile, subject.gpu, subject.config(subject.gpu)
+    return float(largest_batch(*case)), float(largest_batch(*case, confidence="p50"))
 
 
 def _epoch(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
@@ -207,14 +203,10 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
 
 
 def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
-    slow = (
-        prepare(subject.option.profile["fp32"], subject.gpu, StepConfig("fp32", "nchw"))
-        if "fp32" in subject.option.profile
-        else None
-    )
-    fast = prepare(subject.profile, subject.gpu, subject.config(subject.gpu))
-    if slow is None:
+    if "fp32" not in subject.option.profile:
         return None
+    slow = prepare(subject.option.profile["fp32"], subject.gpu, StepConfig("fp32", "nchw"))
+    fast = prepare(subject.profile, subject.gpu, subject.config(subject.gpu))
     return _ratio(slow.seconds(64) / fast.seconds(64), "fp32 step / mixed-precision step at batch 64")
 
 
@@ -255,11 +247,5 @@ def fits(subject: Subject) -> bool | None:
     """Whether the claimed batch fits the card at all (p50); None when the claim names no batch."""
     if subject.batch_size is None:
         return None
-    most = largest_batch(
-        subject.profile,
-        subject.gpu,
-        subject.config(subject.gpu),
-        confidence="p50",
-        ladder=(subject.batch_size,),
-    )
-    return most >= subject.batch_size
+    case, batch = (subject.profile, subject.gpu, subject.config(subject.gpu)), subject.batch_size
+    return largest_batch(*case, confidence="p50", ladder=(batch,)) >= batch

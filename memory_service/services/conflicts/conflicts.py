@@ -8,6 +8,7 @@ one stays visible, and what was set aside is shown as such.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
@@ -98,10 +99,7 @@ def _in_units_of(row: Row, subject: Subject, side: Statement) -> Statement:
         return side
     share = 100.0 / subject.gpu.memory_gib
     high, value = (None if x is None else x * share for x in (side.high, side.value))
-    return Statement(
-        side.id, side.grade, side.low * share, high, "percent", side.source, value, side.n, side.statement,
-        side.set_aside,
-    )  # fmt: skip
+    return replace(side, low=side.low * share, high=high, unit="percent", value=value)
 
 
 def _why_claim(subject: Subject, now: Estimate, measured: int) -> str:

@@ -228,16 +228,16 @@ def _reached(each: KeptCalibration, quantity: str) -> Statement | None:
     start = "bandwidth." if quantity == "bandwidth_gb_s" else f"matmul.{quantity.removeprefix('tflops_')}."
     calibration = each.calibration
     found = [
-        (m.value, m)
+        m
         for section, m in calibration.sections.items()
         if section.startswith(start) and m.unit in ("GB/s", "TFLOP/s") and not section.endswith("mib")
     ]
     if not found:
         return None
-    value, m = max(found, key=lambda item: item[0])
+    m = max(found, key=lambda one: one.value)
     why = "; ".join(each.stale) if each.stale else "another process used the device meanwhile"
     return Statement(
-        f"calibration:{calibration.id}", "measured", min(m.p20, value), max(m.p80, value), m.unit,
-        f"calibration {calibration.id} of {calibration.device}, {calibration.started_at[:10]}", value, m.n,
+        f"calibration:{calibration.id}", "measured", min(m.p20, m.value), max(m.p80, m.value), m.unit,
+        f"calibration {calibration.id} of {calibration.device}, {calibration.started_at[:10]}", m.value, m.n,
         set_aside=None if each.current else why,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -87,7 +87,7 @@ def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, co
     out |= {
         "estimate": estimate_statement(checked.estimate, row.get("unit")).as_dict(),
         "agrees": not checked.disagrees,
-        "apart": round(checked.divergence, 2) if checked.disagrees else None,
+        "apart": round(checked.apart, 2) if checked.disagrees else None,
         "image_size": subject.option.input_size,
         "assumed": list(subject.assumed),
     }
@@ -123,12 +123,8 @@ def shown(here: Knowledge, answer: Mapping[str, Any], input_size: int | None) ->
 
 
 def _seen(o: Observation) -> Item:
-    peaks: Sequence[tuple[str, float | None]] = (
-        ("driver", o.peak_driver_gib),
-        ("reserved", o.peak_reserved_gib),
-        ("allocated", o.peak_allocated_gib),
-    )
-    reported = next(((name, value) for name, value in peaks if value is not None), (None, None))
+    peaks = {name: getattr(o, f"peak_{name}_gib") for name in ("driver", "reserved", "allocated")}
+    kind = next((name for name, value in peaks.items() if value is not None), None)
     return {
         "run_id": o.run_id or None,
         "source": o.source or None,
@@ -136,16 +132,11 @@ def _seen(o: Observation) -> Item:
         "device": o.device or None,
         "batch_size": o.batch_size,
         "image_size": o.input_size,
-        "precision": o.precision,
-        "layout": o.layout,
-        "optimizer": o.optimizer,
-        "mode": o.mode,
+        **{name: getattr(o, name) for name in ("precision", "layout", "optimizer", "mode")},
         "samples_per_second": o.batch_size / o.step_seconds if o.step_seconds else None,
-        "peak_gib": reported[1],
-        "peak_of": reported[0],
-        "out_of_memory": o.out_of_memory,
-        "excluded": o.excluded,
-        "n": o.n,
+        "peak_gib": peaks.get(str(kind)),
+        "peak_of": kind,
+        **{name: getattr(o, name) for name in ("out_of_memory", "excluded", "n")},
     }
 
 

@@ -163,18 +163,14 @@ def _conflicts(database: Database, requested: Filters, sort: str | None) -> Tabl
 def _run_events(database: Database, requested: Filters, sort: str | None) -> TableExport:
     """The events of one run, in the order of seq."""
     unknown = [name for name in requested if name not in ("run_id", "kind")]
-    if unknown or sort not in (None, "seq"):
-        raise (
-            unknown_name("filter", unknown[0], ("run_id", "kind"))
-            if unknown
-            else unknown_name("sort", str(sort), ("seq",))
-        )
+    if unknown:
+        raise unknown_name("filter", unknown[0], ("run_id", "kind"))
+    if sort not in (None, "seq"):
+        raise unknown_name("sort", str(sort), ("seq",))
     if "run_id" not in requested:
         raise wrong_value("run_id", "is needed: events leave one run at a time")
-    key, kinds = (
-        known_run_key(str(requested["run_id"])),
-        [str(requested["kind"])] if "kind" in requested else [],
-    )
+    key = known_run_key(str(requested["run_id"]))
+    kinds = [str(requested["kind"])] if "kind" in requested else []
     with database.read() as transaction:
         if runs.find(transaction.session, key) is None:
             raise NotFound(f"There is no run {key}")

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.scoring import Pair, Score, pairs_of, score
+from memory_service.domain.learning.scoring import Pair, Score, score
 from memory_service.domain.prediction.device_step_time import baseline_prediction
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.accuracy.scored_runs import ACCURACY_FILTERS, counted, largest_first
+from memory_service.services.accuracy.scored_runs import Scored, counted, ended_runs, largest_first
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.file_formats import TableExport
-from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
 
 ACCURACY_QUANTITIES = {
@@ -94,17 +93,15 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
     asked   ACCURACY_FILTERS by name, `quantity`, `days` (runs that ended in the last so many), `last` (so
             many)
     """
-    wanted, ended, points = _found(database, requested)
-    knowledge = knowledge_of(database)
+    wanted, runs, points = _found(database, requested)
+    knowledge, ended = knowledge_of(database), [run for run, _ in runs]
     chosen = [each for each in points if each.pair.quantity == wanted["quantity"]]
     scored = [each for each in chosen if each.pair.excluded is None]
-    pairs: dict[str, list[Pair]] = {}
-    for each in chosen:
-        pairs.setdefault(each.run.id, []).append(each.pair)
+    counting = [(run, [pair for pair in pairs if pair.quantity == wanted["quantity"]]) for run, pairs in runs]
     return {
         "query": {name: value for name, value in wanted.items() if value is not None},
         "unit": ACCURACY_QUANTITIES[wanted["quantity"]],
-        "runs": {"most": wanted["last"]} | counted([(run, pairs.get(run.id, ())) for run in ended]),
+        "runs": {"most": wanted["last"]} | counted(counting),
         "scores": [_shown(each) for each in score(each.pair for each in points)],
         "meant_percent": MEANT_PERCENT,
         "baselines": _baselines(knowledge, wanted["quantity"], scored),
@@ -137,21 +134,11 @@ def accuracy_table(database: Database, requested: Mapping[str, str]) -> TableExp
 
 def _found(
     database: Database, requested: Mapping[str, str]
-) -> tuple[dict[str, Any], Sequence[EndedRun], list[_Point]]:
-    """What is asked, the runs that match, and their pairs."""
+) -> tuple[dict[str, Any], Sequence[Scored], list[_Point]]:
+    """What is asked, the runs that match with their pairs, and each pair alone."""
     wanted = checked(AccuracyPageQuery, AccuracyPageQuery.given(requested)).model_dump()
-    filters = {name: wanted[name] for name in ACCURACY_FILTERS if wanted[name] is not None}
-    if wanted["days"] is not None:
-        filters["since"] = dt.datetime.now(dt.UTC) - dt.timedelta(days=wanted["days"])
-    with database.read() as transaction:
-        ended = runs.ended(transaction.session, filters, wanted["last"])
-        observations = runs.observations_by_run(transaction.session, [run.id for run in ended])
-    points = [
-        _Point(run, pair)
-        for run in ended
-        for pair in pairs_of(run._asdict(), run.prediction or {}, observations.get(run.id, ()))
-    ]
-    return wanted, ended, points
+    runs = ended_runs(database, wanted, wanted["last"], dt.datetime.now(dt.UTC))
+    return wanted, runs, [_Point(run, pair) for run, pairs in runs for pair in pairs]
 
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:

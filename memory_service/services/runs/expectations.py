@@ -30,6 +30,7 @@ from memory_service.domain.quality.boosting_rounds import (
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
+from memory_service.services.runs.run_plan import facts_of, part_of
 from memory_service.store.tables.runs import Run
 
 Watch = tuple[RunFacts, Expectation]
@@ -88,8 +89,7 @@ def expected_of(run: Run) -> Watch:
 def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) -> dict[str, Any]:
     reported, row, gpu = case.reported, case.row, case.gpu
     competition = knowledge.competitions.get(reported.get("competition") or "")
-    planned = (plan or {}).get("gpu")
-    planned_gib = number_of(planned.get("memory_gib"), most=1e6) if isinstance(planned, Mapping) else None
+    planned_gib = number_of(part_of(plan or {}, "gpu").get("memory_gib"), most=1e6)
     params_m = row.params_m if row is not None and row.params_m else 0.0
     if case.profile is not None:
         params_m = case.profile.params / 1e6
@@ -112,8 +112,7 @@ def _facts(knowledge: Knowledge, case: RunCase, plan: Mapping[str, Any] | None) 
 
 def _direction(plan: Mapping[str, Any] | None) -> str | None:
     """Which way the plan's metric gets better."""
-    metric = (plan or {}).get("metric")
-    way = metric.get("direction") if isinstance(metric, Mapping) else None
+    way = part_of(plan or {}, "metric").get("direction")
     return way if way in ("max", "min") else None
 
 
@@ -143,13 +142,6 @@ def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[floa
         return None
     promised = {} if plan is None else _promised(case, plan)
     return rounds_trained(best, int(promised.get("patience") or patience_rounds(TREE_LEARNING_RATE)), cap)
-
-
-def _follows(case: RunCase, plan: Mapping[str, Any]) -> bool:
-    """Whether the run uses the plan's batch (then its fill is as intended) with the plan's model."""
-    model = plan.get("model")
-    name = model.get("name") if isinstance(model, Mapping) else None
-    return bool(case.reported.get("batch_size") == plan.get("batch_size") and case.model == name)
 
 
 def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +219,8 @@ def _promised(case: RunCase, plan: Mapping[str, Any]) -> dict[str, Any]:
         expected["model_class"] = reported["model_class"]
     if isinstance(reported["smaller"], Mapping):
         expected["smaller"] = dict(reported["smaller"])
-    expected["planned"] = _follows(case, plan)
+    model = part_of(plan, "model").get("name")  # with its batch, the fill is as the plan intends
+    expected["planned"] = case.reported.get("batch_size") == plan.get("batch_size") and case.model == model
     return _at_own_data(case, plan, expected)
 
 
@@ -236,10 +229,11 @@ def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any
     of rows, inference in proportion to samples, models and rounds. Where the rows differ, the plan's time of
     an epoch says nothing of this run's; nor does its smaller model fit another budget."""
     said = case.reported
-    rows = _ratio(said.get("n_train"), _fact(plan, "n_train")) or 1.0
+    facts = facts_of(plan, assumed=True)
+    rows = _ratio(said.get("n_train"), number_of(facts.get("n_train"))) or 1.0
     models = _ratio(_models(said), _models(plan)) or 1.0
     rounds = rows**ROWS_EXPONENT if case.is_trees else 1.0
-    samples = _ratio(said.get("n_test"), _fact(plan, "n_test")) or rows
+    samples = _ratio(said.get("n_test"), number_of(facts.get("n_test"))) or rows
     for name, factor in (("best_epoch", rounds), ("inference_minutes", samples * models * rounds)):
         if name in expected:
             for part in ("value", "low", "high"):
@@ -257,12 +251,3 @@ def _models(of: Mapping[str, Any]) -> int | None:
 
 def _ratio(own: Any, planned: Any) -> float | None:
     return float(own) / float(planned) if own and planned else None
-
-
-def _fact(plan: Mapping[str, Any], name: str) -> Any:
-    """A fact that the plan was made with, assumed or not."""
-    facts = plan.get("facts") or ()
-    if isinstance(facts, Mapping):
-        return number_of(facts.get(name))
-    found = (row.get("value") for row in facts if isinstance(row, Mapping) and row.get("name") == name)
-    return number_of(next(found, None))

@@ -41,23 +41,24 @@ def with_plan(
     return {name: value for name, value in reported.items() if value is not None}
 
 
-def _facts(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What the plan was made with and nobody assumed, by name; plans of before have a mapping of them."""
+def facts_of(plan: Mapping[str, Any], *, assumed: bool) -> dict[str, Any]:
+    """What the plan was made with, by name, with what was `assumed` or without it; plans of before have a
+    mapping of them."""
     facts = plan.get("facts") or ()
     if isinstance(facts, Mapping):
         return dict(facts)
-    rows = [fact for fact in facts if isinstance(fact, Mapping)]
-    return {str(fact.get("name")): fact.get("value") for fact in rows if fact.get("from") != "usual"}
+    rows = [row for row in facts if isinstance(row, Mapping) and (assumed or row.get("from") != "usual")]
+    return {str(row.get("name")): row.get("value") for row in rows}
 
 
 def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: plan.get(name) for name in _OF_THE_PLAN}
-    found["num_workers"] = _part(plan, "data_loader").get("num_workers")
-    facts = _facts(plan)
+    found["num_workers"] = part_of(plan, "data_loader").get("num_workers")
+    facts = facts_of(plan, assumed=False)
     found |= {name: facts.get(name) for name in _OF_THE_DATA}
     if facts.get("cpu_count"):
         found["host"] = {"cpu_count": facts["cpu_count"]}
-    model = _part(plan, "model")
+    model = part_of(plan, "model")
     if reported.get("model") in (None, model.get("name")):
         found |= {name: plan.get(name) for name in _OF_ITS_MODEL}
         if not any(name in reported for name in SIZE_FIELDS):
@@ -72,7 +73,7 @@ def _planned(reported: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, 
 
 
 def _card(knowledge: Knowledge, reported: str | None, plan: Mapping[str, Any]) -> str | None:
-    planned = _part(plan, "gpu")
+    planned = part_of(plan, "gpu")
     device, slug = planned.get("device"), planned.get("slug")
     if reported is None:
         return device or slug
@@ -90,6 +91,7 @@ def _known(knowledge: Knowledge, name: str | None) -> TargetDevice | None:
         return None
 
 
-def _part(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def part_of(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of a plan that came with a run: empty where it is none."""
     part = plan.get(name)
     return part if isinstance(part, Mapping) else {}

@@ -248,26 +248,13 @@ def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
     """One row each time the action or its numbers change; "continue" only where it takes advice back."""
     current = known.wire
     advice = (current["action"], current["set"])
-    if advice == known.advised:
-        return
     if known.advised is None:
         with database.read() as transaction:
             last = watched.last_advice(transaction.session, run_id)
-        before = ("continue", {}) if last is None else (last.action, last.verdict["set"])
-        if current["action"] == before[0] == "continue" or advice == before:
-            known.advised = advice
-            return
-    elif current["action"] == known.advised[0] == "continue":
-        known.advised = advice
-        return
-    with database.write_untracked() as transaction:
-        watched.add_advice(
-            transaction.session,
-            run_id,
-            {
-                "given_at": dt.datetime.now(dt.UTC),
-                **{name: current[name] for name in ("at_seconds", "action", "rule", "severity")},
-                "verdict": current,
-            },
-        )
+        known.advised = ("continue", {}) if last is None else (last.action, last.verdict["set"])
+    if advice != known.advised and not current["action"] == known.advised[0] == "continue":
+        row = {name: current[name] for name in ("at_seconds", "action", "rule", "severity")}
+        with database.write_untracked() as transaction:
+            row |= {"given_at": dt.datetime.now(dt.UTC), "verdict": current}
+            watched.add_advice(transaction.session, run_id, row)
     known.advised = advice
