@@ -13,9 +13,9 @@ from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
 from memory_service.domain.planning.hyperparameters import (
     accumulation_steps,
+    default_batch,
     is_dense,
     most_by_updates,
-    rule_batch,
 )
 from memory_service.domain.planning.problem import PlanningProblem
 
@@ -93,7 +93,7 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
         return _gather(table, only, plain, saving, np.full(rows, 3), steps[:, 0], extra)
     rule = _each(
         columns.input_size,
-        lambda n: rule_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy),
+        lambda n: default_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy)[0],
     )
     default = np.maximum(rule, columns.wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)

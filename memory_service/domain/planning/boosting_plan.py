@@ -28,7 +28,7 @@ from memory_service.domain.cost.boosted_trees import (
     fit_on_card,
     is_boosting,
 )
-from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags, Integers
+from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags
 from memory_service.domain.planning.budget import (
     TREE_FOLD_OVERHEAD,
     RunSeconds,
@@ -40,7 +40,7 @@ from memory_service.domain.planning.budget import (
 )
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.option import Option
-from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, fold_choices, quality_of
+from memory_service.domain.planning.plan_search import GridIndex, Places, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (
     LEARNING_RATES,
@@ -226,11 +226,7 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
     whole = quality_of(problem, table, np.full((1, 1, 1), float(MOST_ROUNDS)), k)
     quality = np.clip(whole - lost, 0.0, 100.0)
 
-    def run_of(pick: GridIndex) -> RunSeconds:
-        at = (pick.row, pick.epoch, pick.fold)
-        return _run(problem, fit.at(at), per_round.at(at), predict.at(at), folds[pick.fold])
-
-    def runs_of(rows: Integers, at_schedules: Integers, at_folds: Integers) -> RunSeconds:
+    def runs_of(rows: Places, at_schedules: Places, at_folds: Places) -> RunSeconds:
         at = (rows, at_schedules, at_folds)
         costs = fit.taken(at), per_round.taken(at), predict.taken(at)
         return _run(problem, *costs, np.array(folds, dtype=np.float64)[at_folds])
@@ -249,7 +245,6 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
         step,
         forward,
         np.zeros(n, dtype=bool),
-        run_of,
         runs_of,
         minutes_on.min(axis=0),
         quality,

@@ -9,8 +9,8 @@ are independent of them. All functions broadcast over numpy arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import ceil, floor
+from dataclasses import dataclass, fields
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,6 @@ class Seconds:
     def each(self, change: Callable[[Any], Any]) -> Seconds:
         """The same done to all three."""
         return Seconds(change(self.low), change(self.value), change(self.high))
-
-    def at(self, index: Any) -> Seconds:
-        """One of arrays, as floats; what is common to all as it is."""
-        return self.each(lambda part: float(part[index] if np.ndim(part) else part))
 
     def taken(self, index: Any) -> Seconds:
         """Some of arrays; what is common to all for each of them."""
@@ -168,6 +164,14 @@ class RunSeconds:
         total_end = (training + inference).and_independent(setup).and_independent(write)
         return cls(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
 
+    def each(self, change: Callable[[Seconds], Seconds]) -> RunSeconds:
+        """The same done to all stages."""
+        return RunSeconds(*(change(getattr(self, stage.name)) for stage in fields(self)))
+
+    def taken(self, index: Any) -> RunSeconds:
+        """Some of several runs."""
+        return self.each(lambda stage: stage.taken(index))
+
     def repeated(self, folds: Any, seeds: int) -> RunSeconds:
         """The same with all its folds trained and predicted with so many seeds, after one setup."""
         if seeds == 1:
@@ -204,8 +208,7 @@ def run_seconds(
     eval_sample   seconds per sample of a forward pass in evaluation, loader included
     """
     fit, valid = split_of(n_train, folds)
-    steps = float(ceil(fit / batch_size)) if isinstance(fit, float) else np.ceil(fit / batch_size)
-    train = step.times(steps)
+    train = step.times(np.ceil(fit / batch_size))
     epoch = train + eval_sample.times(valid) + spread(EPOCH_OVERHEAD_S)
     fold = epoch.times(epochs) + spread(FOLD_OVERHEAD_S)
     first_fold = fold + train.times(FIRST_EPOCH_FACTOR - 1.0)
@@ -225,44 +228,4 @@ def minutes_needed(
             run.total_end.value / median_share,
         )
         / 60.0
-    )
-
-
-def minutes_of_all(
-    setup: Seconds,
-    step: Seconds,
-    batch_size: Any,
-    eval_sample: Seconds,
-    *,
-    n_train: int,
-    n_test: int,
-    folds: Any,
-    epochs: Any,
-    reserve_share: float = RESERVE_SHARE,
-    median_share: float = MEDIAN_SHARE,
-    written: Any = 0.0,
-) -> Any:
-    """`minutes_needed` of `run_seconds` for very many plans at once, without what no budget asks for: a third
-    of the time."""
-    fit, valid = split_of(n_train, folds)
-    steps = np.ceil(fit / np.asarray(batch_size, dtype=np.float64))
-    write = write_seconds(n_test)
-    training, total = {}, {}
-    for part in ("value", "high"):
-        train = getattr(step, part) * steps
-        seen = getattr(eval_sample, part)
-        each, model = (getattr(spread(cost), part) for cost in (EPOCH_OVERHEAD_S, FOLD_OVERHEAD_S))
-        once = model * folds + train * (FIRST_EPOCH_FACTOR - 1.0)
-        training[part] = ((train + seen * valid + each) * folds) * epochs + once
-        answers = written * (WRITTEN_P90 if part == "high" else 1.0)
-        total[part] = training[part] + ((seen + answers) * float(n_test) + model) * folds
-    rest, late = (setup.high - setup.value) ** 2, (write.high - write.value) ** 2
-    training_high = (
-        training["value"] + setup.value + np.sqrt((training["high"] - training["value"]) ** 2 + rest)
-    )
-    median = total["value"] + (setup.value + write.value)
-    total_high = median + np.sqrt((total["high"] - total["value"]) ** 2 + (rest + late))
-    return np.maximum(
-        np.maximum(training_high * (1.0 / (60.0 * (1.0 - reserve_share))), total_high * (1.0 / 60.0)),
-        median * (1.0 / (60.0 * median_share)),
     )

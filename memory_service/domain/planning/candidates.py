@@ -182,13 +182,9 @@ class CandidateSets:
                 winner = Candidate(candidates, pick)
         return winner
 
-    def least_minutes(self, model: str | None = None) -> float:
-        """The smallest budget that any plan, or any of one model, holds; infinite when memory allows none."""
-        rows = [
-            s.grid.minutes[slice(None) if model is None else s.table.columns.names == model]
-            for s in self.sets
-        ]
-        return min((float(minutes.min()) for minutes in rows if minutes.size), default=inf)
+    def least_minutes(self) -> float:
+        """The smallest budget that any plan holds; infinite when memory allows none."""
+        return min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
 
     def best_of_families(self, families: Sequence[str]) -> dict[str, str | None]:
         """Family -> the model of highest utility of it that fits; None where none does."""

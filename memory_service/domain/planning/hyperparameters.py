@@ -105,18 +105,11 @@ def is_dense(task: str) -> bool:
     return task in _DENSE_TASKS
 
 
-def rule_batch(
-    task: str, input_size: int, usable_gib: float, *, gpu: bool, policy: Policy = DEFAULT_POLICY
-) -> int:
-    """R03: the default batch by input and card; where throughput leaves the choice open, it decides. It
-    never falls when memory grows."""
-    return default_batch(task, input_size, usable_gib, gpu=gpu, policy=policy)[0]
-
-
 def default_batch(
     task: str, input_size: int, usable_gib: float, *, gpu: bool, policy: Policy = DEFAULT_POLICY
 ) -> tuple[int, str | None]:
-    """The same with the row of the strategy tables that says it; None where none does."""
+    """R03: the default batch by input and card: it decides where throughput leaves the choice open, and never
+    falls when memory grows; and the row of the strategy tables that says it, None where none does."""
     modality = modality_of(task)
     if not gpu:
         by_kind = {"text": 16, "tabular": 1024, "recommendation": 1024, "time-series": 64}

@@ -28,7 +28,7 @@ from memory_service.domain.planning.batch_choice import (
 from memory_service.domain.planning.budget import (
     RunSeconds,
     Seconds,
-    minutes_of_all,
+    minutes_needed,
     run_seconds,
     setup_seconds,
 )
@@ -52,6 +52,8 @@ and 73 %); where less is used, all of them would buy under 0.2 points, far insid
 fast: only what a first submission needs pays as much.
 """
 
+Places = Integers | int
+
 EPOCH_CHOICES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 60, 100, 150)
 
 
@@ -70,8 +72,7 @@ class PlanGrid:
     """Every plan considered: arrays [option, epochs, folds] of minutes needed and expected quality.
 
     step, forward   with the loader's bound applied; loader_bound: where the loader is the slower one
-    run_of          the stages of one plan, as floats; runs_of: of several, by arrays of their options, epochs
-                    and folds
+    runs_of         the stages of one plan or several, by places, or arrays of them, of option, epochs, folds
     learning_rates  of the places of `epochs`, where the rate is weighed (boosted trees)
     best_epoch_of   when a fold's validation is expected to be best
     minutes_on      of boosted trees, [2, option, epochs, folds]: on the processor, on the card
@@ -86,8 +87,7 @@ class PlanGrid:
     step: Seconds
     forward: Seconds
     loader_bound: Flags
-    run_of: Callable[[GridIndex], RunSeconds]
-    runs_of: Callable[[Integers, Integers, Integers], RunSeconds]
+    runs_of: Callable[[Places, Places, Places], RunSeconds]
     minutes: Array
     quality: Array
     learning_rates: tuple[float, ...] = ()
@@ -99,6 +99,10 @@ class PlanGrid:
     def __post_init__(self) -> None:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
         object.__setattr__(self, "doublings", np.log(1.0 + finite) / log(2.0))
+
+    def run_of(self, pick: GridIndex) -> RunSeconds:
+        """The stages of one plan, as floats."""
+        return self.runs_of(pick.row, pick.epoch, pick.fold).each(lambda stage: stage.each(float))
 
     def on_card(self, pick: GridIndex) -> bool:
         """Whether boosted trees grow on the card."""
@@ -245,46 +249,25 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         pretrained=table.columns.pretrained * problem.fetches_weights,
         files=problem.reads_files,
     )
-    needed = minutes_of_all(
-        setup.each(column),
-        step.each(column),
-        column(batch),
-        forward.each(column),
-        n_train=problem.n_train,
-        n_test=problem.n_test,
-        folds=k,
-        epochs=e,
-        reserve_share=problem.policy.reserve_share,
-        median_share=problem.policy.median_share,
-        written=column(written),
-    )
 
-    def run_of(pick: GridIndex) -> RunSeconds:
+    def stages(of_option: Callable[[Array], Array], folds: Array, epochs: Array) -> RunSeconds:
         return run_seconds(
-            setup.at(pick.row),
-            step.at(pick.row),
-            float(batch[pick.row]),
-            forward.at(pick.row),
+            setup.each(of_option),
+            step.each(of_option),
+            of_option(batch),
+            forward.each(of_option),
             n_train=problem.n_train,
             n_test=problem.n_test,
-            folds=folds[pick.fold],
-            epochs=epochs[pick.epoch],
-            written=float(written[pick.row]),
+            folds=folds,
+            epochs=epochs,
+            written=of_option(written),
         )
 
-    def runs_of(rows: Integers, at_epochs: Integers, at_folds: Integers) -> RunSeconds:
-        return run_seconds(
-            setup.taken(rows),
-            step.taken(rows),
-            batch[rows],
-            forward.taken(rows),
-            n_train=problem.n_train,
-            n_test=problem.n_test,
-            folds=np.array(folds)[at_folds],
-            epochs=np.array(epochs, dtype=np.float64)[at_epochs],
-            written=written[rows],
-        )
+    def runs_of(rows: Places, at_epochs: Places, at_folds: Places) -> RunSeconds:
+        return stages(lambda values: values[rows], k.ravel()[at_folds], e.ravel()[at_epochs])
 
+    policy = problem.policy
+    needed = minutes_needed(stages(column, k, e), policy.reserve_share, policy.median_share)
     lost = np.where(table.columns.batch_norm, noisy_normalisation(batch), 0.0)
     quality = np.maximum(quality_of(problem, table, e, k) - column(lost), 0.0)
     runs = batches.batch_size > 0
@@ -293,4 +276,4 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         roomy = runs & ~cramped(problem, table, batches)
         runs = roomy if roomy.any() else runs
     minutes = np.where(runs[:, None, None], needed, np.inf)
-    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, run_of, runs_of, minutes, quality)
+    return PlanGrid(epochs, folds, batches, step, forward, loader_bound, runs_of, minutes, quality)

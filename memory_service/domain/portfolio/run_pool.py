@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.planning.batch_choice import Array, Flags, Integers
-from memory_service.domain.planning.budget import RunSeconds, minutes_needed
+from memory_service.domain.planning.budget import minutes_needed
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
 from memory_service.domain.quality.quality_index import fold_gain
 
@@ -107,7 +107,7 @@ def _pool_of(
     fits = np.flatnonzero(allowed)
     flat = fits[_layers(needed[fits], quality[fits], columns.family[fits // plans])]
     rows, epochs, folds = np.unravel_index(flat, grid.minutes.shape)
-    run = _at(grid.runs_of(rows, epochs, folds), np.arange(len(rows)))
+    run = grid.runs_of(rows, epochs, folds).taken(np.arange(len(rows)))
     n_folds = np.array(grid.folds, dtype=np.float64)[folds]
     policy, n_train = candidates.problem.policy, candidates.problem.n_train
     once = fold_gain(columns.learning.fold_gain[rows], n_folds, n_train)
@@ -116,7 +116,7 @@ def _pool_of(
     out = []
     for seeds in SEEDS:
         at = np.arange(len(flat)) if seeds == 1 else may_repeat
-        repeated = _at(run, at).repeated(n_folds[at], seeds)
+        repeated = run.taken(at).repeated(n_folds[at], seeds)
         alone = (
             needed[flat]
             if seeds == 1
@@ -137,7 +137,3 @@ def _pool_of(
         out.append(pool.at(np.flatnonzero(alone <= minutes)))
     pool = _joined(out)
     return pool.at(_layers(pool.alone, pool.quality, pool.family - families))
-
-
-def _at(run: RunSeconds, index: Integers) -> RunSeconds:
-    return RunSeconds(*(getattr(run, item.name).taken(index) for item in fields(RunSeconds)))

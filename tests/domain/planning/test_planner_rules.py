@@ -11,8 +11,8 @@ from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.planning.contingency import model_class_of
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.planning.hyperparameters import (
+    default_batch,
     learning_rate,
-    rule_batch,
     training_defaults,
     warmup_epochs,
 )
@@ -55,7 +55,7 @@ def test_r02_out_of_memory_halves_the_batch_and_keeps_the_effective_one() -> Non
     ],
 )
 def test_r03_defaults_by_input_and_card(task: str, size: int, usable_gib: float, batch: int) -> None:
-    assert rule_batch(task, size, usable_gib, gpu=True) == batch
+    assert default_batch(task, size, usable_gib, gpu=True)[0] == batch
 
 
 def test_r03_b4_at_224_on_an_a100_takes_its_default_when_the_data_allows() -> None:

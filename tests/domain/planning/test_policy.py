@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.planning.hyperparameters import rule_batch
+from memory_service.domain.planning.hyperparameters import default_batch
 from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.policy import Policy, policy_of, unreadable
 from memory_service.schemas.recommend import plan_request
@@ -146,7 +146,8 @@ def test_whatever_the_rows_say_a_larger_card_gets_no_smaller_default(
     policy = policy_of(rows)
     assert policy.steering == {row["id"] for row in rows}
     sizes = [
-        rule_batch(task, size, gib, gpu=True, policy=policy) for gib in (8.0, 17.0, 18.0, 23.0, 36.0, 80.0)
+        default_batch(task, size, gib, gpu=True, policy=policy)[0]
+        for gib in (8.0, 17.0, 18.0, 23.0, 36.0, 80.0)
     ]
     assert sizes == sorted(sizes)
     assert all(batch >= 1 for batch in sizes)
