@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from memory_service.recall.bert import Bert
 from memory_service.recall.encoder import PACKAGED_SHA256, packaged_model_path
 from memory_service.recall.prototypes import sentences
-from memory_service.recall.shipped_vectors import FILE, write_vectors
+from memory_service.recall.shipped_vectors import FILE, digest
 from memory_service.services.competitions.encoding import texts_of
 from memory_service.services.editorial.seed_files import read_seeds
 
@@ -31,7 +33,12 @@ def main() -> None:
     if path is None:
         raise SystemExit("the packaged encoder is not installed")
     texts = shipped_texts()
-    write_vectors(SEEDS / FILE, texts, Bert(path).encode(texts), PACKAGED_SHA256)
+    np.savez_compressed(
+        SEEDS / FILE,
+        digests=np.frombuffer(b"".join(map(digest, texts)), dtype=np.uint8),
+        vectors=Bert(path).encode(texts).astype(np.float16),
+        weights_sha256=np.array(PACKAGED_SHA256),
+    )
     print(f"{len(texts)} texts in {SEEDS.name}/{FILE}")
 
 

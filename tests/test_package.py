@@ -105,7 +105,7 @@ def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"{shipped}/{path.relative_to(ROOT)}" in names
     assert "memory_service/py.typed" in names
-    for path in (*STATIC.rglob("*"), *TEMPLATES.rglob("*")):
+    for path in (*STATIC.rglob("*"), *TEMPLATES.rglob("*"), *(ROOT / "memory_service").rglob("*.toml")):
         assert path.is_dir() or str(path.relative_to(ROOT)) in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/"))]

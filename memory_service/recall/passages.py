@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
+from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.description.phrases import PhraseTable, phrases_listed, sentences_of, words_of
 from memory_service.domain.description.prose import task_sentences
 
 PASSAGE_CHARACTERS = 1_000
@@ -22,23 +23,8 @@ QUERY_CHARACTERS = 400
 """Of each passage of a long question: 600 and 500 find the same neighbours and cost more (docs/recall.md)."""
 
 _MAX_SENTENCE = 400
-_METRIC_PHRASES = (
-    "evaluated, evaluation, metric, scored, score, judged, scoring, submission, leaderboard, average over, "
-    "accuracy, auc, error, f1, loss, precision, kappa, correlation, dice, iou, for each, format, header"
-)
-_METRIC = PhraseTable({phrase: [True] for phrase in _METRIC_PHRASES.split(", ")})
-_DATA_PHRASES = (
-    "data, dataset, train, training set, test set, file, folder, csv, image, text, audio, column, "
-    "feature, recording, sample, label, annotation, annotated, collected, captured, video, row, json, "
-    "zip, wav, jpeg, png, id"
-)
-_DATA = PhraseTable({phrase: [True] for phrase in _DATA_PHRASES.split(", ")})
-_GOAL_PHRASES = (
-    "predict, task, goal, challenge, classify, identify, detect, segment, estimate, build, develop, "
-    "determine, recognize, in this competition, asked, you will, aim, objective, forecast, locate, "
-    "find, recommend, rank, generate, translate, extract, restore, retrieve"
-)
-_GOAL = PhraseTable({phrase: [True] for phrase in _GOAL_PHRASES.split(", ")})
+_LISTED = shipped_table(__package__, "words.toml")["passages"]
+_METRIC, _DATA, _GOAL = (phrases_listed(_LISTED[kind]) for kind in ("judged", "data", "goal"))
 
 
 @dataclass(frozen=True, slots=True)

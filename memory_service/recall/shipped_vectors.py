@@ -7,8 +7,7 @@ first start need not encode a thousand texts. `python -m checks.vectors` writes 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +37,3 @@ def read_vectors(weights_sha256: str) -> Vectors:
         digests, vectors = file["digests"].tobytes(), file["vectors"]
     keys = (digests[i : i + _DIGEST_BYTES] for i in range(0, len(digests), _DIGEST_BYTES))
     return dict(zip(keys, vectors, strict=True))
-
-
-def write_vectors(
-    path: Path, texts: Iterable[str], vectors: NDArray[np.float32], weights_sha256: str
-) -> None:
-    """Write the file: texts in order with their vectors (n, 384)."""
-    digests = np.frombuffer(b"".join(map(digest, texts)), dtype=np.uint8)
-    np.savez_compressed(
-        path, digests=digests, vectors=vectors.astype(np.float16), weights_sha256=np.array(weights_sha256)
-    )

@@ -18,6 +18,7 @@ from itertools import islice
 
 import numpy as np
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import singular
 
 MAX_TERMS = 32
@@ -31,18 +32,7 @@ _LEAST_TERMS = 1
 _READ_CHARACTERS = 40_000
 _K1, _B = 1.2, 0.75
 _TERM = re.compile(r"[^\W_]{2,40}")
-_STOP_WORDS = (
-    "a an and are as at be been but by can could did do does for from had has have he her him his how "
-    "i if in into is it its may more most must no nor not of on one only or other our out over own "
-    "per she should so some such than that the their them then there these they this those to too "
-    "under up us use used uses using very was we were what when where which while who whom why will "
-    "with would you your yours also each every both all any about after again against between because "
-    "before being below down during few further here just now off once same through until within "
-    "without competition competitions kaggle submission submissions file files format following "
-    "header contain contains csv participants prize prizes leaderboard deadline team teams rules "
-    "entry timeline note please see page forum notebook etc example examples given provided"
-)
-_STOP = frozenset(_STOP_WORDS.split())
+_STOP = frozenset(shipped_table(__package__, "words.toml")["search"]["stop"].split())
 
 
 @dataclass(frozen=True, slots=True)

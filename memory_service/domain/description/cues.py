@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.description.phrases import phrases_listed
 
 _CUES = shipped_table(__package__, "cues.toml")
 INPUT_CUES: Mapping[str, Mapping[str, str]] = _CUES["input"]
@@ -19,44 +20,11 @@ ANSWER_PRIOR = {"class": 1.5, "value": 0.5}
 """One that names no kind of answer nearly always asks for a class."""
 
 TASK_OF: dict[tuple[str, str], str] = {
-    ("image", "class"): "image-classification",
-    ("image", "value"): "image-regression",
-    ("image", "mask"): "image-segmentation",
-    ("image", "boxes"): "object-detection",
-    ("image", "picture"): "image-to-image",
-    ("image", "match"): "image-retrieval",
-    ("image", "sequence"): "image-captioning",
-    ("image", "keypoint"): "image-keypoints",
-    ("text", "token"): "token-classification",
-    ("audio", "class"): "audio-classification",
-    ("audio", "boxes"): "audio-classification",
-    ("text", "class"): "text-classification",
-    ("text", "value"): "text-regression",
-    ("text", "pair"): "text-pair-similarity",
-    ("text", "span"): "question-answering",
-    ("text", "sequence"): "seq2seq",
-    ("text", "order"): "text-ranking",
-    ("tabular", "class"): "tabular-classification",
-    ("tabular", "value"): "tabular-regression",
-    ("series", "class"): "time-series-classification",
-    ("series", "value"): "time-series-regression",
-    ("interactions", "topk"): "recommendation",
-    ("video", "class"): "video-classification",
-    ("video", "sequence"): "video-classification",
-    ("points", "class"): "point-cloud",
-    ("points", "mask"): "point-cloud",
-    ("points", "value"): "point-cloud",
-    ("points", "boxes"): "object-detection",
-    ("video", "boxes"): "object-detection",
-    ("multi", "class"): "multimodal",
-    ("multi", "value"): "multimodal",
-    ("multi", "match"): "image-retrieval",
+    (given, answer): task for pair, task in _CUES["tasks"].items() for given, answer in [pair.split()]
 }
 
-GOAL_WORDS = (
-    "your task, your goal, goal, task is, challenge, challenged, asked to, must predict, predict, "
-    "aim, objective, "
-    "in this competition, submission, evaluated, evaluation, metric, scored, judged, for each, you will, "
-    "build a model, develop a model, build an algorithm, develop an algorithm, estimate, the aim, determine"
-)
-"""A sentence with one of these says what the task is, rather than why it matters: its cues count double."""
+SENTENCES = {kind: phrases_listed(listed) for kind, listed in _CUES["sentences"].items()}
+"""Kind of sentence -> phrases that make it one. A `goal` says what the task is, rather than why it matters:
+its cues count double."""
+
+SMALL_WORDS: Mapping[str, str] = _CUES["small_words"]

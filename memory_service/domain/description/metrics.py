@@ -1,4 +1,4 @@
-"""Metrics by name: family, direction, and the kind of answer they judge.
+"""Metrics by name (`metrics.toml`): family, direction, and the kind of answer they judge.
 
 A family groups metrics that reward the same behaviour, so that "mean column-wise ROC AUC" and "weighted
 AUC" meet.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import PhraseTable, words_of
 
 
@@ -25,103 +26,10 @@ class Metric:
     forms: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
-_TABLE = """
-ROC AUC | auc | max | class:3 | roc auc, auc, area under the roc curve, area under the curve, auroc, area
-  under the receiver operating characteristic, receiver operating characteristic, roc curve, area under roc
-  curve
-log loss | log-loss | min | class:3 | log loss, logloss, logarithmic loss, cross entropy, multi class
-  logarithmic loss, binary cross entropy
-KL divergence | divergence | min | class:3 | kl divergence, kullback leibler, kl score, kl loss
-accuracy | accuracy | max | class:2 | accuracy, classification accuracy, categorization accuracy, multiclass
-  accuracy, top 1 accuracy, percentage of correctly, correctly classified, accuracy score
-balanced accuracy | accuracy | max | class:3 | balanced accuracy, macro averaged recall, average recall,
-  macro recall
-top-k error | accuracy | min | class:3 | top 1 error, top 5 error, top 1 classification error,
-  classification error, misclassification rate, top 3 error
-average precision | auc | max | class:2 | average precision, label weighted label ranking average precision,
-  lwlrap, label ranking average precision, micro averaged average precision, precision recall curve, average
-  precision score, gini coefficient, gini, normalized gini, normalised gini
-F1 | f-score | max | class:1.5 | f1, f1 score, macro f1, micro f1, mean f1, f score, f measure, mean f
-  score, macro f1 score, micro f1 score, micro averaged f1, macro averaged f1
-probabilistic F1 | f-score | max | class:2 | probabilistic f1, probabilistic f score, pf1
-F-beta | f-score | max | class:1.5 | fbeta, f beta, f2 score, f2, mean f2, micro averaged f5, f5, f beta 5
-entity F1 | f-score | max | token:5 | entity f1, entity level f1, span level f1, seqeval, token level f1
-keypoint error | error-regression | min | keypoint:5 | normalized mean error, normalised mean error, mean per
-  joint position error, mpjpe, pixel error, mean pixel distance
-keypoint similarity | map-detection | max | keypoint:5 | object keypoint similarity, oks, percentage of
-  correct keypoint, pck
-concordance index | correlation | max | value:3 tabular:3 | concordance index, c index, concordance
-Brier score | log-loss | min | class:3 | brier score, brier
-F-beta of pixels | f-score | max | mask:2 | f05 score
-Matthews correlation coefficient | mcc | max | class:2.5 | matthews correlation coefficient, matthews
-  correlation, mcc
-quadratic weighted kappa | kappa | max | class:1 value:1 | quadratic weighted kappa, weighted kappa, kappa,
-  qwk, cohen kappa
-Spearman correlation | correlation | max | value:3 | spearman, spearman correlation, rank correlation,
-  spearman rank correlation
-Pearson correlation | correlation | max | value:1.5 pair:1 | pearson, pearson correlation, correlation
-  coefficient
-R2 | correlation | max | value:4 | rsquared, coefficient of determination, r2 score
-RMSLE | error-regression | min | value:4 | rmsle, root mean squared logarithmic error, root mean square
-  logarithmic error, mean squared logarithmic error, msle
-RMSE | error-regression | min | value:4 | rmse, root mean squared error, root mean square error, mean
-  squared error, mse, mcrmse, mean columnwise root mean squared error, root mean square deviation, squared
-  error, column wise root mean squared error
-RMSSE | error-regression | min | value:4 | rmsse, wrmsse, root mean squared scaled error, root mean square
-  scaled error, weighted root mean squared scaled error
-RMSPE | error-regression | min | value:4 | rmspe, root mean square percentage error, root mean squared
-  percentage error
-MAE | error-regression | min | value:4 | mae, mean absolute error, absolute error, wmae, mean average error,
-  median absolute error, mcmae, weighted mean absolute error, log of the mean absolute error
-MAPE | error-regression | min | value:4 | mape, mean absolute percentage error, absolute percentage error
-SMAPE | error-regression | min | value:4 | smape, symmetric mean absolute percentage error, symmetric mape
-distance error | error-regression | min | value:2.5 | distance error, horizontal metre, horizontal distance,
-  horizontal error, positioning error, horizontal distance error, haversine distance, mean haversine,
-  distance in meters, euclidean distance
-angular error | error-regression | min | value:4 | angular error, mean angular error
-quantile loss | likelihood | min | value:4 | pinball loss, quantile loss, crps, continuous ranked
-  probability score, weighted interval score
-Laplace log likelihood | likelihood | max | value:3 | laplace log likelihood, log likelihood, gaussian log
-  likelihood
-Dice | iou-dice | max | mask:4 | dice, dice coefficient, dice score, mean dice, global dice, sorensen dice,
-  hausdorff distance, surface dice
-IoU | iou-dice | max | mask:1.5 boxes:1.5 | iou, intersection over union, mean iou, miou
-mean average precision | map-detection | max | boxes:2 mask:0.4 match:0.7 | mean average precision, meanap,
-  map at iou, average precision at iou, map at different intersection over union
-word Jaccard | iou-dice | max | span:2.5 mask:0.5 | jaccard, jaccard score, word level jaccard, jaccard
-  index
-MAP@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 interactions:1.5 | mapatk, mean average precision
-  at k, map at k, map at 5, map at 12, map at 3, map at 7, mean average precision at 5, mean average precision
-  at 12, mean average precision at 3
-recall@k | ranking | max | match:1.5 topk:1.5 class:0.7 order:1 interactions:1.5 | recallatk, recall at k,
-  recall at 20, hit rate
-NDCG | ranking | max | order:2.5 topk:1 | ndcg, normalized discounted cumulative gain, discounted cumulative
-  gain
-mean reciprocal rank | ranking | max | order:2 topk:1 | mean reciprocal rank, mrr
-Kendall tau | ranking | max | order:5 | kendall tau, kendall, kendall rank correlation
-Levenshtein distance | edit-distance | min | sequence:4 | levenshtein, levenshtein distance, edit distance,
-  insertion and deletion, substitution insertion and deletion, mean levenshtein distance
-word error rate | edit-distance | min | sequence:4 | word error rate, wer
-character error rate | edit-distance | min | sequence:4 | character error rate, cer
-BLEU or ROUGE | edit-distance | max | sequence:4 | bleu, rouge, rouge l, rouge 1, meteor, chrf, sacrebleu
-CIDEr or SPICE | edit-distance | max | sequence:4 image:2 | cider, spice
-exact match | accuracy | max | sequence:1.5 span:1 | exact match, exact string match
-PSNR or SSIM | error-regression | max | picture:5 | psnr, peak signal to noise ratio, ssim, structural
-  similarity
-Frechet inception distance | divergence | min | picture:5 | frechet inception distance, fid, mifid, kernel
-  inception distance
-perplexity | edit-distance | min | sequence:2 | perplexity
-"""
-"""Name | family | direction | answer or input:weight | phrases; lines that begin with blanks go on."""
-
-
-def _metric(line: str) -> Metric:
-    name, family, direction, forms, phrases = (part.strip() for part in line.split("|"))
-    weights = {kind: float(weight) for kind, weight in (form.split(":") for form in forms.split())}
-    return Metric(name, family, direction, phrases, weights)
-
-
-METRICS = tuple(_metric(line) for line in _TABLE.strip().replace("\n  ", " ").splitlines())
+METRICS = tuple(
+    Metric(name, family, direction, " ".join(phrases.split()), forms)
+    for name, (family, direction, forms, phrases) in shipped_table(__package__, "metrics.toml").items()
+)
 
 METRIC_PHRASES: PhraseTable[Metric] = PhraseTable(
     {phrase.strip(): [metric] for metric in METRICS for phrase in metric.phrases.split(",")}

@@ -68,3 +68,8 @@ class PhraseTable(Generic[Key]):
                     if key not in seen:
                         seen.add(key)
                         yield start, phrase, key
+
+
+def phrases_listed(text: str) -> PhraseTable[bool]:
+    """A table of phrases that are told from no others, of a list with commas."""
+    return PhraseTable({" ".join(phrase.split()): [True] for phrase in text.split(",")})

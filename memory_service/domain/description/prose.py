@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from memory_service.domain.description.phrases import PhraseTable, sentences_of, words_of
+from memory_service.domain.description.cues import SENTENCES, SMALL_WORDS
+from memory_service.domain.description.phrases import sentences_of, words_of
 
 READ_CHARACTERS = 40_000
 """Of a longer text the beginning is read: pages state their task in the first ones."""
@@ -34,24 +35,6 @@ _INFORMATIVE = re.compile(
     r"background|introduction|context|what|details?|classes)\b",
     re.IGNORECASE,
 )
-_ADMINISTRATIVE_LISTED = (
-    "deadline, prize, team merger, accept the competition rules, pm utc, run time, internet access, internet "
-    "must, external data, pre trained model, unsplash, photo by, photo credit, image credit, competition "
-    "forum, licensed under, we thank, thank you, special thanks, sponsor, final submission, entry deadline, "
-    "private leaderboard, public leaderboard, gpu notebook, cpu notebook, notebook run, code competition, "
-    "write up, courtesy of, team limit, maximum team, rerun, kernel only, kernels only, kaggle com, https, "
-    "http, www, submit button, debugging doc, code requirement, discussion board, learn more, read more, "
-    "watch the, tutorial, co host, headquarters, sign up, your account, publicly available, cash"
-)
-_ADMINISTRATIVE_PHRASES = PhraseTable({phrase: [True] for phrase in _ADMINISTRATIVE_LISTED.split(", ")})
-
-
-_ENGLISH = "the of and to in is are for with that this be you on by from as at which"
-_NOT_ENGLISH = (  # of French, German, Spanish, Italian, Portuguese, Dutch, Polish, Turkish
-    "le la les des du une et est sur dans pour par der die das und ist ein eine mit für auf von den dem zu "
-    "el los las del y en con que se una es il di che per della o os um uma do da em não het een van zijn "
-    "voor w z na jest oraz się bir ve için ile bu"
-)
 _OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
 
 
@@ -62,7 +45,7 @@ def is_english(text: str) -> bool:
     if 3 * len(_OTHER_SCRIPT.findall(text)) > sum(map(str.isalpha, text)):
         return False
     words = re.findall(r"[^\W\d_]+", text.lower())
-    english, others = (sum(map(small.split().count, words)) for small in (_ENGLISH, _NOT_ENGLISH))
+    english, others = (sum(map(SMALL_WORDS[which].split().count, words)) for which in ("english", "others"))
     return others < 3 or others <= english
 
 
@@ -91,7 +74,7 @@ def task_sentences(text: str) -> list[str]:
             if skipping_level < 7 or skipped <= _PLAIN_SECTION_SENTENCES:
                 continue
             skipping_level = 0
-        if not long or next(iter(_ADMINISTRATIVE_PHRASES.find(words_of(sentence))), None) is None:
+        if not long or next(iter(SENTENCES["administrative"].find(words_of(sentence))), None) is None:
             selected.append(sentence)
     return selected or sentences
 

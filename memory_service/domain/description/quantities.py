@@ -12,56 +12,17 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import sentences_of, singular
 
 Kind = Literal["sample", "group", "class", "column", "token", "unknown"]
 Role = Literal["train", "test"]
 
-_NOUNS: dict[Kind, str] = {
-    "sample": (
-        "image photo photograph picture sample example row record instance observation clip recording "
-        "sentence comment tweet essay text document article question molecule scan study sequence video pair "
-        "segment file x-ray xray radiograph material patch chip conversation notebook event tile case entry "
-        "slide snippet review post message transaction slice spectrogram query abstract answer response "
-        "window trace excerpt paper report email headline frame sms passage note title claim order listing "
-        "advert ad trip ride dialogue utterance print sheet specimen micrograph series volume summary "
-        "drawing publication phrase search-term click cell-image point-cloud cloud sweep thumbnail snapshot "
-        "letter page word-pair application ads loan house flight visit purchase interaction job game match "
-        "compound crystal protein measurement signal light-curve item object datapoint plot poem song track"
-    ),
-    "group": (
-        "patient speaker user subject people person participant customer client driver hospital site store "
-        "shop machine device station farm individual city country building clinic centre center camera "
-        "location well signer school player donor applicant child adult volunteer household company vehicle "
-        "student writer reader rider worker employee member shopper viewer listener pupil village laboratory "
-        "lab factory plant-site turbine engine household supplier warehouse ward region district recorder "
-        "herd animal pig cow dog horse bird sheep tree orchard experiment batch flight-crew nurse doctor "
-        "annotator rater author-group route road meter sensor bearing pump unit drive scene prompt member "
-        "policy container province village reel presenter"
-    ),
-    "class": (
-        "class group behaviour behavior ingredient identity rating category species breed label disease "
-        "taxon taxa genre command gesture abnormality topic "
-        "type kind sort emotion language level grade intent tag finding diagnosis condition variety cultivar "
-        "defect outcome stage state accent action odour"
-    ),
-    "column": "column feature variable attribute descriptor predictor covariate field",
-    "token": "word token wordpiece step timestep time-step",
-}  # fmt: skip
-KIND_OF: dict[str, Kind] = {noun: kind for kind, listed in _NOUNS.items() for noun in listed.split()}
+_WORDS = shipped_table(__package__, "quantities.toml")
+KIND_OF: dict[str, Kind] = {noun: kind for kind, listed in _WORDS["nouns"].items() for noun in listed.split()}
 
-_WORDS_OF: dict[Role, str] = {
-    "train": "train training trained labelled labeled annotated graded development learn",
-    "test": "test hidden unseen unlabelled unlabeled held-out held holdout evaluation private predicted "
-    "scored",
-}
-_ROLES: dict[str, Role] = {word: role for role, words in _WORDS_OF.items() for word in words.split()}
-_STOPPED = (
-    "and or with are is was were for in from to per by at on that which whose have has had into under over "
-    "as each every a an the this these those than will can must may when where while plus but about taken "
-    "came come belong between only show shows showing given"
-)
-_STOP = frozenset(_STOPPED.split())
+_ROLES: dict[str, Role] = {word: role for role, words in _WORDS["roles"].items() for word in words.split()}
+_STOP, _UNITS = (frozenset(_WORDS["others"][name].split()) for name in ("stop", "units"))
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
     "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
@@ -79,11 +40,6 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
-_MEASURES = (
-    "second minute hour day week month year percent dollar euro pound metre meter km degree gb mb hz khz "
-    "point decimal time fold pixel dimension megabyte gigabyte kilometre square band channel season"
-)
-_UNITS = frozenset(_MEASURES.split())
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(r"\s*(?:each|per|every)\b", re.IGNORECASE)
 _EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)

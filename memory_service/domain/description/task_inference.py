@@ -19,9 +19,9 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.cues import (
     ANSWER_CUES,
     ANSWER_PRIOR,
-    GOAL_WORDS,
     INPUT_CUES,
     INPUT_PRIOR,
+    SENTENCES,
     TASK_OF,
 )
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
@@ -50,8 +50,6 @@ _PAIR_WEIGHT = 30.0
 _TOGETHER = 1.6
 """Pictures, text and columns at once are worth so much of the weakest of them. 0.3 to 2 gain, from 2 on a
 recommendation with all three is lost."""
-
-_EVALUATION_WORDS = "evaluated on, evaluation, evaluated, metric, scored, score is, judged, scoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +147,6 @@ def _cue_table() -> PhraseTable[tuple[str, str, float]]:
 
 
 _CUES = _cue_table()
-_GOALS = PhraseTable({phrase: [True] for phrase in GOAL_WORDS.split(",")})
-_EVALUATIONS = PhraseTable({phrase: [True] for phrase in _EVALUATION_WORDS.split(",")})
-_RANKING_WORDS = (
-    "rated by, ranked by, ranking is, rank the, criterion, score, measured by, is the measure, "
-    "the measure is, decide"
-)
-_RANKINGS = PhraseTable({phrase: [True] for phrase in _RANKING_WORDS.split(",")})
 _TRAINING = frozenset(
     ("loss", "train", "training", "trained", "bce", "lovasz", "backbone", "encoder", "decoder")
 )
@@ -245,8 +236,8 @@ def _read(text: str, said: Stated) -> _Reading:
     heading_is_evaluation = False
     for sentence in task_sentences(text):
         words = words_of(spell_out(sentence))
-        is_goal = any(True for _ in _GOALS.find(words))
-        evaluates = any(True for _ in _EVALUATIONS.find(words))
+        is_goal = any(True for _ in SENTENCES["goal"].find(words))
+        evaluates = any(True for _ in SENTENCES["evaluation"].find(words))
         factor = _GOAL_FACTOR if is_goal else _OPENING_FACTOR if position < 400 else 1.0
         if len(words) <= 6:
             heading_is_evaluation = evaluates
@@ -268,7 +259,7 @@ def _read(text: str, said: Stated) -> _Reading:
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
             metrics[metric] += emphasis * earliness * length
-            if emphasis < _SURE and any(True for _ in _RANKINGS.find(words)):
+            if emphasis < _SURE and any(True for _ in SENTENCES["ranking"].find(words)):
                 emphasis = _SURE
             if emphasis >= _SURE or not _is_a_loss(phrase, words):
                 mentions.append(

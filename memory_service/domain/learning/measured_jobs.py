@@ -29,7 +29,6 @@ class Job:
 
     tokens        of a text on average, where texts are shorter than the longest
     link          "nvlink" | "pcie" | "slow" (lanes of a mining board)
-    optimizer_sharded   state of the optimizer alone is spread (ZeRO 1)
     sharded       weights, gradients and optimizer are spread over the cards
     adapters_single   LoRA in fp32 beside half-precision weights
     own_state     the optimizer's state has a type of its own, not the weights'
@@ -45,7 +44,6 @@ class Job:
     nodes: int = 1
     link: str | None = None
     sharded: bool = False
-    optimizer_sharded: bool = False
     accumulation: int = 1
     tokens: int | None = None
     half_weights: bool = False
@@ -98,7 +96,6 @@ def job_of(row: Row) -> Job:
         link="slow" if "slow" in link else "nvlink" if "nv" in link and "no nvlink" not in link
         and "not said" not in link else "pcie" if "pcie" in link else None,
         sharded="fsdp" in sharding and "fsdp=false" not in sharding and "fsdp0" not in sharding,
-        optimizer_sharded="zero1" in sharding,
         accumulation=_whole(row, "grad_accumulation") or 1,
         tokens=_mean_tokens(row, notes),
         half_weights=half,
