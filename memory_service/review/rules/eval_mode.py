@@ -107,11 +107,15 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
 def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
     """`model.eval()` in the loop over batches, then `model(x)` and the backward pass of it."""
     script = facts.script
+    directly_in: dict[ast.AST, list[ast.Call]] = {}
+    for call in script.calls:
+        for innermost in script.loops(call)[:1]:
+            directly_in.setdefault(innermost, []).append(call)
     for loop in facts.training.loops:
         if loop.batch is None:
             continue
         modes: dict[str, ast.Call] = {}
-        for call in (c for c in script.calls if script.loops(c)[:1] == [loop.batch]):
+        for call in directly_in.get(loop.batch, ()):
             name = receiver_name(call)
             if name and switch_of(facts, call):
                 modes[name] = call

@@ -117,8 +117,8 @@ def test_the_minutes_of_all_plans_at_once_are_those_of_each(
     step = Seconds(step_s / spread, step_s, step_s * spread)
     seen = step.times(0.3 / batch)
     of = {"n_train": n_train, "n_test": n_test}
-    at_once = {"epochs": np.array(epochs)[:, None], "folds": np.array(folds)[None, :]}
-    together = minutes_needed(run_seconds(setup, step, batch, seen, **of, **at_once))
+    grid = (np.array(epochs)[:, None], np.array(folds)[None, :])
+    together = minutes_needed(run_seconds(setup, step, batch, seen, **of, epochs=grid[0], folds=grid[1]))
     for i, e in enumerate(epochs):
         for j, k in enumerate(folds):
             alone = minutes_needed(run_seconds(setup, step, batch, seen, **of, epochs=e, folds=k))
