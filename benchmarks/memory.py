@@ -25,6 +25,7 @@ from benchmarks import family_weight
 from benchmarks.family_weight import Fit
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.preferences import FAMILY_WEIGHT
 from memory_service.domain.recipe.recipe import Recipe
@@ -63,16 +64,19 @@ Results = Mapping[str, Mapping[str, Sequence[float]]]
 
 @dataclass(frozen=True)
 class Case:
-    """A competition asked about by its description: what was read, and its signals with itself left out."""
+    """A competition asked about by its description: what was read, its signals with itself left out, and the
+    models that could be planned."""
 
     slug: str
     row: Mapping[str, Any]
     solutions: tuple[Solution, ...]
     facts: InferredFacts
     signals: Signals
+    models: Sequence[CatalogueModel]
 
 
 def cases_of(database: Database, encoder: Encodes) -> tuple[list[Case], SolutionMemory]:
+    models = tuple(knowledge_of(database).models.values())
     with database.read() as transaction:
         rows = {row["slug"]: row for row in all_rows(transaction.session, "competitions")}
         memory = SolutionMemory.of(all_rows(transaction.session, "solutions"), rows)
@@ -83,7 +87,7 @@ def cases_of(database: Database, encoder: Encodes) -> tuple[list[Case], Solution
             left_out = np.zeros(len(snapshot.competitions), dtype=np.bool_)
             left_out[snapshot.position[slug]] = True
             signals = signals_of(transaction, snapshot, read, left_out)
-            cases.append(Case(slug, rows[slug], solutions, read.facts, signals))
+            cases.append(Case(slug, rows[slug], solutions, read.facts, signals, models))
     return cases, memory
 
 
@@ -104,7 +108,8 @@ def recipe_for(
     if told_year:
         signals = replace(signals, year=float(_year(case)))
     weights, slugs = similarity_weights(signals, as_of), signals.snapshot.slugs
-    return recipe_of(memory.without(case.slug), slugs, weights, task, as_of, split_read(case.facts))
+    split = split_read(case.facts)
+    return recipe_of(memory.without(case.slug), slugs, weights, task, as_of, split, case.models)
 
 
 def asked(memory: SolutionMemory, case: Case, as_of: int | None, **told: bool) -> Answer:

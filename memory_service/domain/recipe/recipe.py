@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,13 +65,17 @@ def make_recipe(
     task: str,
     base: Mapping[str, Mapping[str, float]],
     pitfalls: Sequence[tuple[str, str]],
+    of_task: Collection[str] | None = None,
 ) -> Recipe:
     """The recipe of a neighbourhood.
 
     base       field -> name -> share among all solutions of the modality (`votes.base_rates`)
     pitfalls   (slug, text) of similar competitions, nearest first
+    of_task    families that the task knows: others (a U-Net among detectors) are not named; None: all may be
     """
     found = {field: votes(near, field, base.get(field, {})) for field in FIELDS}
+    if of_task is not None:
+        found["families"] = [vote for vote in found["families"] if vote.name in of_task]
     said = {field: tuple(sentences(near, field, MOST_SENTENCES)) for field in _SENTENCES}
     return Recipe(
         validation=validation,

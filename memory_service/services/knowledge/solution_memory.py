@@ -55,6 +55,16 @@ class SolutionMemory:
             self._base[key] = {name: base_rates(some, name) for name in FIELDS}
         return self._base[key]
 
+    def families_of_task(self, task: str, as_of: int | None) -> set[str]:
+        """Every family that solutions of competitions of the task used."""
+        return {
+            family
+            for slug in self._slugs(as_of)
+            if self.competitions[slug].get("task") == task
+            for solution in self.by_competition[slug]
+            for family in solution.families
+        }
+
     def _slugs(self, as_of: int | None) -> list[str]:
         return [
             slug

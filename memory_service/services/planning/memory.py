@@ -112,7 +112,9 @@ def memory_of(
         notes += [note] if note is not None else []
     notes.sort(key=lambda note: not note.here)
     split = split_fact(question, said, record, notes)
-    recipe, similar = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split)
+    recipe, similar = recipe_of(
+        knowledge.solution_memory, slugs, weights, task, question.as_of, split, knowledge.models.values()
+    )
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
     preferences = preferences_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
+from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.request import Question
+from memory_service.domain.recipe.families import families_of
 from memory_service.domain.recipe.neighbourhood import (
     FACT_WEIGHTS,
     Neighbourhood,
@@ -66,10 +68,12 @@ def recipe_of(
     task: str,
     as_of: int | None,
     split: SplitFact | None,
+    models: Iterable[CatalogueModel] = (),
 ) -> tuple[Recipe, Neighbourhood]:
     """The recipe for a task, and the solutions it came from.
 
     slugs, weights   of all stored competitions (C,), as `similarity_weights` gives them
+    models           the catalogue: families of its models for the task may be named, too
     """
     near = neighbourhood(weights, slugs, memory.by_competition, memory.known(as_of))
     pitfalls = [
@@ -78,7 +82,9 @@ def recipe_of(
         if memory.competitions[slug].get("pitfalls")
     ]
     base = memory.base(modality_of(task), as_of)
-    return make_recipe(near, decide_validation(near, task, split), task, base, pitfalls), near
+    of_task = memory.families_of_task(task, as_of)
+    of_task |= {name for one in models if task in one.tasks for name in families_of(one.name, one.family)}
+    return make_recipe(near, decide_validation(near, task, split), task, base, pitfalls, of_task), near
 
 
 def split_fact(

@@ -36,6 +36,13 @@ def test_of_each_list_the_first_few_are_named() -> None:
     assert made.basis == "1 of 1 known solutions, from 1 similar competitions"
 
 
+def test_families_that_the_task_does_not_know_are_not_named() -> None:
+    said = solution("leaves", families=("unet", "yolo", "resnet"))
+    validation = Validation("random", None, 5, "as most do", (), "claimed")
+    made = make_recipe(near((said, 1.0)), validation, "object-detection", {}, [], {"yolo", "resnet", "detr"})
+    assert [vote.name for vote in made.families] == ["resnet", "yolo"]
+
+
 @pytest.mark.parametrize(("task", "told"), [("tabular-regression", 1), ("image-regression", 0)])
 def test_features_made_by_hand_are_told_where_they_are_the_craft(task: str, told: int) -> None:
     assert len(recipe(task, features=("days since the last sale",)).features) == told
