@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.api.service import Service
+from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.monitoring.verdict import figures
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.mcp import tool_answers as shapes
@@ -129,6 +130,9 @@ def _verdict_text(verdict: Mapping[str, Any]) -> str:
     return "\n".join(line for line in lines if line)
 
 
+_MEANINGS = shipped_table(__package__, "event_fields.toml")
+
+
 def _event_properties() -> dict[str, Any]:
     """Every field of every kind of event, once, with its kinds."""
     properties: dict[str, Any] = {
@@ -163,35 +167,6 @@ def _event_properties() -> dict[str, Any]:
         if name in _MEANINGS:
             shape["description"] += f": {_MEANINGS[name]}"
     return properties
-
-
-_MEANINGS = {
-    "fold": "its number",
-    "epoch": "its number, by the script's own count",
-    "epochs": "planned for each fold",
-    "total_gib": "memory of the card",
-    "seconds": "how long it took, validation included",
-    "valid_seconds": "of these for validation",
-    "samples": "trained on in that time",
-    "step": "steps done so far",
-    "of": "steps in all",
-    "scope": "what `of` counts",
-    "elapsed_seconds": "since the first step of that scope",
-    "steps": "done in `seconds`",
-    "loader_wait_percent": "of the time, waiting for data",
-    "metric": "of validation",
-    "peak_allocated_gib": "torch.cuda.max_memory_allocated, the best reading of memory",
-    "peak_reserved_gib": "torch.cuda.max_memory_reserved",
-    "allocated_gib": "between steps: weights only, no sign of fill",
-    "used_gib": "what the driver says, all processes",
-    "process_gib": "what the driver says, this process",
-    "memory_gib": "where it is not known which memory was read",
-    "memory_percent": "of the card, where it is not known which memory was read",
-    "other_processes": "on the card",
-    "done": "true when the fold has ended",
-    "error": "true when the run failed",
-    "submission": "true when one was written",
-}
 
 
 _KINDS_ABOUT = (

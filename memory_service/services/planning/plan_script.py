@@ -30,6 +30,7 @@ from memory_service.services.planning.script_kinds import (
     COCO_RESNETS,
     DECODERS,
     DETECTORS,
+    DONE_BY,
     HUB_NAMES,
     KINDS,
     NETS,
@@ -76,21 +77,6 @@ _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
 
 _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
-
-
-_HOW = {
-    "tta": ("tta", "test images are predicted mirrored, too, if that scores better on validation: TTA"),
-    "mixup": ("mixup", "two samples are mixed in shares of MIXUP"),
-    "cutmix": ("cutmix", "a patch of one image is pasted into another: CUTMIX"),
-    "target_encoding": ("target-encoding", "a category's mean target, of rows in other folds: TARGET_MEANS"),
-    "ema": ("ema-swa", "a running mean of the weights is judged and kept: EMA"),
-    "class_weights": ("class-weights", "classes weigh alike in the loss: CLASS_WEIGHTS"),
-    "layerwise": ("layerwise-lr", "each layer's rate is LAYER_DECAY of the one above"),
-    "windows": ("sliding-window", "long texts are read in WINDOWS that overlap; the mean of their answers"),
-    "lags": ("lag-features", "earlier targets of the series and rolling means are columns: LAGS, ROLLING"),
-    "frequency": ("frequency-encoding", "how often a category occurs is a column, too: FREQUENCIES"),
-}
-"""Word of the parts -> (technique, what the script does)."""
 
 
 def plan_script(plan: Mapping[str, Any], server: str = "") -> str:
@@ -187,7 +173,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     if plan["folds"] > 1:
         joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
-    done |= dict(_HOW[word] for word, does in _techniques(plan, kind).items() if does and word in _HOW)
+    does = (DONE_BY[word] for word, does in _techniques(plan, kind).items() if does and word in DONE_BY)
+    done |= {each["name"]: each["how"] for each in does}
     if "lag-features" in done:
         done["rolling-features"] = done["lag-features"]
     if plan.get("method") in ("lora", "qlora"):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memory_service.domain.common.tables import shipped_table
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -169,65 +171,15 @@ DECODERS = {
 }
 """Task -> the sort of script of a plan with `method`."""
 
-_CROPPED = {"light-augmentation": "random crops of half the area or more, mirrored half the time"}
-AUGMENTED: Mapping[str, Mapping[str, str]] = {
-    "image-classification": _CROPPED,
-    "image-regression": _CROPPED,
-    "image-segmentation": {"light-augmentation": "mirrored half the time"},
-    "object-detection": {
-        "light-augmentation": "mirrored half the time, moved, lighter and darker: FLIP",
-        "multi-scale": "trained at several scales: SCALE",
-    },
-    "image-retrieval": {**_CROPPED, "metric-learning-head": "ArcFace over the groups: ARC_MARGIN, ARC_SCALE"},
-}
-"""Task -> techniques that its script always does."""
+_WORDS_OF_SCRIPTS = shipped_table(__package__, "script_words.toml")
 
-HUB_NAMES = {
-    **{f"deberta-v3-{size}": f"microsoft/deberta-v3-{size}" for size in ("xsmall", "small", "base", "large")},
-    **{name: f"microsoft/{name}" for name in ("mdeberta-v3-base", "deberta-v2-xlarge", "deberta-base")},
-    **{name: f"google/{name}" for name in ("electra-small-discriminator", "electra-base-discriminator",
-                                           "electra-large-discriminator")},
-    **{name: f"google-bert/{name}" for name in ("bert-base-uncased", "bert-base-cased", "bert-large-uncased",
-                                                "bert-base-multilingual-cased")},
-    **{name: f"FacebookAI/{name}" for name in ("roberta-base", "roberta-large", "xlm-roberta-base",
-                                               "xlm-roberta-large")},
-    **{name: f"distilbert/{name}" for name in ("distilroberta-base", "distilbert-base-uncased")},
-    "albert-base-v2": "albert/albert-base-v2",
-    "modernbert-base": "answerdotai/ModernBERT-base",
-    "modernbert-large": "answerdotai/ModernBERT-large",
-    "minilm-l12-h384-uncased": "microsoft/MiniLM-L12-H384-uncased",
-    "all-minilm-l6-v2": "sentence-transformers/all-MiniLM-L6-v2",
-    "all-minilm-l12-v2": "sentence-transformers/all-MiniLM-L12-v2",
-    "all-mpnet-base-v2": "sentence-transformers/all-mpnet-base-v2",
-    **{f"bge-{size}-en-v1.5": f"BAAI/bge-{size}-en-v1.5" for size in ("small", "base", "large")},
-    "e5-base-v2": "intfloat/e5-base-v2",
-    "multilingual-e5-small": "intfloat/multilingual-e5-small",
-    "multilingual-e5-base": "intfloat/multilingual-e5-base",
-    "labse": "sentence-transformers/LaBSE",
-    **{f"longformer-{size}-4096": f"allenai/longformer-{size}-4096" for size in ("base", "large")},
-    "bigbird-roberta-base": "google/bigbird-roberta-base",
-    **{name: f"microsoft/{name}" for name in ("deberta-v2-xxlarge", "deberta-large", "deberta-xlarge")},
-    "albert-xxlarge-v2": "albert/albert-xxlarge-v2",
-    **{f"qwen2.5-{size}": f"Qwen/Qwen2.5-{size.upper()}"
-       for size in ("0.5b", "1.5b", "3b", "7b", "14b", "32b", "72b")},
-    **{f"qwen3-{size}": f"Qwen/Qwen3-{size.upper()}" for size in ("0.6b", "1.7b", "4b", "8b", "14b", "32b")},
-    **{f"llama-{size}": f"meta-llama/Llama-{size.upper()}"
-       for size in ("3.1-8b", "3.1-70b", "3.2-1b", "3.2-3b")},
-    "tinyllama-1.1b": "TinyLlama/TinyLlama-1.1B-Chat-v1.0",
-    "deepseek-r1-distill-qwen-1.5b": "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
-    "deepseek-r1-distill-qwen-7b": "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
-    "deepseek-r1-distill-llama-8b": "deepseek-ai/DeepSeek-R1-Distill-Llama-8B",
-    "mistral-7b": "mistralai/Mistral-7B-v0.1",
-    "mistral-nemo-12b": "mistralai/Mistral-Nemo-Base-2407",
-    "mistral-small-24b": "mistralai/Mistral-Small-24B-Base-2501",
-    **{f"gemma-{size}": f"google/gemma-{size}" for size in ("2b", "7b", "2-2b", "2-9b", "2-27b")},
-    **{f"gemma-3-{size}": f"google/gemma-3-{size}-pt" for size in ("1b", "4b", "12b")},
-    "phi-3-mini": "microsoft/Phi-3-mini-4k-instruct",
-    "phi-4": "microsoft/phi-4",
-    "phi-4-mini": "microsoft/Phi-4-mini-instruct",
-    "glm-4-32b": "THUDM/GLM-4-32B-0414",
-    **{f"smollm2-{size}": f"HuggingFaceTB/SmolLM2-{size.upper()}" for size in ("135m", "360m", "1.7b")},
-}  # fmt: skip
+AUGMENTED: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["augmented"]
+"""Task -> techniques that its script always does, each with how."""
+
+DONE_BY: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["techniques"]
+"""Word of the parts -> `name` of the technique, `how` the script does it."""
+
+HUB_NAMES: Mapping[str, str] = _WORDS_OF_SCRIPTS["hub_names"]
 """Name in the catalogue -> repository of the hub, whose weights it stands for."""
 
 SCRIPTED = tuple(dict.fromkeys(task for task, _ in KINDS))
