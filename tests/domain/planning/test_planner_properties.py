@@ -57,6 +57,8 @@ def test_more_memory_never_lowers_the_batch_of_a_pinned_model(
 def test_pinning_what_was_planned_plans_the_same_run(
     task: str, gpu: str, n_train: int, minutes: float, objective: str
 ) -> None:
+    """With its batch pinned, too, a larger picture may just fit: at the knee its batch would be smaller and
+    slower."""
     asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
     first = make_plan(case(**asked), seed_knowledge()).as_dict()
     if not first["feasible"]:
@@ -65,6 +67,10 @@ def test_pinning_what_was_planned_plans_the_same_run(
     for pin in ("model", "epochs", "folds", "batch_size"):
         own[pin] = first["model"]["name"] if pin == "model" else first[pin]
         again = make_plan(case(**asked, **own), seed_knowledge()).as_dict()
+        index = again["expected"]["quality_index"]["value"]
+        if pin == "batch_size" and index > first["expected"]["quality_index"]["value"]:
+            assert again["model"]["image_size"] > first["model"]["image_size"]
+            continue
         for name in ("model", "batch_size", "grad_accumulation", "folds", "epochs", "learning_rate"):
             assert again[name] == first[name], own
         assert again["expected"]["quality_index"] == first["expected"]["quality_index"]
