@@ -40,8 +40,9 @@ class Measure:
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
                   held out) | grades (cut likewise) | ranked (the k likeliest classes, or nearest images) |
                   values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |
-                  boxes (k: the IoU in percent)
+                  boxes
     wants, unless patterns of the words in which it is said: one that must be there, one that makes it another
+    k             of ranked, the k; of boxes, the IoU in percent; of an F-beta, beta in percent
     """
 
     name: str
@@ -63,6 +64,7 @@ _KNOWN = {metric.name: metric for metric in METRICS}
 _OTHER = "weighted|modified|partial|custom"
 _OTHER_AUC = "weighted|partial|micro|modified|generali"
 _OTHER_F = r"probabilistic|\bpf1|f ?2\b|f ?0 ?5|beta|at iou|\bevent|\bspan|bounding|object"
+_OTHER_F_BETA = r"probabilistic|weighted|threshold|\bevent|\bspan|entit|object|jaccard"
 _OTHER_RMSE = r"percent|scaled|rmspe|rmsse|weighted|normali[sz]ed|modified|logarithm"
 _OTHER_MAE = r"percent|mape|wmae|weighted|median|\blog|scaled|modified|largest"
 _OTHER_BOXES = r"\b3 ?d\b|mask|segment|keypoint|weighted|modified|custom|center|small|medium|large|distance"
@@ -100,6 +102,16 @@ MEASURES: tuple[Measure, ...] = (
         unless=_OTHER_F,
     ),
     _labels("F1", "F1", "f1", "F1", "cut", unless=_OTHER_F),
+    *(
+        _labels(name, of, function, "F_beta", "cut", wants, unless=_OTHER_F_BETA)
+        for of in ("F-beta", "F-beta of pixels")
+        for name, function, wants in (
+            ("macro F-beta", "f_beta_macro", "macro"),
+            ("micro F-beta", "f_beta_micro", "micro"),
+            ("mean F-beta of samples", "f_beta_samples", r"mean f|sample|each (?:image|row)"),
+            ("F-beta", "f_beta", ""),
+        )
+    ),
     _labels("Matthews correlation coefficient", "Matthews correlation coefficient", "mcc", "MCC", "cut"),
     _labels(
         "quadratic weighted kappa", "quadratic weighted kappa", "kappa", "Kappa", "grades", unless="linear"
@@ -169,6 +181,8 @@ def measure_of(text: str, answer: Answer) -> Measure | None:
         if re.search(measure.wants, words) and not (measure.unless and re.search(measure.unless, words)):
             if measure.form == "ranked":
                 return _at_k(measure, text)
+            if measure.function.startswith("f_beta"):
+                return _at_beta(measure, text)
             return _at_iou(measure, text) if measure.function == "map_iou" else measure
     return None
 
@@ -208,9 +222,22 @@ def _at_k(measure: Measure, text: str) -> Measure | None:
     return replace(measure, name=f"MAP@{found[1]}", k=int(found[1]))
 
 
+_BETA = re.compile(r"\bf[ _-]?\{?(0[ .]?5|[2-9])\b|\bbeta\s?(?:=|:|of|is)?\s?(0[ .]5|[2-9])\b", re.IGNORECASE)
+
+
+def _at_beta(measure: Measure, text: str) -> Measure | None:
+    """Of the beta that is named: F2 weighs recall more than precision, F0.5 less."""
+    found = _BETA.search(text)
+    if found is None:
+        return None
+    beta = 0.5 if (found[1] or found[2]).startswith("0") else float(found[1] or found[2])
+    name = measure.name.replace("F-beta", f"F{beta:g}")
+    return replace(measure, name=name, label=f"F{beta:g}", k=round(100 * beta))
+
+
 def _at_iou(measure: Measure, text: str) -> Measure | None:
     """At the one IoU that is named; at 0.5, the usual one, where none is."""
-    said = {float(f"0.{found}") for found in re.findall(r"(?:(?<!\d)0?\.|AP(?=\d\d))(\d{1,2})\b", text)}
+    said = {float(f"0.{found}") for found in re.findall(r"(?:(?<!\d)0?\.|\b0 |AP(?=\d\d))(\d{1,2})\b", text)}
     iou = round(100 * min(said, default=0.5))
     return replace(measure, name=f"mAP@{iou / 100:g}", k=iou) if len(said) < 2 and iou else None
 
@@ -259,10 +286,12 @@ def resolve_metric(
     """
     metric, answer = metric_named(text), answer_of(task, text)
     measure = measure_of(text, answer) if answer else None
+    of_entities = task == "token-classification" and measure is not None and measure.function in _BESIDE_NONE
+    measure = None if of_entities else measure
     row = stored or {}
     name = _said_of(metric, text) if metric is not None and row.get("name") else text
     shown = name
-    if metric is not None and any((m.of, m.answer) == (name, answer) for m in MEASURES):
+    if metric is not None and not of_entities and any((m.of, m.answer) == (name, answer) for m in MEASURES):
         name, shown = f"a variant of {_phrase_of(metric, text)}", text
     family = row.get("metric_family") or (metric.family if metric else None)
     direction = row.get("metric_direction") or (metric.direction if metric else None)
@@ -271,6 +300,10 @@ def resolve_metric(
     return ResolvedMetric(
         name, family, direction, source, False, _why_not(text, shown, metric is not None, task)
     )
+
+
+_BESIDE_NONE = ("f1", "f1_micro", "f1_samples", "f1_weighted", "f_beta", "f_beta_micro", "f_beta_samples")
+"""F scores that hosts compute of the entities alone; with the words that are none they are near accuracy."""
 
 
 def _phrase_of(metric: Metric, text: str) -> str:

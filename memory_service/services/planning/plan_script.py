@@ -301,8 +301,8 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),
         "absolute": absolute,
         "k": measure.k,
-        "one_cut": measure.function in ("f1_micro", "f1_samples"),
-        "two_sided": measure.function == "f1_macro",
+        "one_cut": measure.function.endswith(("_micro", "_samples")),
+        "two_sided": measure.function in ("f1_macro", "f_beta_macro"),
         "stops": stops,
         "callback_metric": _literal(stops[0]) if measure.function == "auc" else "METRIC",
     }

@@ -35,7 +35,8 @@ def test_what_a_script_answers_is_known_for_every_task_that_has_one():
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda m: f"{m.name} of {m.answer}")
 def test_a_measure_is_found_by_its_own_name(measure):
-    name = measure.name.replace("@k", "@5")
+    beta = "F0.5" if measure.of == "F-beta of pixels" else "F2"
+    name = measure.name.replace("@k", "@5").replace("F-beta", beta)
     found = measure_of(name, measure.answer)
     assert found is not None
     assert (found.name, found.function) == (name, measure.function)
@@ -59,7 +60,13 @@ def test_a_measure_is_found_by_its_own_name(measure):
         ("top-5 error", "labels", None),
         ("recall@20", "labels", None),
         ("MAP@k", "labels", None),
-        ("F2 score", "labels", None),
+        ("F2 score", "labels", "F2"),
+        ("micro F-beta with beta 5", "labels", "micro F5"),
+        ("are scored by mean F0.5", "labels", "mean F0.5 of samples"),
+        ("F-beta", "labels", None),
+        ("Mean average precision at IoU 0.4", "boxes", "mAP@0.4"),
+        ("Mean average precision at IoU 0.5 to 0.75", "boxes", None),
+        ("mean average precision at iou 0 5 to 0 75", "boxes", None),
         ("probabilistic F1", "labels", None),
         ("0.5 * AUC + 0.5 * F1", "labels", None),
         ("the average of normalized Gini and recall at 4 %", "labels", None),
@@ -115,6 +122,12 @@ def test_what_is_asked_goes_before_the_text_and_the_text_before_the_record():
 )
 def test_a_metric_of_a_text_keeps_what_the_host_says_and_none_of_the_words_about_it(said: str, name: str):
     assert metric_of(description=said) == (name, "the description")
+
+
+def test_an_f_score_of_labelled_words_is_of_the_entities_which_no_script_computes():
+    for said in ("F1", "micro F1", "micro F5"):
+        assert not resolve_metric(said, "as asked", "token-classification").in_script
+    assert resolve_metric("macro F1", "as asked", "token-classification").in_script
 
 
 def test_a_neighbour_and_a_competition_that_may_not_be_read_say_no_metric():

@@ -20,7 +20,7 @@ def of_script(function: str, k: int = 0, form: str = "", **words: Any) -> dict[s
     names: dict[str, Any] = {"Data": object}
     exec(_metric(function, k), names)
     if form:
-        told = {"labels": True, "score": function, "one_cut": False, "two_sided": False, **words}
+        told = {"labels": True, "score": function, "one_cut": False, "two_sided": False, "k": k, **words}
         exec(_rendered(form, told), names)
     return names
 
@@ -60,6 +60,15 @@ def test_scores_are_those_of_other_libraries(seed: int):
     assert found == pytest.approx(wanted)
 
 
+def test_an_f_of_beta_two_weighs_what_is_missed_four_times():
+    truth, found = np.array([1, 1, 1, 0, 0, 0]), np.array([1, 0, 0, 1, 0, 0])  # 1 right, 2 missed, 1 false
+    assert of_script("f_beta", 200)["score_of"](truth, found) == pytest.approx(5 / (5 + 4 * 2 + 1))
+    assert of_script("f_beta", 50)["score_of"](truth, found) == pytest.approx(1.25 / (1.25 + 0.25 * 2 + 1))
+    rows, several = np.array([[1, 1, 0], [0, 0, 1]]), np.array([[1, 0, 0], [0, 1, 1]])
+    each = [5 / (5 + 4), 5 / (5 + 1)]
+    assert of_script("f_beta_samples", 200)["score_of"](rows, several) == pytest.approx(np.mean(each))
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_mean_average_precision_of_the_likeliest_is_that_of_its_definition(seed: int):
     def precision(true: set[int], ranked: list[int], k: int) -> float:
@@ -77,15 +86,18 @@ def test_the_mean_average_precision_of_the_likeliest_is_that_of_its_definition(s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("function", ["f1", "mcc", "f1_macro", "f1_micro"])
+@pytest.mark.parametrize(
+    "function", ["f1", "mcc", "f1_macro", "f1_micro", "f_beta", "f_beta_macro", "f_beta_micro"]
+)
 def test_no_other_cut_would_score_better_on_the_rows_that_chose_it(function: str, seed: int):
-    words = {"two_sided": function == "f1_macro", "one_cut": function == "f1_micro"}
-    names = of_script(function, form="thresholds", **words)
+    alike = function.endswith("_micro")
+    words = {"two_sided": function.endswith("_macro"), "one_cut": alike}
+    names = of_script(function, k=200, form="thresholds", **words)
     score_of, classes_of, best_thresholds = (names[n] for n in ("score_of", "classes_of", "best_thresholds"))
     truth, chances = labels(seed)
     two = truth[:, 0].astype(int)
     pair = np.column_stack([1 - chances[:, 0], chances[:, 0]])
-    if function != "f1_micro":  # of one column it is accuracy
+    if not alike:  # of one column it is accuracy
         data = SimpleNamespace(targets=two, outputs=["a", "b"])
         best = score_of(two, classes_of(pair, best_thresholds(data, two, pair)))
         tried = [score_of(two, classes_of(pair, [cut])) for cut in np.linspace(0.005, 0.995, 34)]
@@ -93,7 +105,6 @@ def test_no_other_cut_would_score_better_on_the_rows_that_chose_it(function: str
     data = SimpleNamespace(targets=truth, outputs=["a", "b", "c"])
     best = score_of(truth, classes_of(chances, best_thresholds(data, truth, chances)))
     some = np.linspace(0.2, 0.8, 4)
-    alike = function == "f1_micro"
     grid = zip(some, some, some, strict=True) if alike else itertools.product(some, repeat=3)
     assert best >= max(score_of(truth, classes_of(chances, np.array(cuts))) for cuts in grid) - 1e-9
 
