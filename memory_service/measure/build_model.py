@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task
+from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task, resolve_model
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.traceable_model import BuiltModel
 from memory_service.schemas.model_config import check_model_config
 
-__all__ = ["BuiltModel", "build_model"]
+__all__ = ["BuiltModel", "build_model", "can_be_built"]
 
 
 def build_model(
@@ -46,6 +46,11 @@ def build_model(
         raise InvalidInput(
             f"{name} is no torch module: its cost follows another law",
             [FieldError("model", "cannot be profiled", name)],
+        )
+    if "traced_with" in figures:
+        raise InvalidInput(
+            f"{name} is built by {figures['traced_with']}: only the profiles that ship of it are known",
+            [FieldError("model", "cannot be profiled here", name)],
         )
     if "model_type" in figures:
         from memory_service.measure.language import build_transformer
@@ -86,6 +91,19 @@ def _by_name(
     raise unknown_name("model", name, timm.list_models())
 
 
+def can_be_built(name: str) -> bool:
+    """Whether `build_model` reads the name without a catalogue row; what it names may still not exist."""
+    from memory_service.measure import composed, detection, segmentation, vision
+
+    heads = (*segmentation.DECODERS, *detection.DETECTORS, *composed.COMPOSED)
+    return (
+        vision.is_timm_name(name)
+        or name.partition("/")[0].strip().lower() in heads
+        or vision.torchvision_name(name) is not None
+        or name in composed.VIDEO_NETS
+    )
+
+
 UNTESTED = 1.0
 """Score points taken off a model whose own figures nobody has entered: kin of one family and size differ by
 about one point among the 320 scored rows."""
@@ -96,6 +114,8 @@ def unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueMo
 
     Tasks and score are of the catalogue's nearest model: same builder, same family if any, then parameters.
     """
+    if not can_be_built(name):
+        resolve_model(name, models)
     built = build_model(name)
     params_m = max(built.params, 1) / 1e6
     video = any(tensor.dim() == 5 for tensor in built.inputs(1).values())

@@ -114,7 +114,7 @@ _OF_CONFIG: dict[str, tuple[type, ...]] = {
     "max_input_size": (int,), "methods": (list,),
     "model_type": (str,), "n_outputs": (int,), "net": (str,), "norm": (str,),
     "pinned_only": (bool,), "pretraining": (str,), "regression": (bool,), "target_len": (int,),
-    "widths": (list,),
+    "traced_with": (str,), "widths": (list,),
 }  # fmt: skip
 _MOST = {"channels": 4_096, "in_chans": 4_096, "widths": 32_768}
 _LARGEST = 2_000_000

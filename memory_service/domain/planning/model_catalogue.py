@@ -95,6 +95,10 @@ class CatalogueModel:
         return cls(**fields)
 
 
+_TAGGED = ("timm", "smp", "torchvision")
+"""Libraries in whose names a point begins the tag of the weights; that of `qwen2.5-7b` does not."""
+
+
 def normal_model_name(name: str) -> str:
     """Lower case, `_` for `-` and spaces, without a known hub owner: what spellings of one model share."""
     text = name.strip().lower()
@@ -116,7 +120,8 @@ def model_index(models: Mapping[str, CatalogueModel]) -> dict[str, str]:
         models.values(), key=lambda model: (bool(model.licence_note), -model.quality_score, model.name)
     )
     for model in by_quality:
-        index.setdefault(_untagged(normal_model_name(model.name)), model.name)
+        if model.library in _TAGGED:
+            index.setdefault(_untagged(normal_model_name(model.name)), model.name)
     return index
 
 
@@ -130,10 +135,12 @@ def resolve_model(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
         return models[name]
     index = model_index(models)
     plain = normal_model_name(name)
-    for candidate in (plain, _untagged(plain)):
-        if candidate in index:
-            return models[index[candidate]]
-    plain_names = (_untagged(known) for known in models)
+    if plain in index:
+        return models[index[plain]]
+    untagged = models.get(index.get(_untagged(plain), ""))
+    if untagged is not None and untagged.library in _TAGGED:
+        return untagged
+    plain_names = (model.architecture for model in models.values())
     aliases = (alias for model in models.values() for alias in model.aliases)
     raise unknown_name("model", name, list(dict.fromkeys([*plain_names, *models, *aliases])))
 

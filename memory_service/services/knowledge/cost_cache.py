@@ -283,9 +283,7 @@ class PricedCatalogue:
         return [by_name[name] for name in names][:SHORTLIST]
 
     def _option(self, task: str, row: CatalogueModel, size: int) -> Option:
-        plain = {kind: self._profile(self.profiles, row, size, kind) for kind in ("amp", "fp32")}
-        if plain["fp32"] is None and plain["amp"] is not None:
-            plain["fp32"] = self._bound(plain["amp"])
+        plain = {kind: self.plain_profile(row, size, kind) for kind in ("amp", "fp32")}
         saving = {kind: self._profile(self.checkpointed, row, size, kind) for kind in ("amp", "fp32")}
         return make_option(
             task,
@@ -294,6 +292,15 @@ class PricedCatalogue:
             {kind: profile for kind, profile in plain.items() if profile},
             {kind: profile for kind, profile in saving.items() if profile},
         )
+
+    def plain_profile(self, row: CatalogueModel, size: int, kind: str) -> Profile | None:
+        """Of a model that was profiled, without checkpointing: known, between or beyond its sizes; in fp32 at
+        least a bound."""
+        found = self._profile(self.profiles, row, size, kind)
+        if found is None and kind == "fp32":
+            amp = self._profile(self.profiles, row, size, "amp")
+            return self._bound(amp) if amp is not None else None
+        return found
 
     def _bound(self, amp: Profile) -> Profile:
         """The fp32 bound of a profile, one object for all weights of an architecture."""

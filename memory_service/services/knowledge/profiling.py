@@ -122,9 +122,10 @@ def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:
     """What the catalogue needs, most wanted first: autocast at default sizes, at other usual ones, then fp32.
 
     fp32 (for the CPU and cards without tensor cores) is traced at the smallest and the default size only;
-    sizes between are interpolated. Decoders with methods are priced by formula.
+    sizes between are interpolated. Decoders with methods are priced by formula; networks that other packages
+    build are traced by `benchmarks.packaged_profiles`.
     """
-    rows = [model for model in models if model.can_be_profiled and "methods" not in model.config]
+    rows = [m for m in models if m.can_be_profiled and not m.config.keys() & {"methods", "traced_with"}]
     default = [(model, model.default_input_size) for model in rows]
     other = [(m, size) for m in rows for size in sorted({*m.input_sizes} - {m.default_input_size})]
     smallest = [(m, min(m.input_sizes)) for m in rows if min(m.input_sizes) < m.default_input_size]

@@ -89,9 +89,9 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     try:
         row = knowledge.listed_model(given)
     except InvalidInput:
-        from memory_service.measure.vision import is_timm_name
+        from memory_service.measure.build_model import can_be_built
 
-        if is_timm_name(given) or "/" in given:
+        if can_be_built(given):
             return None, given
         raise
     return row, row.name
@@ -148,6 +148,9 @@ def _found(
         )
     saving = bool(question.gradient_checkpointing)
     if row is not None and size is not None and not saving:
+        shipped = knowledge.priced.plain_profile(row, size, kind) if "traced_with" in row.config else None
+        if shipped is not None:
+            return shipped
         kin = architecture_of(name, row.library)
         sizes = [s for s in knowledge.priced.sizes.get(kin, ()) if (kin, s, kind) in knowledge.profiles]
         if size in sizes or can_take(row, size, sizes):

@@ -43,6 +43,9 @@ NAMES = {
     "mask_rcnn R50-FPN 1x": "maskrcnn/resnet50",
     "unet-medical(TF2)": "unet",
     "google/flan-t5-base": "flan-t5-base",
+    "Qwen/Qwen2.5-Math-7B-Instruct": "qwen2.5-7b",
+    "BAAI/bge-m3": "bge-m3",
+    "Qwen2.5": "qwen2.5-7b",
 }
 
 
@@ -63,6 +66,11 @@ def test_a_typo_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(InvalidInput) as refused:
         resolve_model("efficientnett_b4", MODELS)
     assert any("efficientnet" in name for name in refused.value.errors[0].nearest)
+
+
+def test_a_version_behind_a_point_is_no_tag_of_weights() -> None:
+    with pytest.raises(InvalidInput):
+        resolve_model("qwen2.5-of-nobody", MODELS)
 
 
 @pytest.mark.parametrize("task", TASKS)
