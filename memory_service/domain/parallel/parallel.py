@@ -25,7 +25,7 @@ from memory_service.domain.parallel.gpu_sharing import (
 )
 from memory_service.domain.parallel.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
 from memory_service.domain.parallel.parallel_text import why_better, why_none
-from memory_service.domain.planning.boosting_plan import cost_of, price_trees, run_of_trees
+from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
 from memory_service.domain.planning.budget import (
     Seconds,
     run_seconds,
@@ -79,7 +79,7 @@ def parallel_sets(candidate_sets: CandidateSets) -> Beside:
     ):
         return Beside((), why_none(problem))
     if trees is not None:  # beside a network that has the card
-        trees = replace(trees, grid=price_trees(problem, trees.table, cards=False))
+        trees = replace(trees, grid=trees.grid.on_processor())
     peaks = peaks_of(networks)
     best: dict[str, tuple[_Priced, Shared]] = {}
     missing = KINDS if trees is not None else KINDS[:-1]

@@ -171,9 +171,9 @@ def caps_of(problem: PlanningProblem) -> dict[float, tuple[int, ...]]:
     return {rate: (*(cap for cap in CAPS if cap < most), most) for rate, most in whole.items()}
 
 
-def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = True) -> PlanGrid:
+def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     """Minutes and quality [option, schedule, folds] of the tree models of a table without rungs; infinite
-    minutes where memory forbids them. cards: False where they are another's."""
+    minutes where memory forbids them."""
     question, options = problem.question, table.options
     caps, folds = caps_of(problem), fold_choices(problem)
     rates = tuple(rate for rate, of_rate in caps.items() for _ in of_rate)
@@ -182,7 +182,7 @@ def price_trees(problem: PlanningProblem, table: CostTable, *, cards: bool = Tru
     patience = np.array([patience_rounds(rate) for rate in rates])
     shape = (len(options), len(rates), len(folds))
     both = [Seconds(*(np.zeros((2, *shape)) for _ in range(3))) for _ in range(3)]
-    on_card = [memory_on_card(problem, option) if cards else None for option in options]
+    on_card = [memory_on_card(problem, option) for option in options]
     lost, out = np.zeros(shape), np.zeros((2, *shape), dtype=bool)
 
     def put(at: tuple[Any, ...], fold: Fit) -> None:

@@ -172,9 +172,9 @@ class RunSeconds:
         """Some of several runs."""
         return self.each(lambda stage: stage.taken(index))
 
-    def repeated(self, folds: Any, seeds: int) -> RunSeconds:
+    def repeated(self, folds: Any, seeds: Any) -> RunSeconds:
         """The same with all its folds trained and predicted with so many seeds, after one setup."""
-        if seeds == 1:
+        if np.ndim(seeds) == 0 and seeds == 1:
             return self
         inference = self.inference.times(seeds)
         return RunSeconds.of(

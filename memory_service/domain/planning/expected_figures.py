@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, kind_of, memory_on_card
-from memory_service.domain.planning.budget import Seconds
+from memory_service.domain.planning.budget import RunSeconds, Seconds
 from memory_service.domain.planning.candidates import Candidate
 from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_settings import settings_of
@@ -20,29 +20,37 @@ from memory_service.domain.quality.quality_model import NOTHING_LEARNED
 
 def summary(candidate: Candidate) -> dict[str, Any]:
     """A plan in one line, for alternatives and for the changes that would fit."""
-    settings = settings_of(candidate)
-    expected = expected_of(candidate)
+    settings, (memory, time) = settings_of(candidate), _bases(candidate)
     return {
         "model": settings["model"]["name"],
         candidate.option.model.input_kind: candidate.option.input_size,
         **{name: settings[name] for name in ("batch_size", "precision", "folds", "epochs")},
         "expected": {
-            name: getattr(expected, name).as_dict()
-            for name in ("peak_memory_gib", "total_minutes", "quality_index")
+            "peak_memory_gib": _peak(candidate, memory).as_dict(),
+            "total_minutes": _total(candidate.run(), time).as_dict(),
+            "quality_index": expected_quality(candidate).as_dict(),
         },
     }
+
+
+def _peak(candidate: Candidate, memory: Estimate) -> Estimate:
+    batches, row = candidate.grid.batches, candidate.pick.row
+    value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
+    if candidate.option.is_trees and not candidate.on_card:
+        value = high = 0.0
+    basis = memory.basis + " + gradients that accumulate" * bool(batches.accumulation[row] > 1)
+    return replace(memory, value=value, low=max(0.0, 2 * value - high), high=high, basis=basis)
+
+
+def _total(run: RunSeconds, time: Estimate) -> Estimate:
+    return _estimate(run.total_end, 1 / 60, replace(time, grade="estimated"), ", hidden minutes included")
 
 
 def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
     """The figures of a pick with their intervals, in the units of the contract; with all of its `seeds`."""
     problem, grid, row = candidate.problem, candidate.grid, candidate.pick.row
-    batches, run = grid.batches, candidate.run(seeds)
-    memory, time = _bases(candidate)
-    value, high = float(batches.peak_gib[row]), float(batches.peak_high_gib[row])
-    if candidate.option.is_trees and not candidate.on_card:
-        value = high = 0.0
-    basis = memory.basis + " + gradients that accumulate" * bool(batches.accumulation[row] > 1)
-    peak = replace(memory, value=value, low=max(0.0, 2 * value - high), high=high, basis=basis)
+    run, (memory, time) = candidate.run(seeds), _bases(candidate)
+    peak = _peak(candidate, memory)
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
     total = problem.question.vram_gib or tightest.memory_gib
     step = run.epoch if candidate.on_card else grid.step.each(lambda part: part[row])
@@ -52,7 +60,7 @@ def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
         memory_percent=peak.scaled(100.0 / total),
         samples_per_second=_estimate(step, 1.0, time).reciprocal(candidate.batch_size),
         epoch_seconds=_estimate(run.epoch, 1.0, composed),
-        total_minutes=_estimate(run.total_end, 1 / 60, composed, ", hidden minutes included"),
+        total_minutes=_total(run, time),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
         host_memory_gib=_host_memory(candidate),
         best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(candidate.pick),

@@ -111,6 +111,12 @@ class PlanGrid:
         processor, card = self.minutes_on[:, pick.row, pick.epoch, pick.fold]
         return bool(card < processor)
 
+    def on_processor(self) -> PlanGrid:
+        """Boosted trees with the card left to others."""
+        if self.minutes_on is None:
+            return self
+        return replace(self, minutes=self.minutes_on[0], minutes_on=None)
+
     def next_rate(self, epoch: int) -> int | None:
         """Place of the whole schedule at the next lower learning rate; None where there is none."""
         rates = self.learning_rates

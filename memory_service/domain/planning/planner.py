@@ -35,6 +35,7 @@ class Choice:
     seeds     repeats of all folds
     minutes   the run's own; others: p90 minutes that other runs take of the question's
     by_objective   what the other objectives would choose
+    planned   family -> the model of it that is trained
     """
 
     candidate: Candidate
@@ -42,6 +43,7 @@ class Choice:
     minutes: float
     others: float
     by_objective: Mapping[str, Candidate]
+    planned: Mapping[str, str]
 
 
 def make_plan(
@@ -86,7 +88,7 @@ def _single(all_sets: CandidateSets) -> Choice | None:
     best = {name: all_sets.best(name, question.minutes) for name in OBJECTIVES}
     found = {name: candidate for name, candidate in best.items() if candidate is not None}
     chosen = found.pop(question.objective, None)
-    return None if chosen is None else Choice(chosen, 1, question.minutes, 0.0, found)
+    return None if chosen is None else Choice(chosen, 1, question.minutes, 0.0, found, {})
 
 
 def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
@@ -135,7 +137,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
         facts=problem.facts,
-        recipe=recipe_answer(all_sets),
+        recipe=recipe_answer(all_sets, choice.planned),
         targets=problem.targets,
     )
 

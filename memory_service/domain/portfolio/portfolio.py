@@ -147,7 +147,8 @@ def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | Non
 def _run(candidate: Candidate, seeds: int, role: str, share: float) -> Run:
     """A run that begins at minute 0."""
     columns = candidate.candidates.table.columns
-    once, run = candidate.grid.run_of(candidate.pick), candidate.run(seeds)
+    once = candidate.run()
+    run = once.repeated(candidate.folds, seeds)
     first = (once.first_fold + once.inference.times(1.0 / candidate.folds)).and_independent(once.setup)
     return Run(
         number=0,

@@ -15,7 +15,7 @@ from memory_service.domain.planning.explanation.plan_warnings import large_on_ho
 from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.planner import Choice, make_plan, named_settings, recipe_answer
+from memory_service.domain.planning.planner import Choice, make_plan, named_settings
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
@@ -46,6 +46,7 @@ def plan_portfolio(
         question.minutes if question.run is None else run.minutes,
         portfolio.runs[-1].deadline - (run.deadline - run.start),
         {name: main_of(sets, name, question.minutes) for name in OBJECTIVES if name != question.objective},
+        _planned(portfolio),
     )
     plan = make_plan(problem, costs, all_sets, choice)
     if isinstance(plan, Refusal):
@@ -62,7 +63,6 @@ def plan_portfolio(
         reserve_minutes=reserve,
         warnings=(*_no_gain(portfolio), *plan.warnings, *_large_runs(portfolio, run)),
         rationale=(*plan.rationale, *why_it_stops(portfolio)),
-        recipe=recipe_answer(all_sets, _planned(portfolio)),
         portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
         blend=portfolio.blend,
         used_percent=portfolio.used_percent,

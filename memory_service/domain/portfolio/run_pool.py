@@ -81,9 +81,12 @@ def _joined(pools: Sequence[RunPool]) -> RunPool:
 def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     """Places, by rising minutes, of the points that no cheaper one of their own family and fewer than
     `MOST_RUNS` others reach."""
-    order = np.lexsort((-quality, minutes))
+    raised = quality + 1e3 * family
+    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
     order = order[np.argsort(family[order].astype(np.int16), kind="stable")]
-    steps = np.maximum.accumulate(quality[order] + 1e3 * family[order])
+    some = np.sort(order[raised[order] >= np.maximum.accumulate(raised[order])])
+    order = some[np.lexsort((-quality[some], minutes[some], family[some]))]
+    steps = np.maximum.accumulate(raised[order])
     front = order[np.diff(steps, prepend=-np.inf) > 1e-9]
     front = front[np.argsort(minutes[front], kind="stable")]
     ranked, codes = quality[front], family[front]
@@ -113,27 +116,21 @@ def _pool_of(
     once = fold_gain(columns.learning.fold_gain[rows], n_folds, n_train)
     most = np.flatnonzero(folds == len(grid.folds) - 1)
     may_repeat = most if candidates.problem.question.folds is None else most[:0]
-    out = []
-    for seeds in SEEDS:
-        at = np.arange(len(flat)) if seeds == 1 else may_repeat
-        repeated = run.taken(at).repeated(n_folds[at], seeds)
-        alone = (
-            needed[flat]
-            if seeds == 1
-            else np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
-        )
-        gained = fold_gain(columns.learning.fold_gain[rows[at]], n_folds[at] * seeds, n_train) - once[at]
-        first = (run.first_fold + run.inference.times(1.0 / n_folds)).and_independent(run.setup)
-        pool = RunPool(
-            candidate_set=np.full(len(at), candidate_set),
-            flat=flat[at],
-            seeds=np.full(len(at), seeds),
-            family=families + columns.family[rows[at]],
-            quality=np.minimum(quality[flat[at]] + gained, 100.0),
-            alone=alone,
-            share=np.maximum(alone, repeated.total_end.high / (60.0 * (1.0 - policy.reserve_share))),
-            first=first.and_independent(run.write).high[at] / 60.0,
-        )
-        out.append(pool.at(np.flatnonzero(alone <= minutes)))
-    pool = _joined(out)
+    at = np.concatenate([np.arange(len(flat)), *(may_repeat for _ in SEEDS[1:])])
+    seeds = np.repeat(SEEDS, [len(flat), *(len(may_repeat) for _ in SEEDS[1:])])
+    repeated = run.taken(at).repeated(n_folds[at], seeds)
+    alone = np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
+    alone[: len(flat)] = needed[flat]
+    gained = fold_gain(columns.learning.fold_gain[rows[at]], n_folds[at] * seeds, n_train) - once[at]
+    first = (run.first_fold + run.inference.times(1.0 / n_folds)).and_independent(run.setup)
+    pool = RunPool(
+        candidate_set=np.full(len(at), candidate_set),
+        flat=flat[at],
+        seeds=seeds,
+        family=families + columns.family[rows[at]],
+        quality=np.minimum(quality[flat[at]] + gained, 100.0),
+        alone=alone,
+        share=np.maximum(alone, repeated.total_end.high / (60.0 * (1.0 - policy.reserve_share))),
+        first=first.and_independent(run.write).high[at] / 60.0,
+    ).at(np.flatnonzero(alone <= minutes))
     return pool.at(_layers(pool.alone, pool.quality, pool.family - families))

@@ -46,7 +46,7 @@ def recommend_json(
     cache, key = database.caches.of(PlanCache), _key(requested)
     cached = cache.get(database.knowledge_revision(), key)
     if cached is None:
-        cached = cache.renewed(key, lambda: _evaluated(database, requested)[1])
+        cached = cache.renewed(key, lambda: _evaluated(database, requested, key)[1])
     if query is not None:
         cache.store_query(query, key)
     return cached
@@ -54,10 +54,11 @@ def recommend_json(
 
 def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
     """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
-    return _evaluated(database, question)[0]
+    weighed, body = _evaluated(database, question, _key(question))
+    return EvaluatedRequest(*weighed, _loaded(body))
 
 
-def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest, bytes]:
+def _evaluated(database: Database, question: Question, key: str) -> tuple[Weighed, bytes]:
     knowledge = knowledge_of(database)
     memory = read_request_text(database, question)
     case = case_of(knowledge, question, memory)
@@ -65,7 +66,7 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
         case = left_of(knowledge, case)
     candidate_sets = price_candidates(case, knowledge)
     cache = database.caches.of(PlanCache)
-    body = cache.get(knowledge.revision, _key(question))
+    body = cache.get(knowledge.revision, key)
     if body is None:
         chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
         answer = with_parallel_sets(plan, chosen_from).as_dict()
@@ -73,8 +74,8 @@ def _evaluated(database: Database, question: Question) -> tuple[EvaluatedRequest
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
         plan_id = None if question.run else answer["plan_id"]
-        cache.store(knowledge.revision, _key(question), body, plan_id)
-    return EvaluatedRequest(knowledge, memory, case, candidate_sets, _loaded(body)), body
+        cache.store(knowledge.revision, key, body, plan_id)
+    return (knowledge, memory, case, candidate_sets), body
 
 
 def _mark_scripted(answer: dict[str, Any]) -> None:
@@ -99,6 +100,9 @@ def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
     for again."""
     body = database.caches.of(PlanCache).with_plan(plan_id)
     return None if body is None else _loaded(body)
+
+
+Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
 
 
 @dataclass(frozen=True, slots=True)
