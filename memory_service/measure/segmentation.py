@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from memory_service.domain.cost.families import family_of
+from memory_service.domain.planning.model_catalogue import check_side
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.measure.traceable_model import BuiltModel, Loss, classification_loss, image_model, on_meta
 from memory_service.measure.vision import size_arguments, timm_name
@@ -29,7 +30,7 @@ DEFAULT_SIZE = 512
 def build_segmentation(
     name: str, input_size: int | None, n_outputs: int | None, regression: bool = False
 ) -> BuiltModel:
-    """`unet/efficientnet_b3`, `fpn/resnet50`, ... at a multiple of 32 pixels (InvalidInput otherwise)."""
+    """`unet/efficientnet_b3`, `fpn/resnet50`, ... at a size that they take (InvalidInput otherwise)."""
     import segmentation_models_pytorch as smp
 
     head, _, encoder = name.partition("/")
@@ -41,11 +42,7 @@ def build_segmentation(
             "model", name, [f"{head}/{option}" for option in ("resnet34", "resnet50", "efficientnet_b3")]
         )
     size = input_size or DEFAULT_SIZE
-    if size % 32:
-        raise InvalidInput(
-            f"{name} halves its input five times: the image size must be a multiple of 32, got {size}",
-            [FieldError("image_size", "not a multiple of 32", size, (str(size // 32 * 32 or 32),))],
-        )
+    check_side("smp", name, {}, size)
     outputs = n_outputs or 1
 
     def construct() -> nn.Module:
@@ -77,16 +74,7 @@ def build_plain_unet(
     """A U-Net trained from nothing: config {"widths": [64, 128, ...], "norm": "batch", "in_chans": 3}."""
     widths = tuple(config.get("widths", (64, 128, 256, 512, 1024)))
     size = input_size or int(config.get("default_input_size", DEFAULT_SIZE))
-    step = 2 ** (len(widths) - 1)
-    if size % step:
-        raise InvalidInput(
-            f"{name} halves its input {len(widths) - 1} times: the image size must be a multiple of {step}",
-            [
-                FieldError(
-                    "image_size", f"not a multiple of {step}", size, (str(size // step * step or step),)
-                )
-            ],
-        )
+    check_side("torch", name, {**config, "widths": widths}, size)
     outputs = n_outputs or int(config.get("n_outputs", 1))
     channels = int(config.get("in_chans", 3))
     deep = bool(config.get("deep_supervision", False))

@@ -113,8 +113,8 @@ _OF_CONFIG: dict[str, tuple[type, ...]] = {
     "default_input_size": (int,), "figures": (dict,), "head": (str,), "in_chans": (int,),
     "max_input_size": (int,), "methods": (list,),
     "model_type": (str,), "n_outputs": (int,), "net": (str,), "norm": (str,),
-    "pinned_only": (bool,), "pretraining": (str,), "regression": (bool,), "target_len": (int,),
-    "traced_with": (str,), "widths": (list,),
+    "pinned_only": (bool,), "pretraining": (str,), "regression": (bool,), "side_step": (int,),
+    "target_len": (int,), "traced_with": (str,), "widths": (list,),
 }  # fmt: skip
 _MOST = {"channels": 4_096, "in_chans": 4_096, "widths": 32_768}
 _LARGEST = 2_000_000

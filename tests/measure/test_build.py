@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from memory_service.domain.planning.model_catalogue import side_step
 from memory_service.errors import InvalidInput
 from memory_service.measure.build_model import build_model
+from memory_service.measure.segmentation import DECODERS
 from memory_service.measure.vision import timm_name
 
 SEEDS = Path(__file__).parents[2] / "seeds"
@@ -153,7 +155,7 @@ def test_building_leaves_the_default_device_alone() -> None:
         ("resnet51", {}),
         ("nothing/resnet50", {}),
         ("unet/vit_base_patch16_224", {}),
-        ("unet/resnet34", {"input_size": 500}),
+        ("fpn/resnet34", {"input_size": 500}),
         ("resnet50", {"input_size": 0}),
         ("lightgbm", {"config": {"cost": "boosted-trees"}}),
     ],
@@ -167,3 +169,15 @@ def test_what_cannot_be_built_is_refused_by_name_and_field(name: str, changes: d
 def test_too_many_tokens_are_refused_with_the_limit() -> None:
     with pytest.raises(InvalidInput, match="at most 512"):
         build_row("bert-base-uncased", input_size=513)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_decoders_take_the_sides_that_their_package_takes(decoder: str) -> None:
+    built = build_model(f"{decoder}/resnet18", input_size=128)
+    side = side_step("smp", f"{decoder}/resnet18", {}) + 100
+    picture = torch.zeros(1, 3, side, side, device="meta")
+    if side == 101:
+        assert built.module(picture).shape[-2:] == (101, 101)
+        return
+    with pytest.raises(RuntimeError, match="divisible by"):
+        built.module.eval()(picture)

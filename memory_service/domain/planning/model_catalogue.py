@@ -11,7 +11,7 @@ from typing import Any, Literal
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
 from memory_service.domain.cost.decoders.decoder import decoder_of
-from memory_service.errors import unknown_name, wrong_value
+from memory_service.errors import FieldError, InvalidInput, unknown_name, wrong_value
 
 _HUB_OWNERS = (
     "timm/", "hf-hub:timm/", "microsoft/", "google-bert/", "google/", "facebookai/", "facebook/",
@@ -19,8 +19,8 @@ _HUB_OWNERS = (
 )  # fmt: skip
 
 _FIXED_GRID = re.compile(
-    r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins|nest"
-    r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|ast"
+    r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins"
+    r"|crossvit|convit|gcvit|focalnet|davit|tiny_vit|efficientformer|(?<![a-z])(?:nest|ast)"
 )
 
 
@@ -173,18 +173,44 @@ def untrained(models: Iterable[CatalogueModel]) -> list[CatalogueModel]:
 
 
 def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
-    """Whether a model accepts an input size: any for convolutions, whole patches for vision transformers,
-    profiled sizes only for fixed grids, up to the model's longest usual sequence for text."""
+    """Whether a model accepts an input size: multiples of `side_step` for convolutions, whole patches for
+    vision transformers, profiled sizes only for fixed grids, up to the model's longest usual sequence for
+    text."""
     if size in profiled:
         return True
     if model.input_kind == "seq_len":
         return size <= max(*profiled, *model.input_sizes)
     if model.input_kind == "n_features":
         return True
-    if size < 32 or _FIXED_GRID.search(model.name):
+    step = side_step(model.library, model.name, model.config)
+    if size < 32 or size % step or (_FIXED_GRID.search(model.name) and "traced_with" not in model.config):
         return False
     patch = re.search(r"patch(\d+)", model.name)
     return size % int(patch.group(1)) == 0 if patch else size % 32 == 0 or "vit" not in model.family
+
+
+def side_step(library: str, name: str, config: Mapping[str, Any]) -> int:
+    """What the side of a picture must be a multiple of: where decoders join maps that were halved, as often
+    as they were. Of segmentation_models_pytorch's, only the U-Net fits one map to the other (101 px: 101)."""
+    if "side_step" in config:
+        return int(config["side_step"])
+    if library == "smp":
+        return 1 if name.startswith("unet/") and not _FIXED_GRID.search(name) else 32
+    return 2 ** (len(config["widths"]) - 1) if config.get("widths") else 1
+
+
+def check_side(library: str, name: str, config: Mapping[str, Any], size: int) -> None:
+    """InvalidInput, with a size that fits, where the side is no multiple of `side_step`."""
+    step = side_step(library, name, config)
+    if size % step:
+        raise InvalidInput(
+            f"{name} takes pictures whose side is a multiple of {step}, got {size}",
+            [
+                FieldError(
+                    "image_size", f"not a multiple of {step}", size, (str(size // step * step or step),)
+                )
+            ],
+        )
 
 
 _NETWORKS = frozenset({"network", "decoder"})

@@ -25,6 +25,7 @@ from memory_service.domain.planning.model_catalogue import (
     can_answer,
     check_options,
     check_options_of_task,
+    check_side,
     kind_of_model,
     models_for_task,
     normal_model_name,
@@ -92,6 +93,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             raise InvalidInput(
                 f"model {model.name} {message}", [FieldError("model", message, question.model)]
             )
+        if question.image_size is not None and model.input_kind == "image_size":
+            check_side(model.library, model.name, model.config, question.image_size)
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     _check_memory(question, cards, warnings)
     if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:

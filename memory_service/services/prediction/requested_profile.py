@@ -13,7 +13,12 @@ from cachetools import LRUCache
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of, can_take
+from memory_service.domain.planning.model_catalogue import (
+    CatalogueModel,
+    architecture_of,
+    can_take,
+    check_side,
+)
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.profiling import profile_in_child_process
@@ -146,6 +151,8 @@ def _found(
         return decoder_profile(
             name, law, size, tuning, precision=kind, n_outputs=question.n_classes or 2, family=row.family
         )
+    if row is not None and size is not None and row.input_kind == "image_size":
+        check_side(row.library, row.name, row.config, size)
     saving = bool(question.gradient_checkpointing)
     if row is not None and size is not None and not saving:
         shipped = knowledge.priced.plain_profile(row, size, kind) if "traced_with" in row.config else None

@@ -11,6 +11,7 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.errors import InvalidInput, TooLarge
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict, predict_many
 from memory_service.services.prediction.requested_profile import MOST_TRACES
 
@@ -74,6 +75,33 @@ def test_a_size_between_two_profiled_ones_lies_between_them(seeded_sqlite: Datab
         for size in (sizes[0], middle, sizes[-1])
     ]
     assert speeds[0] >= speeds[1] >= speeds[2]
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "size", "step"),
+    [
+        ("unet/resnet34", "image-segmentation", 101, 1),
+        ("unet/maxvit_tiny_tf_512", "image-segmentation", 101, 32),
+        ("fpn/resnet34", "image-segmentation", 300, 32),
+        ("unet", "image-segmentation", 300, 16),
+        ("unet", "image-segmentation", 304, 1),
+        ("yolo11m", "object-detection", 320, 1),
+        ("yolo11m", "object-detection", 333, 32),
+        ("fasterrcnn/resnet50", "object-detection", 333, 1),
+    ],
+)
+def test_a_plan_takes_the_picture_sizes_that_a_prediction_takes(
+    seeded_sqlite: Database, model: str, task: str, size: int, step: int
+) -> None:
+    asked = {"model": model, "image_size": size, "gpu": "a100-80gb"}
+    of_plan = {**asked, "task": task, "minutes": 900, "n_train": 2_000, "mode": "blind"}
+    if step == 1:
+        assert predict(seeded_sqlite, asked)["image_size"] == size
+        assert recommend(seeded_sqlite, of_plan)["model"]["image_size"] == size
+        return
+    for door, question in ((predict, asked), (recommend, of_plan)):
+        with pytest.raises(InvalidInput, match=f"multiple of {step}, got {size}"):
+            door(seeded_sqlite, question)
 
 
 def test_a_model_nobody_profiled_is_traced_once(seeded_sqlite: Database) -> None:
