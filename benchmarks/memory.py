@@ -185,15 +185,16 @@ def lift(results: Results, measure: str, who: str = "memory") -> tuple[float, fl
     return interval([a - b for a, b in zip(ours, theirs, strict=True)])
 
 
-def leave_one_out(memory: SolutionMemory, cases: Sequence[Case]) -> Results:
-    """Everything but the competition itself is known."""
-    return compare(cases, {
+def leave_one_out(memory: SolutionMemory, cases: Sequence[Case], *who: str) -> Results:
+    """Everything but the competition itself is known. `who` answers: all, where nobody is named."""
+    answers: dict[str, Callable[[Case], Answer]] = {
         "memory": lambda case: asked(memory, case, None),
         YEAR_KNOWN: lambda case: asked(memory, case, None, told_year=True),
         "memory, from the text alone": lambda case: asked(memory, case, None, told_task=False),
         "memory, as of its year": lambda case: asked(memory, case, _year(case)),
         **_baselines(memory, lambda _: None),
-    })  # fmt: skip
+    }
+    return compare(cases, {name: answers[name] for name in who or answers})
 
 
 def rolling(memory: SolutionMemory, cases: Sequence[Case]) -> Results:

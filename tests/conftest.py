@@ -75,10 +75,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class TogetherWhereDear(LoadFileScheduling):  # type: ignore[misc]
-    """A file's tests run in one worker, and so do those of a dear folder."""
+    """A file's tests run in one worker, and so do those of a dear folder, unless they are all there is."""
+
+    def schedule(self) -> None:
+        folders = {dear(nodeid) for tests in self.registered_collections.values() for nodeid in tests}
+        self.together = len(folders) > 1
+        super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return dear(nodeid) or str(super()._split_scope(nodeid))
+        return (self.together and dear(nodeid)) or str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

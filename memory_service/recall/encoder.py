@@ -90,7 +90,7 @@ def sentence_transformer(path: Path) -> Callable[[list[str]], Vectors]:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     if torch.get_num_threads() > _MAX_THREADS:
         torch.set_num_threads(_MAX_THREADS)
     lock = threading.Lock()

@@ -66,7 +66,7 @@ def test_memory_finds_more_of_what_winners_did_than_the_most_frequent(
 ) -> None:
     cases, memory = benchmark.cases_of(seeded, remembering)
     assert len(cases) > 150
-    results = benchmark.leave_one_out(memory, cases)
+    results = benchmark.leave_one_out(memory, cases, "memory", benchmark.YEAR_KNOWN, benchmark.MODALITY)
     lifts = {measure: benchmark.lift(results, measure)[0] for measure in benchmark.MEASURES}
     assert all(lift > 0.0 for lift in lifts.values()), lifts
     known = {name: benchmark.lift(results, name, benchmark.YEAR_KNOWN)[1] for name in benchmark.FIRST}

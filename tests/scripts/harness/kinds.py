@@ -86,7 +86,11 @@ KINDS: dict[str, Kind] = {
     "image-multi-label": Kind({"task": "image-classification"}, data.images_of_labels, "test_vit", IMAGE),
     "image-regression": Kind({"task": "image-regression"}, data.images_of_values, "test_convnext", IMAGE),
     "image-segmentation": Kind(
-        {"task": "image-segmentation"}, data.images_with_masks, "unet/test_resnet", IMAGE
+        {"task": "image-segmentation"},
+        data.images_with_masks,
+        "unet/test_resnet",
+        IMAGE,
+        edits={"classes=1, **sizes": "classes=1, decoder_channels=(32, 24, 16, 16, 8), **sizes"},
     ),
     "object-detection": Kind(
         {"task": "object-detection", "model": "fcos/resnet50"},
