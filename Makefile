@@ -27,10 +27,10 @@ help:
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ifdef HASHES
-INSTALL = $(PIP) install --quiet --require-hashes --requirement constraints-hashes.txt && \
+INSTALL = $(PIP) install $(PIP_FLAGS) --quiet --require-hashes --requirement constraints-hashes.txt && \
   $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 else
-INSTALL = $(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
+INSTALL = $(PIP) install $(PIP_FLAGS) --quiet --constraint constraints.txt --editable ".[dev]"
 endif
 
 # Anew whenever the declared or the pinned versions change; an interrupted installation leaves no stamp.
