@@ -17,6 +17,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+from fastapi.openapi.utils import get_openapi
 from hypothesis import settings
 from sqlalchemy import make_url
 from threadpoolctl import threadpool_limits
 from xdist.scheduler.loadfile import LoadFileScheduling
 
+from memory_service.api import describe
 from memory_service.recall.encoder import use_model
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
@@ -182,6 +185,22 @@ def no_plan_of_before() -> Iterator[None]:
     machine is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan_cache, "RENEWALS_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def described_once() -> Iterator[None]:
+    """All applications have the same routes and one description of them, which takes two seconds to make."""
+    made: dict[int, Any] = {}
+
+    def once(**about: Any) -> Any:
+        count = len(about["routes"])
+        if count not in made:
+            made[count] = get_openapi(**about)
+        return deepcopy(made[count])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(describe, "get_openapi", once)
         yield
 
 

@@ -43,10 +43,11 @@ def test_every_local_link_leads_to_a_file():
 
 
 def test_the_commands_shown_exist_with_their_options():
+    program = get_command(app)
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         for shown in re.findall(r"(?<![\w/])memory-service ([a-z][^\n`#>]*)", text):
-            words, command = shown.partition(" -- ")[0].split(), get_command(app)
+            words, command = shown.partition(" -- ")[0].split(), program
             while words and isinstance(command, TyperGroup) and words[0].strip(",") in command.commands:
                 command = command.commands[words.pop(0).strip(",")]
             assert command.name != app.info.name, f"{page.name}: {shown}"

@@ -23,7 +23,7 @@ from tests.scripts.harness.runner import Ended
 from tests.scripts.harness.workshop import Trial, Workshop
 
 MOMENTS = int(os.environ.get("MOMENTS", "20"))
-KILLS = MOMENTS // 5
+KILLS = MOMENTS // 10
 """The first ones; at the others the script stands still."""
 
 SEED = int(os.environ.get("SEED", "6"))
@@ -41,7 +41,8 @@ def moments(name: str, whole: Ended) -> list[Moment]:
     logged, pause = len(whole.log.encode()), whole.seconds / MOMENTS
     found = [(int(logged * (k + rng.random()) / MOMENTS), pause * rng.random()) for k in range(MOMENTS)]
     rng.shuffle(found)
-    return found
+    early = next(place for place, (byte, _) in enumerate(found) if byte < logged / 2)
+    return [found.pop(early), *found]  # on a machine that stalls it may have ended before the others
 
 
 def reached(trial: Trial, moment: Moment) -> bool:
