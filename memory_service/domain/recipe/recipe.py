@@ -65,17 +65,16 @@ def make_recipe(
     task: str,
     base: Mapping[str, Mapping[str, float]],
     pitfalls: Sequence[tuple[str, str]],
-    of_task: Collection[str] | None = None,
+    of_other_tasks: Collection[str] = (),
 ) -> Recipe:
     """The recipe of a neighbourhood.
 
-    base       field -> name -> share among all solutions of the modality (`votes.base_rates`)
-    pitfalls   (slug, text) of similar competitions, nearest first
-    of_task    families that the task knows: others (a U-Net among detectors) are not named; None: all may be
+    base             field -> name -> share among all solutions of the modality (`votes.base_rates`)
+    pitfalls         (slug, text) of similar competitions, nearest first
+    of_other_tasks   families that are not named: a U-Net among detectors
     """
     found = {field: votes(near, field, base.get(field, {})) for field in FIELDS}
-    if of_task is not None:
-        found["families"] = [vote for vote in found["families"] if vote.name in of_task]
+    found["families"] = [vote for vote in found["families"] if vote.name not in of_other_tasks]
     said = {field: tuple(sentences(near, field, MOST_SENTENCES)) for field in _SENTENCES}
     return Recipe(
         validation=validation,

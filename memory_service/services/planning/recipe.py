@@ -73,7 +73,8 @@ def recipe_of(
     """The recipe for a task, and the solutions it came from.
 
     slugs, weights   of all stored competitions (C,), as `similarity_weights` gives them
-    models           the catalogue: families of its models for the task may be named, too
+    models           the catalogue: families that it has for other tasks only are not named, unless a solution
+                     of the task used them
     """
     near = neighbourhood(weights, slugs, memory.by_competition, memory.known(as_of))
     pitfalls = [
@@ -82,9 +83,11 @@ def recipe_of(
         if memory.competitions[slug].get("pitfalls")
     ]
     base = memory.base(modality_of(task), as_of)
-    of_task = memory.families_of_task(task, as_of)
-    of_task |= {name for one in models if task in one.tasks for name in families_of(one.name, one.family)}
-    return make_recipe(near, decide_validation(near, task, split), task, base, pitfalls, of_task), near
+    of_task, of_others = memory.families_of_task(task, as_of), set[str]()
+    for model in models:
+        (of_task if task in model.tasks else of_others).update(families_of(model.name, model.family))
+    validation = decide_validation(near, task, split)
+    return make_recipe(near, validation, task, base, pitfalls, of_others - of_task), near
 
 
 def split_fact(

@@ -10,7 +10,8 @@ from tests.planning import seed_knowledge
 
 WITHOUT_A_NAME = {
     "cspnet", "edgenext", "efficientvit", "fasttext", "fastvit", "ghostnet", "hgnet", "hiera", "metaformer",
-    "mobilenet", "nextvit", "pointnet", "pvt", "res2net", "rexnet", "tinyvit", "tnt", "xcit",
+    "mobilenet", "nextvit", "pointnet", "pvt", "res2net", "rexnet", "segformer", "tinyvit", "tnt",
+    "xcit",
 }  # fmt: skip
 """Families of the catalogue that solutions call "other", as the closed list has no name for them."""
 
