@@ -73,12 +73,11 @@ class LearnedPeaks:
 
 def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorrections:
     """All that the observations say, in whatever order they come. `domain.learning.observation_selection`
-    chooses what bears on one
-    card, and so can hold any number of them.
+    chooses what bears on one card, and so can hold any number of them.
 
     predict   the prediction for an observation without learning
-    (`domain.prediction.device_step_time.baseline_prediction`); None where there
-              is no profile or no such card: then nothing is learned from it
+              (`domain.prediction.device_step_time.baseline_prediction`); None where there is no profile or no
+              such card: then nothing is learned from it
     """
     newest = sorted(observations, key=newest_last, reverse=True)
     taken: Counter[Hashable] = Counter()

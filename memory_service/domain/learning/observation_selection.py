@@ -68,7 +68,7 @@ class ObservationSelection:
     """All observations, by where they were made (safe to share between threads).
 
     predict   as in `domain.learning.corrections.learn`; one answer stands for all observations of a case at
-    one batch
+              one batch
     """
 
     def __init__(self, observations: Iterable[Observation], predict: Predict) -> None:

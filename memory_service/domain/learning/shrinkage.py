@@ -1,4 +1,4 @@
-"""One Gaussian posterior over effects that observations share.
+"""Corrections from few observations: one Gaussian posterior over effects that they share.
 
 An observation is a sum of effects (of the card, of the family on it, of this very model, ...) and noise. Each
 effect is drawn around zero with a stated standard deviation, its loading, so the posterior mean of what was

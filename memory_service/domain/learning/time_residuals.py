@@ -1,4 +1,4 @@
-"""Residuals of a step's time at every level."""
+"""How much slower or faster steps are than predicted: by card, by family on it, and by model."""
 
 from __future__ import annotations
 

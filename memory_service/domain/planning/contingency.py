@@ -1,5 +1,5 @@
-"""What to look at while the plan runs, and what to change when it goes wrong: the rules of monitoring as plan
-fields."""
+"""Fields `checks` and `on_trouble` of a plan: when to look at the run and what must be seen, and what to
+change, in which order, where it goes wrong (R20 to R22)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ TARGET_PERCENT = DEFAULT_POLICY.target_percent
 EVERY_S = DEFAULT_POLICY.every_seconds
 FIRST_CHECK_S = 60
 NOT_BEFORE_STEPS = 20
+"""Peak memory and speed are read after cuDNN has chosen its kernels: about 20 steps."""
+
 LATE = 1.3
 """A first fold that takes so many times its planned share is late."""
-"""Peak memory and speed are read after cuDNN has chosen its kernels: about 20 steps."""
 
 
 def model_class_of(name: str, params_m: float) -> str:

@@ -86,7 +86,7 @@ class CostTable:
 
     usable_gib   what a process may use; rungs: the batch sizes priced, the ladder's first ones or one pinned
     knee         index of the rung after which the next one gains under 10 % throughput
-    (`domain.cost.step_time`)
+                 (`domain.cost.batch_ladder`)
     bases        (option, batch, checkpointing) -> what its memory and step stand on, once it was asked
     """
 

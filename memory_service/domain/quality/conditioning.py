@@ -1,5 +1,5 @@
-"""What runs say of models that were not run with them: those of one competition move what errs alike
-there; those of other competitions say how good a model is beside its public results."""
+"""Updates the expected quality of models by results of runs: runs of the same competition move models that
+err alike, runs of other competitions the mean of the model itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What observed runs say of the cards: each is compared with its prediction."""
+"""Corrections of the cards by the runs observed on them: each run beside what was predicted for it without
+learning (the arithmetic is `domain.learning.corrections`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What rows carry beside their columns, and what came of the runs, in short: for a competition, a plan, and
-each pattern."""
+"""Outcomes of runs in short, for a competition, a plan and each pattern, and other computed fields that the
+rows of a table are shown with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observations of runs that ended.
+"""Concludes runs that ended: what later predictions learn from them is stored as observations.
 
 A run's conclusion is a function of what it said: the same body, events and finish give the same one in
 whatever order and however often they came. It is drawn at the finish and again when late events arrive.

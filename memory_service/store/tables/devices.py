@@ -41,7 +41,7 @@ class Calibration(Base):
 
     fingerprint, environment   of the device at that time
     progress      0 to 1; doing: the section that runs; measured: number of sections
-    error_percent of the self-check
+    error_percent   of the self-check
     runner        the process that runs it here, "host/pid/start"; null for one that runs elsewhere
     """
 

@@ -44,8 +44,7 @@ class Run(Base):
     summary         per-epoch figures and totals, when the run has ended
     watch           what a verdict measures it by (`services.runs.expectations`); never changed
     waste           minutes that brought nothing, by part (`domain.runs.wasted_minutes`), when the run has
-    ended; wasted_on:
-                    the part that took the most
+                    ended; wasted_on: the part that took the most
     """
 
     __tablename__ = "runs"

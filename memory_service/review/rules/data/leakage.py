@@ -1,4 +1,5 @@
-"""What validation already knows: rows used before they were set apart, and features that hold the target."""
+"""fit-before-split, target-statistics-before-split and target-in-features: rows used before they were set
+apart, and features that hold the target."""
 
 from __future__ import annotations
 
