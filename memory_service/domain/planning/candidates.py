@@ -194,6 +194,8 @@ class CandidateSets:
             utility = candidates.grid.best_utility(question.objective, question.minutes)
             columns = candidates.table.columns
             for code, names in enumerate(columns.families):
+                if set(names).isdisjoint(families):
+                    continue
                 rows = np.flatnonzero(columns.family == code)
                 row = rows[np.argmax(utility[rows])]
                 for name in names:

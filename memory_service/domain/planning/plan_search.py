@@ -95,6 +95,7 @@ class PlanGrid:
     minutes_on: Array | None = None
     close: Flags | None = None
     doublings: Array = field(init=False)
+    _runs: dict[tuple[int, int, int], RunSeconds] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         finite = np.where(np.isfinite(self.minutes), self.minutes, 0.0)
@@ -102,7 +103,11 @@ class PlanGrid:
 
     def run_of(self, pick: GridIndex) -> RunSeconds:
         """The stages of one plan, as floats."""
-        return self.runs_of(pick.row, pick.epoch, pick.fold).each(lambda stage: stage.each(float))
+        place = pick.row, pick.epoch, pick.fold
+        run = self._runs.get(place)
+        if run is None:
+            run = self._runs[place] = self.runs_of(*place).each(lambda stage: stage.each(float))
+        return run
 
     def on_card(self, pick: GridIndex) -> bool:
         """Whether boosted trees grow on the card."""

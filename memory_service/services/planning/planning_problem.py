@@ -27,7 +27,6 @@ from memory_service.domain.planning.model_catalogue import (
     check_options_of_task,
     check_side,
     kind_of_model,
-    models_for_task,
     normal_model_name,
 )
 from memory_service.domain.planning.problem import PlanningProblem
@@ -85,7 +84,8 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     options = (*PINS, "lora_rank", "interconnect", "sharding", "weights")
     given = {name: getattr(question, name) for name in options}
     if model is None:
-        check_options_of_task(given, task, models_for_task(task, knowledge.models.values()))
+        serving = (row for row in knowledge.models.values() if task in row.tasks)
+        check_options_of_task(given, task, serving)
     else:
         check_options(given, model, model.name)
         if not can_answer(model, task):
