@@ -61,6 +61,7 @@ class ProfileStack:
     convolutional     of each profile: whether the layout means anything to it
     tensor_core_layout   place in LAYOUTS of each profile's layout on tensor cores, shape (n,)
     points            peaks of each profile: live bytes = point_fixed + batch x point_slope
+    volumes           whether each profile's convolutions are over volumes or clips, shape (n,)
     params, parameter_tensors, step_bytes, optimizer_bytes, workspace_bytes   shape (n,); the last per sample,
                       by class of precision
     groups, of_group  by mode of the step: groups of kernels, and which are each profile's
@@ -71,6 +72,7 @@ class ProfileStack:
     optimizers: tuple[str, ...]
     convolutional: tuple[bool, ...]
     tensor_core_layout: Integers
+    volumes: NDArray[np.bool_]
     points: Runs
     point_fixed: Floats
     point_slope: Floats
@@ -104,6 +106,7 @@ class ProfileStack:
             tuple(self.optimizers[row] for row in rows),
             tuple(self.convolutional[row] for row in rows),
             self.tensor_core_layout[rows],
+            self.volumes[rows],
             Runs.of(self.points.lengths[rows].tolist()),
             self.point_fixed[points],
             self.point_slope[points],
@@ -141,6 +144,7 @@ def stack_of(
         tuple(optimizers),
         tuple(is_convolutional(profile) for profile in profiles),
         np.array([LAYOUTS.index(tensor_core_layout(profile)) for profile in profiles], dtype=np.intp),
+        np.array([profile.family == "conv3d" for profile in profiles]),
         Runs.of([len(some) for some in points]),
         numbers([point.fixed_bytes for point in each]),
         numbers([point.per_sample_bytes for point in each]),

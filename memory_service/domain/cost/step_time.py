@@ -183,6 +183,9 @@ def step_models(
     flops = np.array([each.flops_per_second for each in rates])[at, groups.kind] * tile_efficiency(
         groups, of_group.repeated(tile_power), of_group.repeated(group_power)
     )
+    if stack.volumes.any():
+        shares = np.array([each.volume_share for each in rates])[layout]
+        flops *= of_group.repeated(np.where(stack.volumes, shares, 1.0))
     moved = np.array([each.bytes_per_second for each in rates])[at, groups.kind]
     kernels = groups.kernels
     if config.compiled:

@@ -276,3 +276,16 @@ def test_two_cards_train_nearly_twice_as_fast(seeded_sqlite: Database) -> None:
     assert (joined["n_gpus"], joined["interconnect"]) == (4, "nvlink")
     with pytest.raises(InvalidInput, match="n_gpus"):
         predict(seeded_sqlite, {**ASKED, "gpu": "2xt4", "n_gpus": 3})
+
+
+@pytest.mark.parametrize(
+    ("gpu", "batch", "epoch_seconds"), [("titanrtx", 2, 74.66), ("a100-pcie-40gb", 6, 102.48)]
+)
+def test_volumes_take_what_nnu_net_publishes(
+    seeded_sqlite: Database, gpu: str, batch: int, epoch_seconds: float
+) -> None:
+    """`expected_epoch_times.md` of nnU-Net, Task003_Liver: 250 steps and 50 validation batches, each of which
+    takes about a third of a step."""
+    asked = {"model": "unet3d", "image_size": 128, "precision": "fp16", "optimizer": "sgd", "gpu": gpu}
+    rate = predict(seeded_sqlite, {**asked, "batch_size": batch})["samples_per_second"]
+    assert rate["low"] <= batch * (250 + 50 / 3) / epoch_seconds <= rate["high"]
