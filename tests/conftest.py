@@ -19,16 +19,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
+import typer.testing
 from fastapi.openapi.utils import get_openapi
 from hypothesis import settings
 from sqlalchemy import make_url
 from threadpoolctl import threadpool_limits
+from typer.main import get_command
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 from memory_service.api import describe
@@ -201,6 +204,14 @@ def described_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(describe, "get_openapi", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def commands_once() -> Iterator[None]:
+    """A runner builds the command line anew for each call, which takes longer than most commands."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", cache(get_command))
         yield
 
 

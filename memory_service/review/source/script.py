@@ -265,6 +265,8 @@ class Script:
         out: list[str] = [""]
         for line in self.lines:
             stated = _comment(line) if "#" in line else ""
+            if not stated and not out[-1]:
+                continue
             if stated and line.lstrip().startswith("#"):
                 out[-1] += " " + stated.lstrip("# ")
             else:

@@ -227,7 +227,7 @@ def _datasets(facts: Facts) -> Iterator[Finding]:
 def _versions(facts: Facts) -> Iterator[Finding]:
     """albumentations pins albucore itself; another version beside it does not import."""
     for number, line in enumerate(facts.script.lines, 1):
-        if re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
+        if "albucore" in line and re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
             yield trap(
                 number,
                 "Each albumentations works with one albucore only, and brings it; another one beside it "
