@@ -92,7 +92,7 @@ _HGNET: dict[str, tuple[tuple[int, ...], tuple[tuple[int, int, int, int], ...], 
 }
 """HGNetV2: channels of the stem; (in, middle, out, blocks) of each stage; layers of a block."""
 
-_DFINE = {
+_DFINE: dict[str, tuple[str, dict[str, Any]]] = {
     "s": ("b0", {"decoder_layers": 3, "depth_mult": 0.34, "hidden_expansion": 0.5}),
     "m": ("b2", {"decoder_layers": 4, "depth_mult": 0.67}),
     "l": ("b4", {}),
