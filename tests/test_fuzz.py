@@ -124,7 +124,7 @@ def scripts(draw: st.DrawFn) -> bytes:
     return b"\n".join(lines)
 
 
-@fuzzed
+@a_third
 @given(scripts() | st.binary(max_size=200))
 def test_any_script_is_reviewed_or_said_not_to_be(script: bytes):
     reviewed = review_text(script)

@@ -148,6 +148,11 @@ def test_a_file_that_is_no_python_is_told_so(doors: dict[str, Door], name: str) 
         assert answer["ok"] is False
 
 
+def test_half_a_surrogate_pair_is_told_so() -> None:
+    """A body in JSON can hold one; no file in UTF-8 can."""
+    assert [found.rule for found in review_source("x = '\ud800'", Context()).findings] == ["syntax-error"]
+
+
 def test_a_file_of_5_mb_is_refused_as_too_large(doors: dict[str, Door], client: TestClient) -> None:
     script = HOSTILE["5 MB of statements"]
     headers = {"Content-Type": "text/x-python"}
