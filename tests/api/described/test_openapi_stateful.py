@@ -113,7 +113,7 @@ def test_stories_go_as_described(locked: Locked):
 @pytest.mark.parametrize("locked", ["sqlite"], indirect=True)  # security/test_routes asks both for every key
 def test_every_key_is_answered_as_described(locked: Locked):
     """Each route is asked the same with each key: what is asked takes longer to think of than to ask."""
-    keys = {WITHOUT: {}, **{scope: locked.key(scope) for scope in SCOPES}}
+    keys: dict[str, dict[str, str]] = {WITHOUT: {}} | {scope: locked.key(scope) for scope in SCOPES}
     wrong: list[str] = []
     for result in locked.schema(keys["admin"]).get_all_operations():
         assert isinstance(result, Ok)
