@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -186,6 +187,67 @@ def test_fewer_groups_than_parts_are_as_many_parts(opened: Open) -> None:
         [[0], [1]],
         [[1], [0]],
     )
+
+
+def test_what_rows_are_split_by_is_not_predicted_and_the_class_column_is_what_the_sample_names(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("image-classification", lambda folder: None)
+    script.plan.GROUP_BY = "patient"
+    rows = {"id": [f"{n}_a" for n in range(9)], "patient": list("ppqqrrsst"), "site": list("xyzxyzxyz")}
+    train = pd.DataFrame({**rows, "grade": [0, 1, 2] * 3})
+    wide = pd.DataFrame(columns=["id", "0", "1", "2"])
+    assert script.target_columns(train, None, wide) == ["grade"]
+    assert script.read_labels(train, None, pd.DataFrame(columns=["id", "label"]))[1] == ["site"]
+    assert "WARNING: site is predicted, not grade" in capsys.readouterr().out
+    assert script.target_columns(train.drop(columns="site"), None, None) == ["grade"]
+
+
+def test_groups_are_read_from_the_beginning_of_ids_where_no_column_has_them(opened: Open) -> None:
+    script = opened("image-classification", lambda folder: None)
+    script.plan.SPLIT, script.plan.GROUP_BY = "stratified-group", "patient"
+    eyes = pd.DataFrame({"id": [f"{n}_{side}" for n in range(30) for side in ("left", "right")]})
+    assert script.groups_of(eyes.assign(grade=0)).tolist() == [str(n // 2) for n in range(60)]
+    assert script.groups_of(pd.DataFrame({"id": [f"image_{n}" for n in range(60)], "grade": 0})) is None
+    named = eyes.assign(patient_id=[n // 4 for n in range(60)])
+    assert script.groups_of(named).tolist() == [str(n // 4) for n in range(60)]
+
+
+def test_a_stratified_split_of_values_and_of_labels_gives_each_fold_its_share(opened: Open) -> None:
+    script = opened("text-regression", lambda folder: None, folds=5)
+    script.plan.SPLIT = "stratified"
+    values = np.exp(np.random.default_rng(0).normal(0, 1.5, (100, 1))).astype(np.float32)
+    labels = (np.random.default_rng(1).random((400, 2)) < (0.5, 0.1)).astype(np.float32)
+    for targets, spread in ((np.argsort(np.argsort(values, axis=0), axis=0) // 20, 0), (labels, 2)):
+        data = types.SimpleNamespace(
+            targets=values if spread == 0 else targets, strata=None, groups=None, times=None
+        )
+        each = np.array([targets[valid].sum(axis=0) for _, valid in script.split_once(data, 0)])
+        assert np.ptp(each, axis=0).max() <= spread
+    script.plan.SPLIT = "random"
+    assert script.strata_of(data, 5) is None
+
+
+def test_a_blend_gets_no_fold_that_the_constant_beats(opened: Open) -> None:
+    script = opened("tabular-regression-lightgbm", lambda folder: None, folds=2)
+    data = script.read_data()
+    script.state.out_dir.mkdir()
+    rows, test = np.arange(len(data.targets)), np.ones((len(data.test_ids), 1))
+    halves = {1: (rows[::2], 0.5, 1.0), 2: (rows[1::2], 5.0, 9.0)}
+    for fold, (valid, score, answer) in halves.items():
+        found = {"valid": answer * np.ones((len(valid), 1)), "test": answer * test}
+        np.savez(
+            script.state.out_dir / f"answers_{fold}.npz",
+            rows=valid,
+            score=score,
+            constant=1.0,
+            done=True,
+            **found,
+        )
+    script.write_out_of_fold(data)
+    answered = pd.read_csv(script.state.out_dir / "test_predictions.csv").iloc[:, 1]
+    assert answered.tolist() == [1.0] * len(answered)
+    assert len(pd.read_csv(script.state.out_dir / "oof.csv")) == len(rows[::2])
 
 
 def test_files_of_which_none_can_be_read_end_the_training_at_once(opened: Open) -> None:

@@ -142,6 +142,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= _techniques(plan, kind)
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
+    if "deberta-v" in words["hub_name"]:
+        words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model
     return words
 
 
@@ -345,7 +347,7 @@ _WIDTH = 108
 
 def _plain(text: Any) -> str:
     """Without what could end a docstring: names of devices are somebody's words."""
-    return re.sub(r'[^ -~]|["\\]', " ", str(text))
+    return re.sub(r"[^ -~]|\\", " ", str(text)).replace('"', "'")
 
 
 @cache
