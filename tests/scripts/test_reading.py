@@ -203,6 +203,16 @@ def test_what_rows_are_split_by_is_not_predicted_and_the_class_column_is_what_th
     assert script.target_columns(train.drop(columns="site"), None, None) == ["grade"]
 
 
+def test_grades_that_are_not_evenly_apart_are_named_in_their_order(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("image-classification", lambda folder: None)
+    script.plan.METRIC = "quadratic weighted kappa"
+    for grades, warned in (([1, 2, 3], False), ([0, 1, 3], True), (["mild", "none", "severe"], True)):
+        script.read_labels(pd.DataFrame({"id": range(9), "grade": grades * 3}), None, None)
+        assert (f"in this order: {grades}" in capsys.readouterr().out) is warned
+
+
 def test_groups_are_read_from_the_beginning_of_ids_where_no_column_has_them(opened: Open) -> None:
     script = opened("image-classification", lambda folder: None)
     script.plan.SPLIT, script.plan.GROUP_BY = "stratified-group", "patient"
@@ -235,14 +245,14 @@ def test_a_blend_gets_no_fold_that_the_constant_beats(opened: Open) -> None:
     rows, test = np.arange(len(data.targets)), np.ones((len(data.test_ids), 1))
     halves = {1: (rows[::2], 0.5, 1.0), 2: (rows[1::2], 5.0, 9.0)}
     for fold, (valid, score, answer) in halves.items():
-        found = {"valid": answer * np.ones((len(valid), 1)), "test": answer * test}
         np.savez(
             script.state.out_dir / f"answers_{fold}.npz",
             rows=valid,
+            valid=answer * np.ones((len(valid), 1)),
+            test=answer * test,
             score=score,
             constant=1.0,
             done=True,
-            **found,
         )
     script.write_out_of_fold(data)
     answered = pd.read_csv(script.state.out_dir / "test_predictions.csv").iloc[:, 1]

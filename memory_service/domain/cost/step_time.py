@@ -110,7 +110,7 @@ class StepModel:
     """Step time of one profile on one device as a function of the batch alone.
 
     of_one   its roofline
-    exchange_seconds, slowed   with several cards (`cost.several_cards`), the time of summing gradients and
+    exchange_seconds, slowed   with several cards (`cost.multi_gpu`), the time of summing gradients and
                                what waiting for the slowest costs
     """
 

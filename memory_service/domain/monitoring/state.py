@@ -11,7 +11,7 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.contingency import (
+from memory_service.domain.planning.checks_and_fallbacks import (
     EVERY_S,
     FIRST_CHECK_S,
     NOT_BEFORE_STEPS,

@@ -12,7 +12,7 @@ from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.parallel.gpu_sharing import MOST_PROCESSES
 from memory_service.domain.planning.batch_choice import Flags, Integers, head_gib
 from memory_service.domain.planning.candidates import CandidateSet
-from memory_service.domain.planning.contingency import model_class_of
+from memory_service.domain.planning.checks_and_fallbacks import model_class_of
 from memory_service.domain.planning.plan_search import PRICE, GridIndex
 
 Array = npt.NDArray[np.float64]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from memory_service.domain.cost.multi_gpu import exchanged_params
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.several_cards import exchanged_params
 from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM, TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.quality.quality_index import Learning, learning_of

@@ -14,7 +14,7 @@ from math import log
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.several_cards import exchange_seconds_of, slowed_by
+from memory_service.domain.cost.multi_gpu import exchange_seconds_of, slowed_by
 from memory_service.domain.cost.step_time import HIDDEN, LAST_BUCKET
 from memory_service.domain.planning.batch_choice import (
     ROOMY_GIB,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
-from memory_service.domain.planning import contingency as advice
+from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
 from memory_service.domain.planning.explanation import rationale as reasons

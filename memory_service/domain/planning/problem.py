@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.common.vocabulary import reads_files
-from memory_service.domain.cost.several_cards import ONE_CARD, Cards
+from memory_service.domain.cost.multi_gpu import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.planning.cost_table import CostTable

@@ -13,8 +13,8 @@ from memory_service.domain.common.vocabulary import (
     modality_of,
     size_of,
 )
+from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.several_cards import cards_of, check_link, check_sharding
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.prose import is_english

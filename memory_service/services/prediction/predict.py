@@ -18,9 +18,7 @@ from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knee
-from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.cost.several_cards import (
+from memory_service.domain.cost.multi_gpu import (
     Cards,
     cards_of,
     check_link,
@@ -28,6 +26,8 @@ from memory_service.domain.cost.several_cards import (
     profile_on,
     step_on,
 )
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import counted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.planning.contingency import model_class_of
+from memory_service.domain.planning.checks_and_fallbacks import model_class_of
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.planning.hyperparameters import (
     default_batch,

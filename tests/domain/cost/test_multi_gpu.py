@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory_service.domain.cost.several_cards import cards_of, exchange_seconds_of, profile_on, step_on
+from memory_service.domain.cost.multi_gpu import cards_of, exchange_seconds_of, profile_on, step_on
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.prediction.device_step_time import prepare
