@@ -172,7 +172,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     kind = _kind_of(plan)
     judged = _judged(plan, kind)
     done = dict(AUGMENTED.get(plan["task"], {}))
-    if plan["folds"] > 1:
+    by_time = split_setting(plan)[0] == "time"
+    if plan["folds"] > 1 and not by_time:
         joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
     does = (DONE_BY[word] for word, does in _techniques(plan, kind).items() if does and word in DONE_BY)
@@ -184,7 +185,8 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     if plan.get("method") == "qlora":
         done["quantization"] = "frozen weights are kept in 4 bits"
     if plan["seeds"] > 1:
-        done["seed-averaging"] = f"all folds are trained with {plan['seeds']} seeds, SEEDS"
+        what = "what is submitted is" if by_time else "all folds are"
+        done["seed-averaging"] = f"{what} trained with {plan['seeds']} seeds, SEEDS"
     if judged["tuned"]:
         done["threshold-search"] = f"cuts are chosen on validation for {judged['metric']}"
     if judged["logs"]:

@@ -1,0 +1,197 @@
+"""Split by time: do folds validate as the test judges, and does what is submitted know the latest rows?"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.scripts.harness.submission import gain
+from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
+from tests.scripts.test_reading import Open, opened
+from tests.scripts.test_recipe import recipe, with_series
+
+__all__ = ["opened"]
+
+SERIES = "time-series-regression-lightgbm"
+
+
+def by_time(workshop: Workshop, name: str) -> dict[str, Any]:
+    return recipe(workshop, name, "lag-features", split="time", by=None)
+
+
+def test_windows_are_as_long_as_the_test_and_cut_between_days(opened: Open, workshop: Workshop) -> None:
+    """63 days are known and 7 asked; two shops have a row each a day."""
+    told = by_time(workshop, "tabular-regression-lightgbm")
+    script = opened("tabular-regression-lightgbm", with_series, recipe=told, folds=3, seeds=2)
+    data = script.read_data()
+    first = data.inputs["date"].min()
+    found = [
+        [(data.inputs["date"].iloc[rows] - first).unique().tolist() for rows in fold]
+        for fold in script.split(data)
+    ]
+    assert found == [[list(range(end - 7)), list(range(end - 7, end))] for end in (63, 56, 49)], (
+        "older folds are not repeated"
+    )
+    data.test_times = None
+    lengths = {len(set(data.times[valid])) for _, valid in script.split(data)}
+    assert lengths == {6}, "a tenth of the days"
+
+
+def test_networks_repeat_the_latest_fold_alone(opened: Open, workshop: Workshop) -> None:
+    told = by_time(workshop, "tabular-regression-network")
+    script = opened("tabular-regression-network", with_series, recipe=told, folds=3, seeds=2)
+    data = script.read_data()
+    latest = [int(data.inputs["date"].iloc[valid].max()) for _, valid in script.split(data)]
+    assert latest == [latest[0], latest[0], latest[0] - 7, latest[0] - 14]
+    assert script.by_recency(data, ["1", "2", "3", "4"]) == [["1", "2"], ["3"], ["4"]]
+
+
+def test_the_latest_good_fold_is_submitted(opened: Open, workshop: Workshop) -> None:
+    """Answers of folds lie there: 1 is the latest, all_1 and all_2 were fitted to all rows."""
+    told = by_time(workshop, "tabular-regression-lightgbm")
+    script = opened("tabular-regression-lightgbm", with_series, recipe=told, folds=3)
+    data = script.read_data()
+    script.state.out_dir.mkdir()
+    assert not script.HIGHER_IS_BETTER
+
+    def put(name: int | str, answer: float, score: float) -> None:
+        known = {"test": np.full((len(data.test_ids), 1), answer), "complete": True}
+        script.save_result(name, {**known, "score": score, "constant": 1.0})
+        (script.state.out_dir / script.CHECKPOINT.format(name)).touch()
+
+    def submitted() -> set[float]:
+        script.predict(data, None)
+        return {float(row[1]) for row in rows_of(script.state.out_dir / "submission.csv")[1:]}
+
+    put(3, 3.0, 0.1)
+    assert submitted() == {3.0}
+    put(2, 2.0, 0.5)
+    assert submitted() == {2.0}
+    put(1, 1.0, 2.0)  # worse than the constant
+    assert submitted() == {2.0}
+    put(1, 1.0, 0.9)
+    assert submitted() == {1.0}
+    put("all_1", 10.0, 0.9)
+    put("all_2", 20.0, 0.9)
+    assert submitted() == {15.0}
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
+def test_all_rows_are_fitted_with_the_rounds_of_the_folds(workshop: Workshop, library: str) -> None:
+    name = f"tabular-regression-{library}"
+    trial = workshop.trial(name, spoil=with_series, recipe=by_time(workshop, name), folds=3, seeds=2)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    known = {name: np.load(trial.out / f"answers_{name}.npz") for name in ("1", "2", "3", "all_1", "all_2")}
+    assert len(trial.checkpoints()) == 5, ended.log
+    rounds = int(np.median([known[fold]["rounds"][0] for fold in "123"]))
+    assert f"All rows, seed 2 of 2: {rounds} rounds" in ended.log
+    sent = [float(row[1]) for row in rows_of(trial.submission)[1:]]
+    assert sent == pytest.approx(((known["all_1"]["test"] + known["all_2"]["test"]) / 2)[:, 0])
+    blended = [float(row[1]) for row in rows_of(trial.out / "test_predictions.csv")[1:]]
+    assert blended == pytest.approx(sent)
+    assert len(rows_of(trial.out / "oof.csv")) == 1 + 2 * 3 * 7
+    again = trial.train()
+    assert "All rows" not in again.log, "it is done"
+
+
+CUT = """
+import lightgbm
+boost, fits = lightgbm.train, []
+def train(*given, **named):
+    fits.append(1)
+    if len(fits) == {fit}:
+        import __main__
+        __main__.state.stop = True
+    return boost(*given, **named)
+lightgbm.train = train
+"""
+
+
+@pytest.mark.parametrize("fit", [2, 3])
+def test_cut_short_the_latest_fold_alone_is_submitted(workshop: Workshop, fit: int) -> None:
+    """In the second fold, or in the fit to all rows."""
+    trial = workshop.trial(SERIES)
+    ended = trial.train(before=CUT.format(fit=fit))
+    assert ended.status == 0, ended.log
+    assert not list(trial.out.glob("*all_1*"))
+    assert ("cut short" in ended.log) == (fit == 3), ended.log
+    sent = [float(row[1]) for row in rows_of(trial.submission)[1:]]
+    assert sorted(sent) == pytest.approx(np.sort(np.load(trial.out / "answers_1.npz")["test"][:, 0]))
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    again = trial.train()
+    assert re.search("Fold 1 is done already[^$]*All rows", again.log), again.log
+    assert (trial.out / "fold_all_1.txt").exists()
+
+
+def test_a_fold_begins_only_if_a_fit_to_all_rows_fits_behind_it(opened: Open, workshop: Workshop) -> None:
+    """Of 60 s R14 leaves 51; a fold takes 20 s: one, and a fit to all rows."""
+    told = by_time(workshop, "tabular-regression-lightgbm")
+    script = opened("tabular-regression-lightgbm", with_series, recipe=told, folds=3)
+    clock, done = {"now": 0.0}, []
+    module, state = script.module, script.state
+    module.START, state.minutes, state.reserve_minutes, state.train_minutes = 0.0, 1.0, 0.15, 0.7
+    module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
+
+    def fold(number: int, *_: object) -> dict[str, float]:
+        clock["now"] += 20.0
+        done.append(number)
+        return {"score": 1.0}
+
+    script.plan.train_fold, module.finish_fold = fold, lambda *_: None
+    module.refit = lambda *_: done.append("all")
+    state.out_dir.mkdir()
+    script.train_folds(script.read_data(), None)
+    assert done == [1, "all"]
+
+
+def stores(folder: Path, *, words: bool, twice: bool = False) -> None:
+    """Two stores of three items over 40 days and 5 to forecast, with a holiday in every sixth day and, new
+    each day, a price; `twice`: item 1 of store 0 has two rows a day."""
+    rng, rows = np.random.default_rng(3), []
+    for day, store, item in itertools.product(range(45), range(2), [0, 1, 2, *[1] * twice]):
+        date = str(np.datetime64("2026-01-01") + day)
+        names = [f"S{store}", f"I{item}"] if words else [str(store), str(item)]
+        holiday = ("yes" if day % 6 == 0 else "no") if words else str(int(day % 6 == 0))
+        price = str(rng.integers(1, 60))
+        rows.append([str(len(rows)), date, price, holiday, *names, str(100 * store + 10 * item + day)])
+    head = ["id", "date", "price", "holiday", "store", "item", "sales"]
+    known, asked = ([row for row in rows if (row[1] >= "2026-02-10") == late] for late in (False, True))
+    write_rows(folder / "train.csv", [head, *known])
+    write_rows(folder / "test.csv", [head[:-1], *(row[:-1] for row in asked)])
+    write_rows(folder / "sample_submission.csv", [["id", "sales"], *([row[0], "0"] for row in asked)])
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_a_series_is_what_tells_rows_of_a_day_apart(
+    opened: Open, workshop: Workshop, words: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Words or numbers, without what changes from day to day."""
+    name = "tabular-regression-lightgbm"
+    spoil = partial(stores, words=words)
+    data = opened(name, spoil, recipe=by_time(workshop, name)).read_data()
+    told = capsys.readouterr().out
+    assert "series: store, item (6)" in told
+    assert "WARNING" not in told
+    for column in ("store", "item"):
+        assert data.inputs[column].map(type).eq(str).all(), "a category"
+        assert set(data.test_inputs[column]) == set(data.inputs[column])
+    table = data.inputs.assign(sales=data.targets[:, 0])
+    for _, series in table.groupby(["store", "item"]):
+        assert series["lag 5"].iloc[5:].tolist() == series["sales"].iloc[:-5].tolist()
+
+
+def test_rows_that_share_day_and_series_are_warned_of(
+    opened: Open, workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "tabular-regression-lightgbm"
+    opened(name, partial(stores, words=False, twice=True), recipe=by_time(workshop, name)).read_data()
+    told = capsys.readouterr().out
+    assert "series: store, item (6)" in told, told
+    assert "WARNING: 80 rows share date and series" in told
