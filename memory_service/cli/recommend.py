@@ -83,9 +83,11 @@ def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int
 
     files = plan_files(answer)
     for run in answer["portfolio"] if len(answer["portfolio"]) > 1 else ():
-        with suppress(NoScript):
+        try:
             own = plan_files(of_run(run["run"]))
             files |= {f"run_{run['run']}.py": own.pop("train.py"), **own}
+        except NoScript as error:
+            stderr.print(f"run {run['run']}: {error}", highlight=False, markup=False, soft_wrap=True)
     if len(answer["portfolio"]) > 1:
         with suppress(NoScript):
             files["blend.py"] = blend_script(answer)

@@ -11,7 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memory_service.cli import app
+from memory_service.cli.recommend import _write_folder
 from memory_service.services.database.transactions import Database
+from tests.planning import plan
 
 runner = CliRunner()
 
@@ -104,6 +106,18 @@ def test_a_folder_of_scripts_holds_all_runs_and_run_n_starts_the_one_of_that_num
         words = [sys.executable, "train.py", "--run", str(number)]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
         assert said in done.stdout + done.stderr
+
+
+def test_a_run_that_has_no_script_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("memory_service.cli.recommend.stderr.print", lambda text, **_: said.append(text))
+    asked = {"task": "time-series-regression", "gpu": "rtx4090", "minutes": 30, "n_train": 300_000}
+    answer = plan(**asked)
+    models = {run["run"]: run["model"] for run in answer["portfolio"]}
+    _write_folder(tmp_path, answer, lambda number: plan(**asked, model=models[number]))
+    without = next(number for number, model in models.items() if model == "series-transformer")
+    assert said[0].startswith(f"run {without}: There is no script for series-transformer")
+    assert not (tmp_path / f"run_{without}.py").exists()
 
 
 def test_a_refusal_shows_what_would_fit(url: str) -> None:

@@ -257,7 +257,7 @@ def test_a_blend_gets_no_fold_that_the_constant_beats(opened: Open) -> None:
     script.write_out_of_fold(data)
     answered = pd.read_csv(script.state.out_dir / "test_predictions.csv").iloc[:, 1]
     assert answered.tolist() == [1.0] * len(answered)
-    assert len(pd.read_csv(script.state.out_dir / "oof.csv")) == len(rows[::2])
+    assert len(pd.read_csv(script.state.out_dir / "oof.csv")) == len(rows)
 
 
 def test_files_of_which_none_can_be_read_end_the_training_at_once(opened: Open) -> None:
