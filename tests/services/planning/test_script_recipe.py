@@ -53,7 +53,7 @@ def test_words_of_others_stay_in_comments(plan, tmp_path: Path):
     laid_out(tmp_path)
     run = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     assert not any("os.system" in ast.unparse(node) for node in run)
-    assert constants_of(text)["GROUP_BY"].startswith("So    import os")
+    assert constants_of(text)["GROUP_BY"].startswith("So''' import os")
     assert review_script(None, {"script": text, "cpu_count": 8})["findings"] == []
 
 
