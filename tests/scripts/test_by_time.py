@@ -134,7 +134,8 @@ def test_a_fold_begins_only_if_a_fit_to_all_rows_fits_behind_it(opened: Open, wo
     """Of 60 s R14 leaves 51; a fold takes 20 s: one, and a fit to all rows."""
     told = by_time(workshop, "tabular-regression-lightgbm")
     script = opened("tabular-regression-lightgbm", with_series, recipe=told, folds=3)
-    clock, done = {"now": 0.0}, []
+    clock = {"now": 0.0}
+    done: list[int | str] = []
     module, state = script.module, script.state
     module.START, state.minutes, state.reserve_minutes, state.train_minutes = 0.0, 1.0, 0.15, 0.7
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
@@ -154,7 +155,8 @@ def test_a_fold_begins_only_if_a_fit_to_all_rows_fits_behind_it(opened: Open, wo
 def stores(folder: Path, *, words: bool, twice: bool = False) -> None:
     """Two stores of three items over 40 days and 5 to forecast, with a holiday in every sixth day and, new
     each day, a price; `twice`: item 1 of store 0 has two rows a day."""
-    rng, rows = np.random.default_rng(3), []
+    rng = np.random.default_rng(3)
+    rows: list[list[str]] = []
     for day, store, item in itertools.product(range(45), range(2), [0, 1, 2, *[1] * twice]):
         date = str(np.datetime64("2026-01-01") + day)
         names = [f"S{store}", f"I{item}"] if words else [str(store), str(item)]
