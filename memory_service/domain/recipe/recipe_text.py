@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.recipe.validation import usual_split
 from memory_service.domain.recipe.vocabulary import STAGES
 
 LONGEST = 150
@@ -62,7 +63,7 @@ def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
     if recipe:
         by = recipe["validation"]["by"]
         return recipe["validation"]["split"], by and by[:_LONGEST_COLUMN]
-    return "stratified" if answer["task"].endswith("-classification") else "random", None
+    return usual_split(answer["task"]), None
 
 
 def validation_words(validation: Mapping[str, Any]) -> str:

@@ -56,6 +56,13 @@ class Validation:
         }
 
 
+def usual_split(task: str) -> str:
+    """What rows of a task are split by where nothing else is known: forecasts are of later rows."""
+    if task == "time-series-regression":
+        return "time"
+    return "stratified" if task.endswith("-classification") else "random"
+
+
 def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) -> Validation:
     """A fact of the case, else the vote of similar solutions, else the usual split of the task. A vote never
     makes groups: nobody could say which rows belong together."""
@@ -74,7 +81,7 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         folds = fact.folds or _folds(near, split)
         because = fact.because if fact.because.endswith((".", "!", "?")) else fact.because + "."
         return Validation(split, fact.by, folds, because + also, named, "claimed")
-    usual = "stratified" if classes else "random"
+    usual = usual_split(task)
     if not shares:
         why = "Nothing similar is known and the text names no groups and no time."
         return Validation(usual, None, USUAL_FOLDS, why, (), "estimated")
@@ -87,6 +94,8 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     why = f"{did} did so; nobody says how the test differs."
     if split == "random" and classes:
         split, why = usual, f"{did} split at random; stratified, each class keeps its share."
+    elif usual == "time" != split:
+        split, why = usual, f"{did} split otherwise; but a forecast is of later rows than those it learns from."
     if doubted and fact is not None:
         why += f" {fact.because} But it names no groups, and {grouped:.0%} kept any apart."
     return Validation(split, None, folds, why, named, "estimated")

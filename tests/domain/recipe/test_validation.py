@@ -60,11 +60,25 @@ def test_groups_that_nobody_names_are_not_made_by_a_vote_nor_by_a_doubted_record
 
 
 @pytest.mark.parametrize(
-    ("task", "split"), [("image-classification", "stratified"), ("text-regression", "random")]
+    ("task", "split"),
+    [
+        ("image-classification", "stratified"),
+        ("text-regression", "random"),
+        ("time-series-regression", "time"),
+    ],
 )
 def test_without_anything_the_usual_split_of_the_task_is_taken(task: str, split: str) -> None:
     found = decide_validation(near(), task, None)
     assert (found.split, found.folds, found.sources) == (split, 5, ())
+
+
+@pytest.mark.parametrize("split", ["random", "stratified", "group", "time"])
+def test_forecasts_are_validated_on_later_rows_whatever_others_did(split: str) -> None:
+    found = decide_validation(near((solution("a", split=split), 1.0)), "time-series-regression", None)
+    assert found.split == "time"
+    said = SplitFact("group", QUOTED, "patient")
+    named = decide_validation(near((solution("a", split=split), 1.0)), "time-series-regression", said)
+    assert named.split == "group"
 
 
 def test_the_public_leaderboard_is_no_validation() -> None:

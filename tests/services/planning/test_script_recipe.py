@@ -33,6 +33,14 @@ def test_the_split_of_the_recipe_stands_among_the_settings(plan):
     assert (blind["SPLIT"], blind["GROUP_BY"]) == ("stratified", None)
 
 
+def test_forecasts_are_split_by_time_with_or_without_a_recipe(seeded_sqlite: Database) -> None:
+    asked = {"task": "time-series-regression", "gpu": "cpu", "model": "lightgbm", "n_train": 20_000}
+    for mode in ("open", "blind"):
+        answer = recommend(seeded_sqlite, asked | {"mode": mode})
+        assert (answer["recipe"] is None) == (mode == "blind")
+        assert constants_of(plan_script(answer))["SPLIT"] == "time"
+
+
 def test_what_the_script_does_not_do_is_said_with_its_source(plan):
     text = plan_script(plan)
     undone = [each for each in plan["recipe"]["techniques"] if not each["in_script"]]
