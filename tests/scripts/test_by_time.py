@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory_service.domain.planning.fits import fits_of
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
@@ -99,6 +100,33 @@ def test_all_rows_are_fitted_with_the_rounds_of_the_folds(workshop: Workshop, li
     assert len(rows_of(trial.out / "oof.csv")) == 1 + 2 * 3 * 7
     again = trial.train()
     assert "All rows" not in again.log, "it is done"
+
+
+@pytest.mark.parametrize("kind", ["lightgbm", "network"])
+@pytest.mark.parametrize(("folds", "seeds"), [(1, 1), (1, 3), (3, 1), (3, 2), (5, 3)])
+def test_a_plan_prices_the_fits_that_its_script_runs(
+    opened: Open, workshop: Workshop, kind: str, folds: int, seeds: int
+) -> None:
+    """63 days of two shops are known, 7 asked: as many fits, to as many rows, are counted."""
+    name = f"tabular-regression-{kind}"
+    script = opened(name, with_series, recipe=by_time(workshop, name), folds=folds, seeds=seeds, epochs=5)
+    data, counted = script.read_data(), list[int]()
+
+    def learns_from(rows: Any) -> dict[str, float]:
+        counted.append(len(rows))
+        return {"score": 1.0}
+
+    if kind == "network":
+        script.plan.train_fold = lambda fold, data, rows, *_: learns_from(rows)
+        script.module.finish_fold = lambda *_: None
+    else:
+        fit = script.fit
+        script.module.fit = lambda side, *more: (learns_from(side[1]), fit(side, *more))[1]
+    script.state.out_dir.mkdir()
+    script.train_folds(data, None)
+    n_train, n_test = len(data.targets), len(data.test_ids)
+    priced = fits_of(n_train, n_test, folds, seeds=seeds, by_time=True, trees=kind != "network")
+    assert (len(counted), sum(counted)) == (priced.models, pytest.approx(priced.rows_read))
 
 
 CUT = """

@@ -27,7 +27,7 @@ from memory_service.domain.monitoring.summary import (
     WAITED,
     FoldSummary,
 )
-from memory_service.domain.planning.budget import split_of
+from memory_service.domain.planning.fits import split_of
 
 GIB = 1 / (1 << 20)
 MID_EPOCH = 0.97

@@ -26,12 +26,7 @@ from memory_service.domain.parallel.gpu_sharing import (
 from memory_service.domain.parallel.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
 from memory_service.domain.parallel.parallel_text import why_better, why_none
 from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
-from memory_service.domain.planning.budget import (
-    Seconds,
-    run_seconds,
-    setup_seconds,
-    split_of,
-)
+from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
@@ -223,13 +218,14 @@ def _demands(
         n_test=problem.n_test,
         folds=folds,
         epochs=epochs,
+        by_time=problem.by_time,
     )
-    fit, valid = split_of(problem.n_train, folds)
-    steps = np.ceil(fit / batch) * epochs * folds
+    fits = problem.fits(folds, trees=False)
+    steps = np.ceil(fits.rows_read / fits.models / batch) * epochs * folds
     kernels = costs.busy_s[rows, columns] / raw.value
-    busy = raw.times(kernels * steps) + validated.times(valid * epochs * folds + problem.n_test * folds)
+    busy = raw.times(kernels * steps) + validated.times(fits.valid * epochs * folds + problem.n_test * folds)
     gaps = raw.times(np.maximum(1.0 - kernels, 0.0) * steps)
-    work = run.fold.times(folds - 1) + run.first_fold + run.inference
+    work = run.training + run.inference
     parts = [_columns_of(part, len(rows)) for part in (setup, work, run.write, busy, gaps)]
     return [Demand(*each) for each in zip(*parts, strict=True)], _columns_of(run.inference, len(rows))
 
@@ -247,7 +243,7 @@ def _trees_demand(trees: CandidateSet, pick: GridIndex, cores: int) -> Demand:
     folds = grid.folds[pick.fold]
     rate, cap = grid.learning_rates[pick.epoch], grid.epochs[pick.epoch]
     run = run_of_trees(problem, trees.table.options[pick.row], rate, cap, folds)
-    work, nothing = run.fold.times(folds) + run.inference, Seconds(0.0, 0.0, 0.0)
+    work, nothing = run.training + run.inference, Seconds(0.0, 0.0, 0.0)
     setup, work, write = (_columns_of(part, 1)[0] for part in (run.setup, work, run.write))
     return Demand(setup, work, write, nothing, nothing)
 

@@ -10,8 +10,8 @@ Of several cards one is used. Rows are predicted by the processor: no public fig
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
 
@@ -30,15 +30,16 @@ from memory_service.domain.cost.boosted_trees import (
 )
 from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags
 from memory_service.domain.planning.budget import (
+    NOTHING,
     TREE_FOLD_OVERHEAD,
     RunSeconds,
     Seconds,
     minutes_needed,
     setup_seconds,
-    split_of,
     write_seconds,
 )
 from memory_service.domain.planning.cost_table import CostTable, with_memory
+from memory_service.domain.planning.fits import Fits, split_of
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import GridIndex, Places, PlanGrid, fold_choices, quality_of
 from memory_service.domain.planning.problem import PlanningProblem
@@ -66,12 +67,18 @@ more than with doublings (13 ms more with a hundredth)."""
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fold: seconds of the fit (the spread of the best round included), of a round, and to predict a
-    row."""
+    """Seconds of a fit of the first fold (the spread of the best round included), of another fold and, where
+    there is one, of all rows, which nothing stops early; of a round, and to predict a row."""
 
     fit: Seconds
+    other: Seconds
+    whole: Seconds
     round: Seconds
     predict: Seconds
+
+    def each(self, change: Callable[[Seconds], Seconds]) -> Fit:
+        """The same done to all."""
+        return Fit(*(change(getattr(self, stage.name)) for stage in fields(self)))
 
 
 FOREST_TREES = 500
@@ -181,38 +188,40 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
     points = np.array([RATE_POINTS[rate] for rate in rates])
     patience = np.array([patience_rounds(rate) for rate in rates])
     shape = (len(options), len(rates), len(folds))
-    both = [Seconds(*(np.zeros((2, *shape)) for _ in range(3))) for _ in range(3)]
+    both = Fit(*(Seconds(*(np.zeros((2, *shape)) for _ in range(3))) for _ in fields(Fit)))
     on_card = [memory_on_card(problem, option) for option in options]
     lost, out = np.zeros(shape), np.zeros((2, *shape), dtype=bool)
 
     def put(at: tuple[Any, ...], fold: Fit) -> None:
-        for into, part in zip(both, (fold.fit, fold.round, fold.predict), strict=True):
+        for name in (stage.name for stage in fields(Fit)):
+            into, part = getattr(both, name), getattr(fold, name)
             into.low[at], into.value[at], into.high[at] = part.low, part.value, part.high
 
     for row, option in enumerate(options):
         kind = kind_of(option)
         out[1, row] = on_card[row] is None
         for place, count in enumerate(folds):
+            fits = problem.fits(count, trees=True)
             if not is_boosting(kind):
-                put((0, row, -1, place), _estimator_fit(problem, option, kind, count))
+                put((0, row, -1, place), _estimator_fit(problem, option, kind, fits))
                 asked = (problem.n_train, problem.n_features, outputs_of(problem))
                 out[0, row, :-1, place], out[0, row, -1, place] = True, beyond_limits(kind, *asked)
                 continue
             best = _best_rounds(problem, option, caps, count)
             lost[row, :, place] = points + cut_points(best, most)
-            fits = _fits(problem, option, patience, most, count, best, on_card=on_card[row] is not None)
-            for device, fold in enumerate(fits):
+            both_sides = _fits(problem, option, patience, most, fits, best, on_card=on_card[row] is not None)
+            for device, fold in enumerate(both_sides):
                 put((device, row, slice(None), place), fold)
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = _run(problem, both[0], both[1], both[2], k)
+    run = _run(problem, both, problem.fits(k, trees=True))
     needed = np.asarray(
         minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )
     minutes_on = np.where(out, np.inf, needed)
     side = minutes_on[1] < minutes_on[0]
-    fit, per_round, predict = (each.each(lambda part: np.where(side, part[1], part[0])) for each in both)
+    fold = both.each(lambda stage: stage.each(lambda part: np.where(side, part[1], part[0])))
     n = len(options)
-    step, forward = (of.each(lambda part: part[:, -1, 0]) for of in (per_round, predict))
+    step, forward = (of.each(lambda part: part[:, -1, 0]) for of in (fold.round, fold.predict))
     batches = Batches(
         batch_size=np.full(n, question.batch_size or problem.n_train, dtype=np.int64),
         accumulation=np.ones(n, dtype=np.int64),
@@ -228,8 +237,8 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
 
     def runs_of(rows: Places, at_schedules: Places, at_folds: Places) -> RunSeconds:
         at = (rows, at_schedules, at_folds)
-        costs = fit.taken(at), per_round.taken(at), predict.taken(at)
-        return _run(problem, *costs, np.array(folds, dtype=np.float64)[at_folds])
+        fits = problem.fits(np.array(folds, dtype=np.float64)[at_folds], trees=True)
+        return _run(problem, fold.each(lambda stage: stage.taken(at)), fits)
 
     def best_epoch_of(pick: GridIndex) -> Estimate:
         kind = kind_of(options[pick.row])
@@ -266,8 +275,9 @@ def run_of_trees(
     """The stages of one plan, trees grown on the cores of the problem."""
     best = best_round_of(problem, option, learning_rate, folds)
     patience = patience_rounds(learning_rate)
-    (fold,) = _fits(problem, option, patience, cap, folds, best, on_card=False)
-    return _run(problem, fold.fit, fold.round, fold.predict, folds)
+    fits = problem.fits(folds, trees=True)
+    (fold,) = _fits(problem, option, patience, cap, fits, best, on_card=False)
+    return _run(problem, fold, fits)
 
 
 def _fits(
@@ -275,7 +285,7 @@ def _fits(
     option: Option,
     patience: Any,
     cap: Any,
-    folds: int,
+    fits: Fits,
     best: Estimate,
     *,
     on_card: bool,
@@ -283,26 +293,42 @@ def _fits(
     """Cost of a fold to its expected best round and the patience after it by its cap, numbers or arrays of
     them, on the processor and then on the card; errors of the seconds a round and of the number of rounds are
     independent."""
-    rows, _ = split_of(problem.n_train, folds)
-    low, usual, high = (np.minimum(cap, n + patience) for n in (best.low, best.value, best.high))
-    rounds = low, usual, high
-    data = problem, option, int(rows), np.maximum(1.0, np.round(usual))
-    cost = cost_of(*data)
-    predict = over_rounds(cost.predict_seconds_per_row, rounds)
-    yield Fit(over_rounds(cost.fit_seconds, rounds), Seconds.of(cost.fit_seconds).times(1.0 / usual), predict)
-    if on_card:
-        seconds = card_seconds(*data)
-        fit = over_rounds(seconds, rounds) + CARD_START
-        yield Fit(fit, Seconds.of(seconds).times(1.0 / usual), predict)
+    stopped, told = (
+        tuple(np.minimum(cap, n + more) for n in (best.low, best.value, best.high)) for more in (patience, 0)
+    )
+
+    def usual(rounds: tuple[Any, ...]) -> Any:
+        return np.maximum(1.0, np.round(rounds[1]))
+
+    for device in ("cpu", "cuda")[: 1 + on_card]:
+
+        def cost(rows: Any, rounds: tuple[Any, ...], device: str = device) -> Estimate:
+            data = problem, option, int(rows), usual(rounds)
+            return cost_of(*data).fit_seconds if device == "cpu" else card_seconds(*data)
+
+        def seconds(rows: Any, rounds: tuple[Any, ...], device: str = device) -> Seconds:
+            fit = over_rounds(cost(rows, rounds), rounds)
+            return fit if device == "cpu" else fit + CARD_START
+
+        first = seconds(fits.rows, stopped)
+        other, whole = first, NOTHING
+        if fits.by_time:
+            other, whole = seconds(fits.other_rows, stopped), seconds(fits.whole_rows, told)
+        each = Seconds.of(cost(fits.rows, stopped)).times(1.0 / stopped[1])
+        predict = cost_of(problem, option, int(fits.rows), usual(stopped)).predict_seconds_per_row
+        yield Fit(first, other, whole, each, over_rounds(predict, stopped))
 
 
-def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, folds: int) -> Fit:
+def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, fits: Fits) -> Fit:
     """A fold of what is fitted once."""
-    rows, _ = split_of(problem.n_train, folds)
-    cost = cost_of(problem, option, int(rows), rounds_of_estimator(kind))
-    fit, predict = cost.fit_seconds, cost.predict_seconds_per_row
-    seconds = Seconds.of(fit)
-    return Fit(seconds, seconds, Seconds.of(predict))
+
+    def cost(rows: Any) -> CpuFit:
+        return cost_of(problem, option, int(rows), rounds_of_estimator(kind))
+
+    first = cost(fits.rows)
+    fit = Seconds.of(first.fit_seconds)
+    other, whole = (Seconds.of(cost(rows).fit_seconds) for rows in (fits.other_rows, fits.whole_rows))
+    return Fit(fit, other, whole, fit, Seconds.of(first.predict_seconds_per_row))
 
 
 def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
@@ -316,12 +342,11 @@ def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
     )
 
 
-def _run(
-    problem: PlanningProblem, fit: Seconds, per_round: Seconds, predict: Seconds, folds: Any
-) -> RunSeconds:
-    _, valid = split_of(problem.n_train, folds)
-    fold = fit + predict.times(valid) + TREE_FOLD_OVERHEAD
+def _run(problem: PlanningProblem, fold: Fit, fits: Fits) -> RunSeconds:
+    judged = fold.predict.times(fits.valid) + TREE_FOLD_OVERHEAD
+    first, other = fold.fit + judged, fold.other + judged
+    whole = fold.whole + TREE_FOLD_OVERHEAD
     setup = setup_seconds(0.0, problem.n_train, gpu=False, pretrained=0.0, files=False)
-    inference = predict.times(float(problem.n_test)).times(folds)
+    answer = fold.predict.times(float(problem.n_test))
     write = write_seconds(problem.n_test)
-    return RunSeconds.of(setup, per_round, fold, fold, inference, write, folds)
+    return RunSeconds.of(setup, fold.round, first, other, whole, answer, write, fits)

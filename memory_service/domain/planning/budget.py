@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from math import floor
 from typing import Any
 
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.planning.fits import Fits, fits_of
 
 RESERVE_SHARE = 0.15
 """R14: always kept for inference and writing the submission."""
 
 MEDIAN_SHARE = 0.80
 """R12: an estimate over 80 % of the budget means fewer folds or epochs; here: no such plan is made."""
-
-SINGLE_SPLIT_TRAIN_SHARE = 0.8
 
 FIRST_EPOCH_FACTOR = 1.15
 """The first pass reads files that are not in the page cache yet and compiles what the others reuse."""
@@ -108,18 +106,6 @@ def spread(median_and_p90: tuple[float, float]) -> Seconds:
     return Seconds(median * median / high if high else 0.0, median, high)
 
 
-def split_of(n_train: int, folds: Any) -> tuple[Any, Any]:
-    """(samples trained on, samples validated on) of one fold: 80/20 for one split, (k-1)/k for k folds."""
-    if isinstance(folds, int):
-        part = SINGLE_SPLIT_TRAIN_SHARE if folds <= 1 else (folds - 1) / folds
-        trained = max(1.0, float(floor(n_train * part)))
-        return trained, max(0.0, n_train - trained)
-    k = np.asarray(folds)
-    share = np.where(k <= 1, SINGLE_SPLIT_TRAIN_SHARE, (k - 1) / np.maximum(k, 2))
-    fit = np.maximum(1.0, np.floor(n_train * share))
-    return fit, np.maximum(0.0, n_train - fit)
-
-
 def setup_seconds(params_m: Any, n_train: int, *, gpu: bool, pretrained: Any, files: bool) -> Seconds:
     """Everything before the first training step: imports, first kernels, weights, the data's index."""
     base = spread(SETUP_GPU_S if gpu else SETUP_CPU_S)
@@ -135,12 +121,17 @@ def write_seconds(n_test: int) -> Seconds:
     return spread(WRITE_S) + spread(WRITE_S_PER_SAMPLE).times(float(n_test))
 
 
+NOTHING = Seconds(0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class RunSeconds:
     """The stages of a run and what it needs.
 
     epoch      one ordinary epoch, validation included
-    fold       one fold's training after the first; first_fold includes the slower first epoch
+    first_fold   the first fold's training, with its slower first epoch; fold: another's; whole: a fit to all
+               rows
+    answer     inference by one model; inference: by all
     training_end, total_end   from the start to the end of training / of everything (setup errors independent)
     """
 
@@ -148,21 +139,28 @@ class RunSeconds:
     epoch: Seconds
     first_fold: Seconds
     fold: Seconds
-    inference: Seconds
+    whole: Seconds
+    answer: Seconds
     write: Seconds
+    training: Seconds
+    inference: Seconds
     training_end: Seconds
     total_end: Seconds
 
     @classmethod
     def of(
-        cls, setup: Seconds, epoch: Seconds, first_fold: Seconds, fold: Seconds, inference: Seconds,
-        write: Seconds, folds: Any,
+        cls, setup: Seconds, epoch: Seconds, first_fold: Seconds, fold: Seconds, whole: Seconds,
+        answer: Seconds, write: Seconds, fits: Fits,
     ) -> RunSeconds:  # fmt: skip
-        """A run of these stages with so many folds in all."""
-        training = fold.times(folds - 1) + first_fold
+        """A run of these stages with so many fits."""
+        training = fold.times(fits.other) + (first_fold.times(fits.first) if fits.by_time else first_fold)
+        if fits.refits:
+            training = training + whole.times(fits.whole)
+        inference = answer.times(fits.models)
         training_end = training.and_independent(setup)
         total_end = (training + inference).and_independent(setup).and_independent(write)
-        return cls(setup, epoch, first_fold, fold, inference, write, training_end, total_end)
+        stages = setup, epoch, first_fold, fold, whole, answer, write
+        return cls(*stages, training, inference, training_end, total_end)
 
     def each(self, change: Callable[[Seconds], Seconds]) -> RunSeconds:
         """The same done to all stages."""
@@ -172,14 +170,12 @@ class RunSeconds:
         """Some of several runs."""
         return self.each(lambda stage: stage.taken(index))
 
-    def repeated(self, folds: Any, seeds: Any) -> RunSeconds:
-        """The same with all its folds trained and predicted with so many seeds, after one setup."""
-        if np.ndim(seeds) == 0 and seeds == 1:
+    def repeated(self, fits: Fits) -> RunSeconds:
+        """The same with as many fits, after one setup: with more seeds."""
+        if np.ndim(fits.seeds) == 0 and fits.seeds == 1:
             return self
-        inference = self.inference.times(seeds)
-        return RunSeconds.of(
-            self.setup, self.epoch, self.first_fold, self.fold, inference, self.write, folds * seeds
-        )
+        stages = self.setup, self.epoch, self.first_fold, self.fold, self.whole, self.answer, self.write
+        return RunSeconds.of(*stages, fits)
 
 
 WRITTEN_P90 = 1.6
@@ -200,21 +196,27 @@ def run_seconds(
     folds: Any,
     epochs: Any,
     written: Any = 0.0,
+    by_time: bool = False,
 ) -> RunSeconds:
-    """Every stage of a run of `folds` x `epochs`.
+    """Every stage of a network's run of `folds` x `epochs`.
 
+    by_time       rows are split by time: other folds than the latest learn from fewer
     written       seconds per test sample of writing its answer, where text is generated
     step          seconds of one training step of `batch_size` samples, loader included
     eval_sample   seconds per sample of a forward pass in evaluation, loader included
     """
-    fit, valid = split_of(n_train, folds)
-    train = step.times(np.ceil(fit / batch_size))
-    epoch = train + eval_sample.times(valid) + spread(EPOCH_OVERHEAD_S)
+    fits = fits_of(n_train, n_test, folds, by_time=by_time)
+    train = step.times(np.ceil(fits.rows / batch_size))
+    judge = eval_sample.times(fits.valid)
+    epoch = train + judge + spread(EPOCH_OVERHEAD_S)
     fold = epoch.times(epochs) + spread(FOLD_OVERHEAD_S)
     first_fold = fold + train.times(FIRST_EPOCH_FACTOR - 1.0)
+    if by_time:
+        other = step.times(np.ceil(fits.other_rows / batch_size))
+        fold = (other + judge + spread(EPOCH_OVERHEAD_S)).times(epochs) + spread(FOLD_OVERHEAD_S)
     answers = spread((1.0, WRITTEN_P90)).times(written * n_test)
-    inference = (eval_sample.times(float(n_test)) + answers + spread(FOLD_OVERHEAD_S)).times(folds)
-    return RunSeconds.of(setup, epoch, first_fold, fold, inference, write_seconds(n_test), folds)
+    answer = eval_sample.times(float(n_test)) + answers + spread(FOLD_OVERHEAD_S)
+    return RunSeconds.of(setup, epoch, first_fold, fold, NOTHING, answer, write_seconds(n_test), fits)
 
 
 def minutes_needed(

@@ -21,6 +21,7 @@ from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import cost_of, price_trees
 from memory_service.domain.planning.budget import RunSeconds
 from memory_service.domain.planning.cost_table import CostTable, with_memory
+from memory_service.domain.planning.fits import Fits
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
@@ -154,7 +155,10 @@ class Candidate:
 
     def run(self, seeds: int = 1) -> RunSeconds:
         """All folds with each seed."""
-        return self.grid.run_of(self.pick).repeated(self.folds, seeds)
+        return self.grid.run_of(self.pick).repeated(self.fits(seeds))
+
+    def fits(self, seeds: int = 1) -> Fits:
+        return self.problem.fits(self.folds, seeds, trees=self.option.is_trees)
 
     def step_on(self, card: TargetDevice, profile: Profile) -> StepModel:
         return prepare(profile, card, self.config_on(card, profile))

@@ -8,7 +8,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, kind_of, memory_on_card
-from memory_service.domain.planning.budget import RunSeconds, Seconds
+from memory_service.domain.planning.budget import NOTHING, RunSeconds, Seconds
 from memory_service.domain.planning.candidates import Candidate
 from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_settings import settings_of
@@ -136,17 +136,21 @@ def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = ""
 
 
 def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:
-    """Setup, each fold with each seed, inference and writing: contiguous, each over by its p90 deadline."""
-    run, folds = candidate.run(seeds), candidate.folds * seeds
-    setup, first, other, inference, write = run.setup, run.first_fold, run.fold, run.inference, run.write
+    """Setup, each fit, inference and writing: contiguous, each over by its p90 deadline."""
+    run, fits = candidate.run(seeds), candidate.fits(seeds)
+    setup, inference, write = run.setup, run.inference, run.write
     ends = [("setup", setup.high)]
-    work = first
-    for number in range(1, folds + 1):
-        if number > 1:
-            work = work + other
-        ends.append((f"fold {number} of {folds}: train and validate", work.and_independent(setup).high))
+    folds = [run.first_fold] * fits.first + [run.fold] * fits.other
+    fitted = [(f"fold {n} of {len(folds)}: train and validate", fold) for n, fold in enumerate(folds, 1)]
+    fitted += [(f"all rows, seed {n} of {seeds}: train", run.whole) for n in range(1, fits.whole + 1)]
+    work = NOTHING
+    for name, each in fitted:
+        work = work + each
+        ends.append((name, work.and_independent(setup).high))
     done = (work + inference).and_independent(setup)
-    ends.append((f"inference on the test set, {folds} model{'s' if folds > 1 else ''}", done.high))
+    ends.append(
+        (f"inference on the test set, {fits.models} model{'s' if fits.models > 1 else ''}", done.high)
+    )
     ends.append(("write the submission", done.and_independent(write).high))
     stages, start = [], 0.0
     for name, end in ends:

@@ -272,6 +272,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
             folds=folds,
             epochs=epochs,
             written=of_option(written),
+            by_time=problem.by_time,
         )
 
     def runs_of(rows: Places, at_epochs: Places, at_folds: Places) -> RunSeconds:

@@ -102,9 +102,10 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
     fill = expected.memory_percent if problem.on_gpu and not option.is_trees else None
     left = problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value
     left -= choice.others
-    spare = advice.spare_folds(
-        settings["folds"], left, first_fold, option.learning.fold_gain, float(problem.n_train)
-    )
+    spare = None  # by time more folds add nothing to what is submitted
+    if not problem.by_time:
+        gain = option.learning.fold_gain
+        spare = advice.spare_folds(settings["folds"], left, first_fold, gain, float(problem.n_train))
     return Plan(
         plan_id=plan_id_of(problem.question.canonical(), named_settings(problem, settings)),
         task=problem.task,

@@ -11,6 +11,7 @@ from memory_service.domain.cost.multi_gpu import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.fits import Fits, fits_of
 from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
@@ -19,6 +20,7 @@ from memory_service.domain.quality.quality_model import NO_FIGURES, Kind, Qualit
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
 from memory_service.domain.recipe.recipe import Recipe
+from memory_service.domain.recipe.validation import usual_split
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,16 @@ class PlanningProblem:
     def data_kind(self) -> Kind:
         """Which public results say something about these data."""
         return quality_kind(self.task, self.n_classes, self.language, self.subtask)
+
+    @property
+    def by_time(self) -> bool:
+        """Whether rows are split by time: by the recipe, else as is usual of the task."""
+        split = usual_split(self.task) if self.recipe is None else self.recipe.validation.split
+        return split == "time"
+
+    def fits(self, folds: Any, seeds: Any = 1, *, trees: bool) -> Fits:
+        """What a run of so many folds and seeds fits."""
+        return fits_of(self.n_train, self.n_test, folds, seeds=seeds, by_time=self.by_time, trees=trees)
 
     @property
     def on_gpu(self) -> bool:

@@ -148,8 +148,8 @@ def _run(candidate: Candidate, seeds: int, role: str, share: float) -> Run:
     """A run that begins at minute 0."""
     columns = candidate.candidates.table.columns
     once = candidate.run()
-    run = once.repeated(candidate.folds, seeds)
-    first = (once.first_fold + once.inference.times(1.0 / candidate.folds)).and_independent(once.setup)
+    run = candidate.run(seeds)
+    first = (once.first_fold + once.answer).and_independent(once.setup)
     return Run(
         number=0,
         candidate=candidate,

@@ -118,11 +118,12 @@ def _pool_of(
     may_repeat = most if candidates.problem.question.folds is None else most[:0]
     at = np.concatenate([np.arange(len(flat)), *(may_repeat for _ in SEEDS[1:])])
     seeds = np.repeat(SEEDS, [len(flat), *(len(may_repeat) for _ in SEEDS[1:])])
-    repeated = run.taken(at).repeated(n_folds[at], seeds)
+    trees = bool(candidates.table.options[0].is_trees)
+    repeated = run.taken(at).repeated(candidates.problem.fits(n_folds[at], seeds, trees=trees))
     alone = np.asarray(minutes_needed(repeated, policy.reserve_share, policy.median_share))
     alone[: len(flat)] = needed[flat]
     gained = fold_gain(columns.learning.fold_gain[rows[at]], n_folds[at] * seeds, n_train) - once[at]
-    first = (run.first_fold + run.inference.times(1.0 / n_folds)).and_independent(run.setup)
+    first = (run.first_fold + run.answer).and_independent(run.setup)
     pool = RunPool(
         candidate_set=np.full(len(at), candidate_set),
         flat=flat[at],

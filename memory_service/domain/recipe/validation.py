@@ -95,7 +95,10 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     if split == "random" and classes:
         split, why = usual, f"{did} split at random; stratified, each class keeps its share."
     elif usual == "time" != split:
-        split, why = usual, f"{did} split otherwise; but a forecast is of later rows than those it learns from."
+        split, why = (
+            usual,
+            f"{did} split otherwise; but a forecast is of later rows than it learns from.",
+        )
     if doubted and fact is not None:
         why += f" {fact.because} But it names no groups, and {grouped:.0%} kept any apart."
     return Validation(split, None, folds, why, named, "estimated")

@@ -15,7 +15,7 @@ import numpy as np
 
 from memory_service.domain.monitoring.event import Event, number_of
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
-from memory_service.domain.planning.budget import split_of
+from memory_service.domain.planning.fits import split_of
 
 EPOCHS_SHOWN = 2_000
 """The latest that a summary keeps one by one; boosted trees report a round as an epoch."""

@@ -17,7 +17,7 @@ from memory_service.domain.cost.boosted_trees import (
     is_boosting,
     no_device_memory,
 )
-from memory_service.domain.planning.budget import split_of
+from memory_service.domain.planning.fits import split_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.errors import FieldError, InvalidInput

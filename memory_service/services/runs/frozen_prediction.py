@@ -23,6 +23,7 @@ from memory_service.domain.planning.budget import (
     run_seconds,
     setup_seconds,
 )
+from memory_service.domain.planning.fits import fits_of
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.database.transactions import Database
@@ -110,7 +111,8 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
         folds=reported["folds"],
         epochs=reported.get("epochs", 1),
     )
-    return once.repeated(reported["folds"], reported.get("seeds") or 1)
+    told = reported["n_train"], reported.get("n_test", 0), reported["folds"]
+    return once.repeated(fits_of(*told, seeds=reported.get("seeds") or 1))
 
 
 def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.expected_figures import timetable_of
 from memory_service.domain.planning.plan_search import PRICE, PlanGrid
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.run_sets import EARLY_WORTH
@@ -52,6 +53,24 @@ def test_minutes_are_those_of_the_expected_best_round_and_not_of_the_cap() -> No
     assert expected["total_minutes"]["value"] * 2 < expected["total_minutes"]["high"]
     whole = expected["epoch_seconds"]["value"] * answer["epochs"] / 60
     assert whole > 1.5 * expected["total_minutes"]["value"]
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_by_time_older_folds_cost_less_and_a_fit_to_all_rows_is_priced_for_each_seed(seeds: int) -> None:
+    """200 000 rows, 20 000 to forecast: folds learn from 0.9, 0.8 and 0.7 of them."""
+    of = TABLE | {"model": "lightgbm", "n_train": 200_000, "n_test": 20_000, "folds": 3, "epochs": 1000}
+    series = price_candidates(case(**of | {"task": "time-series-regression"}), seed_knowledge())
+    best = series.best("quality", 1e9)
+    assert best is not None
+    fits, run = best.fits(seeds), best.run(seeds)
+    assert (fits.rows, fits.other_rows, fits.whole_rows) == pytest.approx((180_000, 150_000, 200_000))
+    assert (fits.first, fits.other, fits.whole, fits.models) == (1, 2, seeds, 3 + seeds)
+    assert run.fold.value < run.first_fold.value
+    all_of = run.first_fold.value + 2 * run.fold.value + seeds * run.whole.value
+    assert run.training.value == pytest.approx(all_of)
+    stages = timetable_of(best, seeds)
+    assert sum(stage.stage.startswith("all rows") for stage in stages) == seeds
+    assert stages[-1].deadline_minute == pytest.approx(run.total_end.high / 60)
 
 
 def test_the_learning_rate_falls_as_minutes_allow() -> None:

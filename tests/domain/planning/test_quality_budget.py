@@ -16,8 +16,8 @@ from memory_service.domain.planning.budget import (
     minutes_needed,
     run_seconds,
     setup_seconds,
-    split_of,
 )
+from memory_service.domain.planning.fits import split_of
 from memory_service.domain.quality.quality_index import (
     from_random_weights,
     learning_of,

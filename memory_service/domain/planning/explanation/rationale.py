@@ -56,7 +56,7 @@ def rationale(
         f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
         "setup, inference by every fold's model and writing included (R11, R14, R19)."
     )
-    out.append(_fold_reason(settings, spare_folds))
+    out.append(_fold_reason(candidate, spare_folds))
     if not option.is_trees:
         out.append(_rate_reason(option.defaults, settings))
         if problem.on_gpu:
@@ -201,14 +201,13 @@ def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> str
 
 
 def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
-    batch, folds = settings["batch_size"], settings["folds"]
+    batch = settings["batch_size"]
     bound = BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
     refused = ran_out(candidate.candidates, candidate.option)
-    share = 0.8 if folds == 1 else 1 - 1 / folds
     steps, cards, effective = (
         settings.get(name) or 1 for name in ("grad_accumulation", "n_gpus", "effective_batch_size")
     )
-    updates = int(candidate.problem.n_train * share // max(effective, 1))
+    updates = int(candidate.fits().rows // max(effective, 1))
     least = candidate.problem.policy.updates_per_epoch
     why = {
         "memory": "is the largest whose p90 memory fits the card (R02)",
@@ -241,8 +240,11 @@ def _precision_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
     return f"Precision {precision}{layout}: {why} (R09)."
 
 
-def _fold_reason(settings: Mapping[str, Any], spare_folds: int | None) -> str:
-    folds = settings["folds"]
+def _fold_reason(candidate: Candidate, spare_folds: int | None) -> str:
+    folds, fits = candidate.folds, candidate.fits()
+    if fits.by_time:
+        last = "a fit to all rows" if fits.refits else "the latest fold"
+        return f"{_plural(folds, 'fold')} by time for the score; {last}, with each seed, is submitted (R17)."
     text = "One split first" if folds == 1 else f"{folds} folds, averaged" if folds > 1 else ""
     if spare_folds:
         return f"{text} (R17); if time is left after a first submission, go on to {spare_folds} folds."
