@@ -185,10 +185,13 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
     """What the minutes are for, and what more of them would buy."""
     runs, price = len(portfolio.runs), PRICE[portfolio.objective]
     count = "One run takes" if runs == 1 else f"{runs} runs take"
-    text = f"{count} {portfolio.used_percent:.0f} % of the minutes at p90"
+    left = portfolio.minutes - portfolio.runs[-1].deadline
+    text = f"{count} {portfolio.used_percent:.0f} % of the minutes at p90, {left:.1f} are left over"
     if runs > 1:
         gained = portfolio.quality - portfolio.main.quality
-        text += f" and blend to an expected index of {portfolio.quality:.1f}, {gained:.1f} over the main run"
+        text += (
+            f"; they blend to an expected index of {portfolio.quality:.1f}, {gained:.1f} over the main run"
+        )
     out = [text + "."]
     if portfolio.objective != "quality":
         more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)

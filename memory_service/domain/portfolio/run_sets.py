@@ -107,7 +107,7 @@ class RunSets:
 
 
 def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = ()) -> RunSets:
-    """All sets that at most twice the `minutes` hold."""
+    """All sets that at most twice the `minutes` hold and of which every run adds to the others."""
     difference = _difference(all_sets)
     pool = run_pool(all_sets, 2.0 * minutes)
     sd, done_sd = _differences(all_sets, pool, done, difference)
@@ -119,10 +119,17 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     both = share[a] + share[b]
     affordable = np.flatnonzero(both <= 2.0 * minutes)
     a, b, both = a[affordable], b[affordable], both[affordable]
-    apart = sd[a, b]
-    if done:
-        apart = THIRD * np.minimum(apart, np.minimum(done_sd[a], done_sd[b]))
-    pair = expected_best(alone[a], pool.quality[b], apart)
+
+    def blend(one: Integers, other: Integers) -> Array:
+        """Expected quality of two runs with those that are done."""
+        apart = sd[one, other]
+        if done:
+            apart = THIRD * np.minimum(apart, np.minimum(done_sd[one], done_sd[other]))
+        return np.asarray(expected_best(alone[one], pool.quality[other], apart), dtype=np.float64)
+
+    pair = blend(a, b)
+    gains = np.flatnonzero(pair > np.maximum(alone[a], alone[b]) + LEAST_GAIN)
+    a, b, both, pair = a[gains], b[gains], both[gains], pair[gains]
     front = _front(both, pair)
     of, third = np.nonzero(
         (pool.family[:n] != pool.family[a[front], None])
@@ -131,7 +138,10 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
     )
     of = front[of]
     apart = THIRD * np.minimum(sd[a[of], third], sd[b[of], third])
-    triple = expected_best(pair[of], pool.quality[third], apart)
+    triple = np.asarray(expected_best(pair[of], pool.quality[third], apart))
+    without_one = np.maximum(np.maximum(blend(a[of], third), blend(b[of], third)), pair[of])
+    gains = np.flatnonzero(triple > without_one + LEAST_GAIN)
+    of, third, triple = of[gains], third[gains], triple[gains]
     members = np.full((len(single) + len(a) + len(of), 3), -1)
     members[: len(single), 0] = single
     members[len(single) : -len(of) or None, :2] = np.stack([a, b], axis=1)

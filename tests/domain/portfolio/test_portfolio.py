@@ -50,6 +50,13 @@ def test_where_the_main_run_is_late_one_split_comes_first_and_is_not_blended() -
     assert first["run"] not in answer["blend"]["runs"]
 
 
+def test_minutes_that_no_run_uses_are_said() -> None:
+    answer = plan(task="tabular", n_train=3_000_000, gpu="cpu", minutes=120, objective="fast")
+    left = 120 - answer["portfolio"][-1]["deadline_minute"]
+    assert left > 20
+    assert any(f"{left:.1f} are left over" in text for text in answer["rationale"])
+
+
 def test_two_hundred_rows_get_five_folds_and_repeats_and_many_rows_do_not() -> None:
     few, many = (
         plan(task="tabular", n_train=n, gpu="cpu", minutes=60)["portfolio"][0] for n in (200, 200_000)

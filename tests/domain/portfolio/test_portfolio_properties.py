@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import log2
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,24 @@ def test_more_minutes_never_lower_the_expected_quality(
     if first is not None:
         assert second is not None
         assert second.quality >= first.quality - 1e-9
+
+
+FEW_CARDS = ("t4", "rtx4070", "cpu")
+
+
+@pytest.mark.parametrize(
+    "gpu", [*FEW_CARDS, *(pytest.param(c, marks=pytest.mark.slow) for c in CARDS if c not in FEW_CARDS)]
+)
+def test_every_run_after_the_first_has_a_gain_that_shows(gpu: str) -> None:
+    """Of all tasks, 10 minutes to 8 hours and every objective: by the answer's own two digits."""
+    for task in TASKS:
+        priced = price_candidates(case(task=task, gpu=gpu, minutes=480), seed_knowledge())
+        for minutes in (10, 30, 120, 480):
+            sets = run_sets(priced, minutes)
+            for objective in ("fast", "balanced", "quality"):
+                found = choose_portfolio(sets, objective, minutes)
+                gains = [] if found is None else [round(run.gain, 2) for run in found.runs[1:]]
+                assert all(gain > 0 for gain in gains), (task, minutes, objective, gains)
 
 
 TABLES = st.sampled_from(["tabular-classification", "tabular-regression", "time-series-regression"])
