@@ -126,7 +126,8 @@ def test_a_plan_prices_the_fits_that_its_script_runs(
     script.train_folds(data, None)
     n_train, n_test = len(data.targets), len(data.test_ids)
     priced = fits_of(n_train, n_test, folds, seeds=seeds, by_time=True, trees=kind != "network")
-    assert (len(counted), sum(counted)) == (priced.models, pytest.approx(priced.rows_read))
+    assert len(counted) == priced.models
+    assert sum(counted) == pytest.approx(priced.rows_read)
 
 
 CUT = """

@@ -191,6 +191,7 @@ class Cuda(Hardware):
         return torch.cuda.memory_allocated(self.device) / GIB
 
     def start_peak(self) -> None:
+        torch.cuda.init()  # type: ignore[no-untyped-call] # else there is no peak to reset
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.device)
 

@@ -31,10 +31,13 @@ WINDOW_SECONDS = 2e-4
 def measured(
     probe: Probe, hardware: Hardware, work: Callable[[], object], seconds: float, *, flush_cache: bool = False
 ) -> Measurement:
-    """Repeat `work` for about `seconds`, warm-up included; in the probe's unit.
+    """Repeat `work` for about `seconds`, warm-up included but for its first repetition; in the probe's unit.
 
     flush_cache   overwrite the device's cache before each repetition, outside the timed window
     """
+    hardware.timed(
+        work, 1
+    )  # loads and chooses kernels: on a card up to a second, which is no share of the figure
     ends = time.perf_counter() + seconds
     once = _warm_up(hardware, work, seconds * WARMUP_SHARE)
     times = 1 if flush_cache else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
@@ -48,8 +51,7 @@ def measured(
 
 
 def _warm_up(hardware: Hardware, work: Callable[[], object], seconds: float) -> float:
-    """Seconds of the last warm-up repetition: two at least, WARMUP if short."""
-    hardware.timed(work, 1)
+    """Seconds of the last warm-up repetition: one at least, up to WARMUP less the first if short."""
     started = time.perf_counter()
     once = hardware.timed(work, 1)
     for _ in range(WARMUP - 2):

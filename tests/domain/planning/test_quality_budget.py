@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_the_minutes_of_all_plans_at_once_are_those_of_each(
     setup = setup_seconds(30.0, n_train, gpu=True, pretrained=1.0, files=True)
     step = Seconds(step_s / spread, step_s, step_s * spread)
     seen = step.times(0.3 / batch)
-    of = {"n_train": n_train, "n_test": n_test}
+    of: Any = {"n_train": n_train, "n_test": n_test}
     grid = (np.array(epochs)[:, None], np.array(folds)[None, :])
     together = minutes_needed(run_seconds(setup, step, batch, seen, **of, epochs=grid[0], folds=grid[1]))
     for i, e in enumerate(epochs):
