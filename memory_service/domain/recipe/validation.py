@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.common.estimate import Grade
-from memory_service.domain.recipe.neighbourhood import Neighbourhood
+
+if TYPE_CHECKING:  # NumPy stays out of a client that shows plans
+    from memory_service.domain.recipe.neighbourhood import Neighbourhood
 
 USUAL_FOLDS = 5
 MOST_FOLDS = 10
