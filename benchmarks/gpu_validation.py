@@ -214,7 +214,6 @@ def train(asked: Asked, uuid: str) -> dict[str, float]:
     device = torch.device(asked.device)
     on_card = device.type == "cuda"
     before = _used_gib(uuid) if on_card else 0.0
-    torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = asked.precision == "tf32"
     step = _step(asked, device)
     taken: list[float] = []

@@ -297,26 +297,29 @@ def _fits(
         tuple(np.minimum(cap, n + more) for n in (best.low, best.value, best.high)) for more in (patience, 0)
     )
 
-    def usual(rounds: tuple[Any, ...]) -> Any:
+    def expected(rounds: tuple[Any, ...]) -> Any:
         return np.maximum(1.0, np.round(rounds[1]))
 
-    for device in ("cpu", "cuda")[: 1 + on_card]:
+    def on_cpu(rows: Any, rounds: Any) -> CpuFit:
+        return cost_of(problem, option, int(rows), expected(rounds))
 
-        def cost(rows: Any, rounds: tuple[Any, ...], device: str = device) -> Estimate:
-            data = problem, option, int(rows), usual(rounds)
-            return cost_of(*data).fit_seconds if device == "cpu" else card_seconds(*data)
+    def on_gpu(rows: Any, rounds: Any) -> Estimate:
+        return card_seconds(problem, option, int(rows), expected(rounds))
 
-        def seconds(rows: Any, rounds: tuple[Any, ...], device: str = device) -> Seconds:
-            fit = over_rounds(cost(rows, rounds), rounds)
-            return fit if device == "cpu" else fit + CARD_START
-
-        first = seconds(fits.rows, stopped)
-        other, whole = first, NOTHING
+    first = on_cpu(fits.rows, stopped)
+    predict = over_rounds(first.predict_seconds_per_row, stopped)
+    devices: list[tuple[Estimate, Seconds, Callable[[Any, Any], Estimate]]] = [
+        (first.fit_seconds, NOTHING, lambda *at: on_cpu(*at).fit_seconds)
+    ]
+    if on_card:
+        devices.append((on_gpu(fits.rows, stopped), CARD_START, on_gpu))
+    for once, start, cost in devices:
+        fit = over_rounds(once, stopped) + start
+        other, whole = fit, NOTHING
         if fits.by_time:
-            other, whole = seconds(fits.other_rows, stopped), seconds(fits.whole_rows, told)
-        each = Seconds.of(cost(fits.rows, stopped)).times(1.0 / stopped[1])
-        predict = cost_of(problem, option, int(fits.rows), usual(stopped)).predict_seconds_per_row
-        yield Fit(first, other, whole, each, over_rounds(predict, stopped))
+            other = over_rounds(cost(fits.other_rows, stopped), stopped) + start
+            whole = over_rounds(cost(fits.whole_rows, told), told) + start
+        yield Fit(fit, other, whole, Seconds.of(once).times(1.0 / stopped[1]), predict)
 
 
 def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, fits: Fits) -> Fit:
@@ -327,7 +330,9 @@ def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, fits: Fi
 
     first = cost(fits.rows)
     fit = Seconds.of(first.fit_seconds)
-    other, whole = (Seconds.of(cost(rows).fit_seconds) for rows in (fits.other_rows, fits.whole_rows))
+    other, whole = fit, NOTHING
+    if fits.by_time:
+        other, whole = (Seconds.of(cost(rows).fit_seconds) for rows in (fits.other_rows, fits.whole_rows))
     return Fit(fit, other, whole, fit, Seconds.of(first.predict_seconds_per_row))
 
 

@@ -7,7 +7,7 @@ networks to the latest fold, with each seed (docs/scripts.md#by-time).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import floor
 from typing import Any
 
@@ -60,9 +60,6 @@ class Fits:
     def rows_read(self) -> Any:
         """Rows of all fits together."""
         return self.rows * self.first + self.other_rows * self.other + self.whole_rows * self.whole
-
-    def with_seeds(self, seeds: Any) -> Fits:
-        return replace(self, seeds=seeds)
 
 
 def split_of(n_train: int, folds: Any) -> tuple[Any, Any]:

@@ -151,7 +151,6 @@ class Cuda(Hardware):
 
     def __init__(self, torch_device: str, uuid: str) -> None:
         super().__init__(torch_device, uuid)
-        torch.backends.cudnn.benchmark = True
         self._scratch: torch.Tensor | None = None
 
     def synchronize(self) -> None:

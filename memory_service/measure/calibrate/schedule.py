@@ -39,16 +39,6 @@ SHARES: dict[str, Share] = {
     "sustained": Share(4.0, 4.0),
 }
 
-CARD_SHARES: dict[str, Share] = {
-    "conv.dense": Share(8.0, 3.5),
-    "conv.thin": Share(5.0, 2.0),
-    "conv.all": Share(9.0, 3.0),
-    "conv.few": Share(9.0, 1.5),
-    "step": Share(4.0, 2.5),
-}
-"""On a card, where cuDNN tries its algorithms for every new convolution: 0.5 to 1.1 s each on an H200
-(2026-11-26, torch 2.11), and 2 s for the first one of a process."""
-
 CONTEXT_SECONDS = 1.5
 """A child that uses CUDA first makes a context and loads kernels."""
 
@@ -57,8 +47,6 @@ def share_of(section: str, kind: str) -> Share:
     """By the longest listed prefix; others get half a second."""
     prefix = max((name for name in SHARES if section.startswith(name)), key=len, default="")
     share = SHARES.get(prefix, Share(0.5, 0.0))
-    if kind == "cuda" and prefix in CARD_SHARES:
-        return CARD_SHARES[prefix]
     if kind == "cpu" or prefix in ("trees", "loader", "memory.process"):
         return share
     return Share(share.least_seconds / 2 + CONTEXT_SECONDS, share.weight)

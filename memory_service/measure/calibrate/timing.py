@@ -35,9 +35,7 @@ def measured(
 
     flush_cache   overwrite the device's cache before each repetition, outside the timed window
     """
-    hardware.timed(
-        work, 1
-    )  # loads and chooses kernels: on a card up to a second, which is no share of the figure
+    hardware.timed(work, 1)  # loads its kernels, outside the share: on a card seconds the first time
     ends = time.perf_counter() + seconds
     once = _warm_up(hardware, work, seconds * WARMUP_SHARE)
     times = 1 if flush_cache else max(1, min(10_000, round(WINDOW_SECONDS / max(once, 1e-8))))
