@@ -234,5 +234,10 @@ ABOUT_SHARDING = (
     "Of a decoder on several cards: `fsdp` spreads weights, gradients and optimizer state over them; default "
     "`none`: each card holds all."
 )
+ABOUT_PACKING = (
+    "Of a language model trained on every token: several texts in each row of `seq_len` tokens. Needs "
+    "`text_tokens`"
+)
+ABOUT_TEXT_TOKENS = "Tokens of a text in the mean, its answer included; `seq_len` is of the longest."
 ABOUT_PRECISION, ABOUT_OBJECTIVE, ABOUT_MODE = quoted(PRECISIONS), quoted(OBJECTIVES), quoted(MODES)
 ABOUT_SIZE = f"{quoted(SIZES)}: small < 10 000 <= medium < 100 000 <= large training samples."

@@ -75,6 +75,8 @@ class PredictRequest(Request):
         None, description="What joins several cards; default: what such boxes have."
     )
     sharding: f.Sharding | None = Field(None, description=f.ABOUT_SHARDING)
+    packing: bool | None = Field(None, description=f"{f.ABOUT_PACKING}.")
+    text_tokens: f.SeqLen | None = Field(None, description=f.ABOUT_TEXT_TOKENS)
     rounds: f.Rounds | None = Field(
         None, description="Boosting rounds, or trees of a forest; 500 when not given."
     )

@@ -62,6 +62,10 @@ class RecommendRequest(Request):
         None, description="What joins several cards; default: what such boxes have."
     )
     sharding: f.Sharding | None = Field(None, description=f.ABOUT_SHARDING)
+    packing: bool | None = Field(
+        None, description=f"{f.ABOUT_PACKING}; when not given where two texts or more fit in a row."
+    )
+    text_tokens: f.SeqLen | None = Field(None, description=f.ABOUT_TEXT_TOKENS)
     objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
     mode: f.MemoryMode | None = Field(
         None, description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."

@@ -79,12 +79,15 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
         buckets = table.columns.bucket_params[:, None] * (4.0 / 2**30)
         extra = extra + np.broadcast_to(buckets, (rows, len(rungs)))
     columns = table.columns
+    texts = columns.texts_per_row  # the ladder counts rows of them
+    wanted_batch = np.maximum(1, np.ceil(columns.wanted_batch / texts)).astype(np.int64)
     policy = problem.policy
     most = _each(
         columns.least_batch,
         lambda least: max(1, most_by_updates(problem.n_train, least, policy.updates_per_epoch) // n),
     )
-    steps = accumulation_steps(rungs[None, :] * n, columns.wanted_batch[:, None], most[:, None] * n)
+    most = np.maximum(1, (most / texts).astype(np.int64))
+    steps = accumulation_steps(rungs[None, :] * n, wanted_batch[:, None], most[:, None] * n)
     if problem.question.batch_size is not None:
         only = np.zeros(rows, dtype=np.int64)
         steps = _held(table, extra, steps)
@@ -95,7 +98,7 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
         columns.input_size,
         lambda n: default_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy)[0],
     )
-    default = np.maximum(rule, columns.wanted_batch)
+    default = np.maximum(rule, wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
     wanted = np.minimum(by_knee, by_updates)

@@ -58,7 +58,9 @@ def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
     return Expected(
         peak_memory_gib=peak,
         memory_percent=peak.scaled(100.0 / total),
-        samples_per_second=_estimate(step, 1.0, time).reciprocal(candidate.batch_size),
+        samples_per_second=_estimate(step, 1.0, time).reciprocal(
+            candidate.batch_size * candidate.option.texts_per_row
+        ),
         epoch_seconds=_estimate(run.epoch, 1.0, composed),
         total_minutes=_total(run, time),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),

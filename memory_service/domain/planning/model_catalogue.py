@@ -218,6 +218,8 @@ _HOLDS_FOR = {
     "method": frozenset({"decoder"}),
     "lora_rank": frozenset({"decoder"}),
     "sharding": frozenset({"decoder"}),
+    "packing": frozenset({"decoder"}),
+    "text_tokens": frozenset({"decoder"}),
     "rounds": frozenset({"estimator"}),
     **dict.fromkeys(
         ("batch_size", "precision", "layout", "optimizer", "mode", "gradient_checkpointing", "n_gpus",
@@ -227,7 +229,13 @@ _HOLDS_FOR = {
 }  # fmt: skip
 """Option -> the kinds of model that it means something for."""
 
-_ASKS_NOTHING = {"n_gpus": 1, "mode": "train", "gradient_checkpointing": False, "sharding": "none"}
+_ASKS_NOTHING = {
+    "n_gpus": 1,
+    "mode": "train",
+    "gradient_checkpointing": False,
+    "sharding": "none",
+    "packing": False,
+}
 """What holds for every model."""
 
 _NONE_OF_THEM = {

@@ -28,6 +28,7 @@ class Option:
     checkpointed   the same with gradient checkpointing
     method, lora_rank   of a decoder
     sharded        its weights lie spread over several cards (FSDP)
+    texts_per_row  of packed texts, else 1.0
     """
 
     task: str
@@ -40,6 +41,7 @@ class Option:
     method: str | None = None
     lora_rank: int | None = None
     sharded: bool = False
+    texts_per_row: float = 1.0
 
     @property
     def is_trees(self) -> bool:
@@ -83,6 +85,7 @@ class Columns:
 
     exchanged_params, bucket_params   whose gradients several cards exchange in a step; of which each card
                      holds a copy for that
+    texts_per_row    of packed texts: a sample of profiles and batches is a row
     family           a place in `families`, names of `domain.recipe.vocabulary`
     first, place     the first option of each name, by name; of each option's name among them
     family_of        of each name, as the catalogue says it
@@ -103,6 +106,7 @@ class Columns:
     input_kind: npt.NDArray[np.str_]
     exchanged_params: Array
     bucket_params: Array
+    texts_per_row: Array
     family: Integers
     families: tuple[tuple[str, ...], ...]
     first: Integers
@@ -152,6 +156,7 @@ def columns_of(options: Sequence[Option]) -> Columns:
         bucket_params=numbers(
             0 if o.sharded else max((p.params for p in o.profile.values()), default=0) for o in options
         ),
+        texts_per_row=numbers(o.texts_per_row for o in options),
         family=integers(families.index(names) for names in of_option),
         families=families,
         first=first,

@@ -241,10 +241,11 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     folds = fold_choices(problem)
     batches = choose_batches(problem, table)
     loader = loader_seconds(problem, table.columns.input_size, workers)
-    batch = np.maximum(batches.batch_size, 1).astype(np.float64)
+    texts = table.columns.texts_per_row
+    batch = np.maximum(batches.batch_size, 1) * texts
     alone = _together(problem, table, batches)
     step = alone.step.at_least(loader.times(batch))
-    forward = alone.forward.at_least(loader)
+    forward = alone.forward.times(1.0 / texts).at_least(loader)
     loader_bound = loader.value * batch > alone.step.value
     written = written_seconds(problem, table.options, batches.batch_size, table.precision)
 

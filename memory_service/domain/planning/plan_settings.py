@@ -21,7 +21,7 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
     at_once = fitted_at_once(option)
     epochs = rounds_of_estimator(kind_of(option)) if at_once else candidate.epochs
     rates = grid.learning_rates
-    effective = batch * steps * candidate.problem.together.n
+    effective = round(batch * steps * candidate.problem.together.n * option.texts_per_row)
     rate = rates[candidate.pick.epoch] if rates else learning_rate(option.defaults, effective)
     model: dict[str, Any] = {
         "name": option.model.name,
@@ -57,6 +57,8 @@ def _special(candidate: Candidate) -> dict[str, Any]:
     option, said = candidate.option, dict[str, Any]()
     if option.method:
         said |= {"method": option.method, "lora_rank": option.lora_rank}
+    if option.texts_per_row > 1.0:
+        said |= {"texts_per_row": round(option.texts_per_row, 2)}
     together = candidate.problem.together
     if together.n > 1 and not option.is_trees:
         said |= {"n_gpus": together.n, "interconnect": together.link}

@@ -39,6 +39,7 @@ class Question:
     method, lora_rank      of a decoder: full | lora | qlora
     n_gpus, interconnect   equal cards in one box that train one model together, and what joins them
     sharding   fsdp: a decoder's weights lie spread over them
+    packing, text_tokens   several texts a row of tokens; tokens of a text in the mean
     run        number of a run of the portfolio, whose settings and minutes are answered in place of the main
                run's
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
@@ -80,6 +81,8 @@ class Question:
     n_gpus: int | None = None
     interconnect: str | None = None
     sharding: str | None = None
+    packing: bool | None = None
+    text_tokens: int | None = None
     run: int | None = None
     after: str | None = None
     done: tuple[Done, ...] = ()

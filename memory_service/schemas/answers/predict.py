@@ -65,6 +65,9 @@ class NetworkPrediction(_Prediction, InputSize):
     lora_rank: int | None = left_out("Of a decoder's LoRA.")
     n_gpus: int | None = left_out("Of several cards; batches are of each, samples a second of all.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
+    texts_per_row: float | None = left_out(
+        "Of packed texts; `batch_size` then counts rows, samples a second are texts."
+    )
     sharding: Literal["fsdp"] | None = left_out("Where weights are spread over the cards.")
     batch_size: int = Field(description="Samples a step: the one asked for, or the knee within what fits.")
     safe_batch_size: int = Field(description="The largest that fits nine times in ten.")

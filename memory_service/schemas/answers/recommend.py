@@ -66,6 +66,9 @@ class TrainingSettings(Answer):
     lora_rank: int | None = left_out("Of a decoder's LoRA, on every linear layer.")
     n_gpus: int | None = left_out("Cards that train together; `batch_size` is of each.")
     interconnect: Literal["nvlink", "pcie"] | None = left_out("What joins several cards.")
+    texts_per_row: float | None = left_out(
+        "Of packed texts; `batch_size` then counts rows, samples a second are texts."
+    )
     sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
     tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
     folds: int

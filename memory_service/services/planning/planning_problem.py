@@ -13,6 +13,7 @@ from memory_service.domain.common.vocabulary import (
     modality_of,
     size_of,
 )
+from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
@@ -81,7 +82,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     model = knowledge.model(question.model) if question.model else None
     if question.batch_size == n_train and model is not None and kind_of_model(model) == "estimator":
         question = replace(question, batch_size=None)  # what a plan of it says: all rows
-    options = (*PINS, "lora_rank", "interconnect", "sharding", "weights")
+    options = (*PINS, "lora_rank", "interconnect", "sharding", "packing", "text_tokens", "weights")
     given = {name: getattr(question, name) for name in options}
     if model is None:
         serving = (row for row in knowledge.models.values() if task in row.tasks)
@@ -96,6 +97,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         if question.image_size is not None and model.input_kind == "image_size":
             check_side(model.library, model.name, model.config, question.image_size)
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
+    check_packing(question.packing, question.text_tokens, writes=task == "seq2seq")
     _check_memory(question, cards, warnings)
     if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:
         warnings.append("Without pretrained weights (weights=none) models learn from random ones, and less")

@@ -12,12 +12,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from typing import Any
 
 from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knee
+from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
 from memory_service.domain.cost.multi_gpu import (
     Cards,
     cards_of,
@@ -95,7 +97,7 @@ def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[st
 @dataclass(frozen=True)
 class _Prepared:
     """Everything of an answer that does not depend on the batch asked for; begin: the batch of who asks for
-    none, with its step and its peak."""
+    none, with its step and its peak; texts: of packed ones in a row, 1.0 where each has its own."""
 
     profile: Profile
     gpu: TargetDevice
@@ -109,6 +111,7 @@ class _Prepared:
     smallest: str | None
     refused: int | None
     begin: int
+    texts: float
     first: tuple[Estimate, Estimate]
 
     @cached_property
@@ -122,7 +125,7 @@ class _Prepared:
                 "batch_size": batch,
                 "peak_memory_gib": _in_room(peak, batch, self.safe, self.most, self.gpu).as_dict(),
                 "samples_per_second": self.step.step_seconds(batch)
-                .reciprocal(batch * self.cards.n)
+                .reciprocal(batch * self.cards.n * self.texts)
                 .as_dict(),
                 "fits": batch <= self.most,
             }
@@ -158,6 +161,9 @@ def _answer(
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
+    check_packing(
+        question.packing, question.text_tokens, writes=question.mode != "infer" and not question.n_classes
+    )
     check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
     if row is not None and not row.can_be_profiled:
         return fit_answer(row, question, gpu)
@@ -171,7 +177,7 @@ def _answer(
         question.optimizer or "adamw",
         question.mode or "train",
         question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes, cards,
-        question.sharding,
+        question.sharding, question.packing, question.text_tokens,
     )  # fmt: skip
     cache = knowledge.cards.caches.of(PredictionCache)
     prepared = cache.get(key)
@@ -201,6 +207,7 @@ def _prepare(
     training = mode == "train"
     if training and not sharded:
         profile = profile_on(profile, cards)
+    texts = texts_per_row(profile.input_size, question.text_tokens, question.packing)
     optimizer = "none" if mode == "infer" else question.optimizer or "adamw"
     config = StepConfig(precision, layout, optimizer, mode)
 
@@ -224,6 +231,7 @@ def _prepare(
         "mode": mode,
         **_settings(profile, cards),
         **({"sharding": "fsdp"} if sharded else {}),
+        **({"texts_per_row": round(texts, 2)} if texts > 1.0 else {}),
         "max_batch_size": _largest(value, safe, best, bounds),
         "safe_batch_size": safe,
         "knee_batch_size": knee or None,
@@ -232,7 +240,7 @@ def _prepare(
     return _Prepared(
         profile, gpu, config, step, value, safe, knee, cards, fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
-        begin, (step.step_seconds(begin), peak_memory(profile, begin, gpu, config).driver_gib),
+        begin, texts, (step.step_seconds(begin), peak_memory(profile, begin, gpu, config).driver_gib),
     )  # fmt: skip
 
 
@@ -278,6 +286,7 @@ def _at_batch(prepared: _Prepared, question: PredictRequest, *, curve: bool) -> 
     )
     most = max(batch, prepared.most) if fits else prepared.most
     peak = _in_room(peak, batch, prepared.safe, most, gpu)
+    together = batch * prepared.cards.n * prepared.texts
     answer = {
         **prepared.fixed,
         **({"curve": prepared.curve} if curve else {}),
@@ -285,12 +294,12 @@ def _at_batch(prepared: _Prepared, question: PredictRequest, *, curve: bool) -> 
         "batch_size": batch,
         "fits": fits,
         "peak_memory_gib": peak.as_dict(),
-        "samples_per_second": step.reciprocal(batch * prepared.cards.n).as_dict(),
+        "samples_per_second": step.reciprocal(together).as_dict(),
         "step_seconds": step.as_dict(),
     }
     if question.n_train:
         answer["n_train"] = question.n_train
-        answer["epoch_seconds"] = step.scaled(-(-question.n_train // (batch * prepared.cards.n))).as_dict()
+        answer["epoch_seconds"] = step.scaled(ceil(question.n_train / together)).as_dict()
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     if prepared.refused is not None and batch >= prepared.refused:

@@ -204,6 +204,22 @@ def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started
         recommend(seeded_sqlite, {**asked, "gpu": "2xt4,4xt4"})
 
 
+def test_short_texts_that_a_decoder_learns_to_write_are_packed(seeded_sqlite: Database) -> None:
+    asked = {"task": "seq2seq", "model": "qwen2.5-0.5b", "gpu": "a100", "n_train": 40_000, "seq_len": 1024}
+    asked |= {"folds": 1, "epochs": 1, "minutes": 600, "method": "lora"}
+    alone = recommend(seeded_sqlite, asked)
+    packed = recommend(seeded_sqlite, {**asked, "text_tokens": 100})
+    assert packed["texts_per_row"] == 10.24
+    assert packed["effective_batch_size"] == round(packed["batch_size"] * packed["grad_accumulation"] * 10.24)
+    assert packed["expected"]["epoch_seconds"]["value"] < 0.2 * alone["expected"]["epoch_seconds"]["value"]
+    assert any("Rows are packed: about 10.2 texts" in sentence for sentence in packed["rationale"])
+    assert "10.2 texts packed a row" in plan_markdown(packed)
+    for unpacked in ({"text_tokens": 600}, {"text_tokens": 100, "packing": False}):
+        assert "texts_per_row" not in recommend(seeded_sqlite, {**asked, **unpacked})
+    with pytest.raises(InvalidInput, match="a text with one label needs a row of its own"):
+        recommend(seeded_sqlite, {**asked, "task": "text", "packing": True, "text_tokens": 100})
+
+
 def test_a_decoder_that_no_card_holds_is_planned_with_its_weights_spread_over_all(
     seeded_sqlite: Database,
 ) -> None:

@@ -263,6 +263,32 @@ def test_weights_spread_over_the_cards_fit_where_copies_do_not_and_cost_time_on_
     assert on("8xh100", sharding="none") == copies
 
 
+def test_packed_texts_take_the_memory_and_step_of_full_rows_and_as_many_steps_as_their_tokens(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"model": "qwen2.5-0.5b", "gpu": "a100", "seq_len": 1024, "batch_size": 4, "n_train": 8_000}
+    alone = predict(seeded_sqlite, asked)
+    packed = predict(seeded_sqlite, {**asked, "packing": True, "text_tokens": 128})
+    assert packed["texts_per_row"] == 8
+    assert packed["peak_memory_gib"] == alone["peak_memory_gib"]
+    assert packed["step_seconds"] == alone["step_seconds"]
+    rates = [answer["samples_per_second"]["value"] for answer in (packed, alone)]
+    assert rates[0] == pytest.approx(8 * rates[1], rel=1e-3)
+    steps = packed["epoch_seconds"]["value"] / packed["step_seconds"]["value"]
+    assert steps == pytest.approx(8_000 * 128 / (4 * 1024), rel=1e-3)
+    assert packed["curve"][0]["samples_per_second"]["value"] > alone["curve"][0]["samples_per_second"]["value"]
+    assert "texts_per_row" not in predict(seeded_sqlite, {**asked, "text_tokens": 700})  # two share no row
+    assert predict(seeded_sqlite, {**asked, "packing": False, "text_tokens": 128}) == alone
+    for wrong, why in (
+        ({"packing": True}, "text_tokens needed"),
+        ({"packing": True, "text_tokens": 128, "n_classes": 3}, "a text with one label"),
+        ({"text_tokens": 128, "mode": "infer"}, "every token"),
+        ({"model": "bert-base-uncased", "packing": True, "text_tokens": 128}, "no decoder"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            predict(seeded_sqlite, {**asked, **wrong})
+
+
 def test_two_cards_train_nearly_twice_as_fast(seeded_sqlite: Database) -> None:
     one, two = (
         predict(seeded_sqlite, {**ASKED, "gpu": gpu, "batch_size": 64, "n_train": 12_800})

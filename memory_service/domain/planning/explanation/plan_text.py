@@ -125,6 +125,8 @@ def tuning_words(answer: Mapping[str, Any]) -> str:
         parts.append(f"{answer['method']}{rank}")
     if answer["gradient_checkpointing"]:
         parts.append("gradient checkpointing")
+    if answer.get("texts_per_row"):
+        parts.append(f"{answer['texts_per_row']:.1f} texts packed a row")
     if (answer.get("n_gpus") or 1) > 1:
         spread = ", weights spread over them (FSDP)" if answer.get("sharding") else ""
         parts.append(f"{answer['n_gpus']} cards over {answer['interconnect']}{spread}")

@@ -169,7 +169,9 @@ def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterato
         return
     alone = max(candidate.step_on(card, profile).seconds(batch) for card in problem.cards)
     rate = loader_rate(problem, option.input_size, int(candidate.candidates.loader["num_workers"]))
-    gained = max(alone, batch / rate.value) / float(candidate.grid.step.value[candidate.pick.row])
+    gained = max(alone, batch * option.texts_per_row / rate.value) / float(
+        candidate.grid.step.value[candidate.pick.row]
+    )
     if gained < WORTH * n:
         fed = bool(candidate.grid.loader_bound[candidate.pick.row])
         why = "the input pipeline feeds no more" if fed else "exchanging gradients takes the rest"

@@ -46,6 +46,12 @@ def rationale(
         out += _boosting_reasons(candidate, settings, expected)
     else:
         out.append(_batch_reason(candidate, settings))
+        if option.texts_per_row > 1.0:
+            out.append(
+                f"Rows are packed: about {option.texts_per_row:.1f} texts fill each of {option.input_size} "
+                "tokens, and batch_size counts rows. Position ids begin anew with each text, and attention "
+                "stays within it (DataCollatorWithFlattening of transformers)."
+            )
         out.append(_precision_reason(candidate, settings))
     passes = _plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
