@@ -25,7 +25,6 @@ from benchmarks import family_weight
 from benchmarks.family_weight import Fit
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
-from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.preferences import FAMILY_WEIGHT
 from memory_service.domain.recipe.recipe import Recipe
@@ -41,7 +40,12 @@ from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.operations import database as databases
-from memory_service.services.planning.recipe import recipe_of, similarity_weights, split_read
+from memory_service.services.planning.recipe import (
+    TasksOfFamilies,
+    recipe_of,
+    similarity_weights,
+    split_read,
+)
 from memory_service.store.queries.rows import all_rows
 
 ROOT = Path(__file__).parents[1]
@@ -72,11 +76,11 @@ class Case:
     solutions: tuple[Solution, ...]
     facts: InferredFacts
     signals: Signals
-    models: Sequence[CatalogueModel]
+    models: TasksOfFamilies
 
 
 def cases_of(database: Database, encoder: Encodes) -> tuple[list[Case], SolutionMemory]:
-    models = tuple(knowledge_of(database).models.values())
+    models = TasksOfFamilies(knowledge_of(database).models.values())
     with database.read() as transaction:
         rows = {row["slug"]: row for row in all_rows(transaction.session, "competitions")}
         memory = SolutionMemory.of(all_rows(transaction.session, "solutions"), rows)

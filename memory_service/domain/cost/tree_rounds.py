@@ -82,9 +82,14 @@ def best_threads(
         return cores
     spread = law.share if share is None else share
     best = np.sqrt(tree_seconds * spread / (max(leaves, 2.0) * law.start))
-    tried = np.clip([np.ones_like(best), np.floor(best), np.ceil(best)], 1, cores)
-    seconds = tree_seconds * (1.0 - spread + spread / tried) + start_seconds(library, leaves, tried)
-    return np.take_along_axis(tried, seconds.argmin(axis=0)[None], axis=0)[0]
+    fewer = np.minimum(np.maximum(np.floor(best), 1), cores)
+    more = np.minimum(np.maximum(np.ceil(best), 1), cores)
+
+    def seconds(threads: Any) -> Any:
+        return tree_seconds * (1.0 - spread + spread / threads) + start_seconds(library, leaves, threads)
+
+    threads = np.where(seconds(fewer) < seconds(1.0), fewer, 1.0)
+    return np.where(seconds(more) < seconds(threads), more, threads)[()]
 
 
 def start_seconds(library: str, leaves: float, threads: Any) -> Any:

@@ -23,7 +23,14 @@ from memory_service.domain.parallel.gpu_sharing import (
     one_after_another,
     side_by_side,
 )
-from memory_service.domain.parallel.parallel_choice import Group, Member, Peaks, groups_of, peaks_of
+from memory_service.domain.parallel.parallel_choice import (
+    Group,
+    Member,
+    Peaks,
+    groups_of,
+    peaks_of,
+    rungs_beside,
+)
 from memory_service.domain.parallel.parallel_text import why_better, why_none
 from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
 from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
@@ -76,11 +83,12 @@ def parallel_sets(candidate_sets: CandidateSets) -> Beside:
     if trees is not None:  # beside a network that has the card
         trees = replace(trees, grid=trees.grid.on_processor())
     peaks = peaks_of(networks)
+    rungs_of = cache(lambda count: rungs_beside(networks, peaks, count))
     best: dict[str, tuple[_Priced, Shared]] = {}
     missing = KINDS if trees is not None else KINDS[:-1]
     tried = False
     for share in SHARES:
-        groups = [g for kind in missing for g in groups_of(networks, trees, peaks, kind, share)]
+        groups = [g for kind in missing for g in groups_of(networks, trees, rungs_of, kind, share)]
         tried = tried or bool(groups)
         best |= _best(problem, _priced(networks, trees, peaks, groups) if groups else [])
         missing = tuple(dict.fromkeys(g.kind for g in groups if g.kind not in best))

@@ -90,9 +90,9 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     steps = accumulation_steps(rungs[None, :] * n, wanted_batch[:, None], most[:, None] * n)
     if problem.question.batch_size is not None:
         only = np.zeros(rows, dtype=np.int64)
-        steps = _held(table, extra, steps)
-        plain = table.largest(extra, steps > 1) >= 0
-        saving = ~plain & (table.largest_checkpointed(extra, steps > 1) >= 0)
+        steps, plain_column, saving_column = _held(table, extra, steps)
+        plain = plain_column >= 0
+        saving = ~plain & (saving_column >= 0)
         return _gather(table, only, plain, saving, np.full(rows, 3), steps[:, 0], extra)
     rule = _each(
         columns.input_size,
@@ -103,12 +103,9 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
     wanted = np.minimum(by_knee, by_updates)
     steps = np.where(np.arange(len(rungs)) < wanted[:, None], steps, 1)
-    steps = _held(table, extra, steps)
-    plain_column = np.minimum(table.largest(extra, steps > 1), wanted)
-    saving_column = np.minimum(
-        np.minimum(table.largest_checkpointed(extra, steps > 1), wanted),
-        np.searchsorted(BATCH_LADDER, CHECKPOINT_BELOW),
-    )
+    steps, plain_column, saving_column = _held(table, extra, steps)
+    plain_column, saving_column = (np.minimum(most, wanted) for most in (plain_column, saving_column))
+    saving_column = np.minimum(saving_column, np.searchsorted(BATCH_LADDER, CHECKPOINT_BELOW))
     saving = saving_column > plain_column
     column = np.where(saving, saving_column, plain_column)
     bound = np.where(column < wanted, 0, np.where(by_updates < by_knee, 1, 2))
@@ -116,10 +113,15 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     return _gather(table, column, fits, saving, bound, steps[np.arange(rows), column], extra)
 
 
-def _held(table: CostTable, extra: Array | float, steps: Integers) -> Integers:
-    """Accumulation [option, rung]; none at the smallest rung where no rung's memory holds the gradients."""
-    some = (table.largest(extra, steps > 1) >= 0) | (table.largest_checkpointed(extra, steps > 1) >= 0)
-    return np.where(some[:, None] | (np.arange(steps.shape[1]) > 0), steps, 1)
+def _held(table: CostTable, extra: Array | float, steps: Integers) -> tuple[Integers, Integers, Integers]:
+    """Accumulation [option, rung], none at the smallest rung where no rung's memory holds the gradients; and
+    the largest rung of each option then, without checkpointing and with it."""
+    largest = table.largest(extra, steps > 1), table.largest_checkpointed(extra, steps > 1)
+    some = np.maximum(*largest) >= 0
+    if some.all():
+        return steps, *largest
+    steps = np.where(some[:, None] | (np.arange(steps.shape[1]) > 0), steps, 1)
+    return steps, table.largest(extra, steps > 1), table.largest_checkpointed(extra, steps > 1)
 
 
 def _each(values: Integers, law: Callable[[int], int]) -> Integers:

@@ -213,7 +213,7 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
             for device, fold in enumerate(both_sides):
                 put((device, row, slice(None), place), fold)
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    run = _run(problem, both, problem.fits(k, trees=True))
+    run = _run(problem, both.each(lambda stage: stage.upper), problem.fits(k, trees=True))
     needed = np.asarray(
         minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
     )

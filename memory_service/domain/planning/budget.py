@@ -86,6 +86,12 @@ class Seconds:
             value + _root_of_squares(self.high - self.value, other.high - other.value),
         )
 
+    @property
+    def upper(self) -> Seconds:
+        """The same without its 10th percentile, which no budget is held against: a search has a third less
+        to do."""
+        return _Upper(None, self.value, self.high)
+
     def at_least(self, other: Seconds) -> Seconds:
         """The slower of two stages that run side by side (loader and device), percentile by percentile."""
         return Seconds(
@@ -93,6 +99,25 @@ class Seconds:
             np.maximum(self.value, other.value),
             np.maximum(self.high, other.high),
         )
+
+
+class _Upper(Seconds):
+    """Median and 90th percentile; any `Seconds` may be added to it."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return _Upper(None, self.value + other.value, self.high + other.high)
+
+    def each(self, change: Callable[[Any], Any]) -> Seconds:
+        return _Upper(None, change(self.value), change(self.high))
+
+    def times(self, factor: Any) -> Seconds:
+        return _Upper(None, self.value * factor, self.high * factor)
+
+    def and_independent(self, other: Seconds) -> Seconds:
+        value = self.value + other.value
+        return _Upper(None, value, value + _root_of_squares(self.high - self.value, other.high - other.value))
 
 
 def _root_of_squares(one: Any, other: Any) -> Any:

@@ -23,6 +23,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, bounds_of
 from memory_service.domain.prediction.device_step_time import prepare_many
 from memory_service.domain.prediction.peak_memory_curve import peak_curves
+from memory_service.domain.quality.quality_model import Kind, QualityModel
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -88,6 +89,7 @@ class CostTable:
     knee         index of the rung after which the next one gains under 10 % throughput
                  (`domain.cost.batch_ladder`)
     bases        (option, batch, checkpointing) -> what its memory and step stand on, once it was asked
+    points       kind of data -> the quality model that was asked last, and what it expects of each option
     """
 
     usable_gib: float
@@ -100,6 +102,7 @@ class CostTable:
     knee: Integers
     gpus: tuple[TargetDevice, ...]
     bases: dict[tuple[int, int, bool], tuple[Estimate, Estimate]] = field(default_factory=dict)
+    points: dict[Kind, tuple[QualityModel, Array]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -117,8 +120,12 @@ class CostTable:
 
 
 def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float, accumulates: Flags | bool) -> Integers:
+    if not grid.nbytes:
+        return np.full(len(grid.peak_gib), -1)
     with np.errstate(invalid="ignore"):
-        needed = grid.peak_high_gib + extra_gib + np.where(accumulates, grid.accumulated_gib, 0.0)
+        needed = grid.peak_high_gib + extra_gib
+        if np.any(accumulates):
+            needed += np.where(accumulates, grid.accumulated_gib, 0.0)
         fits = needed <= usable_gib
     return np.where(fits.any(axis=1), fits.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1), -1)
 

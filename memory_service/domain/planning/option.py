@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,24 @@ class Option:
         if self.model.input_kind == "n_features" or not self.model.default_input_size:
             return 1.0
         return self.input_size / self.model.default_input_size
+
+
+class OptionNames(tuple[tuple[Any, ...], ...]):
+    """What names options, as a part of keys that are looked up for every plan: hashed once."""
+
+    _hash: int | None = None
+
+    @classmethod
+    def of(cls, options: Iterable[Option], *more: Any) -> OptionNames:
+        """more: what else they are named by, all of them alike."""
+        return cls(
+            (o.model.name, o.input_size, o.defaults.optimizer, o.method, o.lora_rank, *more) for o in options
+        )
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
 
 
 def make_option(

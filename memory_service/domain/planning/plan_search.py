@@ -177,12 +177,17 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
 def _expected_points(problem: PlanningProblem, table: CostTable) -> Array:
     """Points of each option's model on these data [option], given the results of runs of the competition."""
     c, kind = table.columns, problem.data_kind
-    models = [table.options[row].model for row in c.first]
-    points = problem.quality.expected(kind, [model.name for model in models], c.score[c.first]).points
+    known = table.points.get(kind)
+    if known is None or known[0] is not problem.quality:
+        expected = problem.quality.expected(kind, c.names[c.first].tolist(), c.score[c.first])
+        known = table.points[kind] = problem.quality, expected.points[c.place]
+    points = known[1]
     if len(problem.results) > 1:
+        models = [table.options[row].model for row in c.first]
         named = [(model.name, model.family) for model in models]
-        points = given_runs(points, named, problem.results, problem.quality, kind.table)
-    return points[c.place]
+        given = given_runs(points[c.first], named, problem.results, problem.quality, kind.table)
+        points = given[c.place]
+    return points
 
 
 def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
@@ -233,6 +238,10 @@ def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> B
     return replace(batches, step=batches.step.each(shared), forward=batches.forward.times(1.0 / cards.n))
 
 
+ROWS_AT_ONCE = 128
+"""Of options, so that what is between their steps and their minutes stays in the processor's cache."""
+
+
 def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> PlanGrid:
     """Minutes and quality of every option x epochs x folds; pinned epochs and folds are the only ones
     then."""
@@ -262,7 +271,9 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         files=problem.reads_files,
     )
 
-    def stages(of_option: Callable[[Array], Array], folds: Array, epochs: Array) -> RunSeconds:
+    def stages(
+        of_option: Callable[[Array], Array], folds: Array, epochs: Array, step: Seconds, forward: Seconds
+    ) -> RunSeconds:
         return run_seconds(
             setup.each(of_option),
             step.each(of_option),
@@ -277,10 +288,13 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         )
 
     def runs_of(rows: Places, at_epochs: Places, at_folds: Places) -> RunSeconds:
-        return stages(lambda values: values[rows], k.ravel()[at_folds], e.ravel()[at_epochs])
+        return stages(lambda values: values[rows], k.ravel()[at_folds], e.ravel()[at_epochs], step, forward)
 
-    policy = problem.policy
-    needed = minutes_needed(stages(column, k, e), policy.reserve_share, policy.median_share)
+    def needed(some: slice) -> Array:
+        run = stages(lambda values: values[some, None, None], k, e, step.upper, forward.upper)
+        policy = problem.policy
+        return np.asarray(minutes_needed(run, policy.reserve_share, policy.median_share), dtype=np.float64)
+
     lost = np.where(table.columns.batch_norm, noisy_normalisation(batch), 0.0)
     quality = np.maximum(quality_of(problem, table, e, k) - column(lost), 0.0)
     runs = batches.batch_size > 0
@@ -288,5 +302,6 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     if not sized and question.batch_size is None and table.usable_gib >= ROOMY_GIB:
         roomy = runs & ~cramped(problem, table, batches)
         runs = roomy if roomy.any() else runs
-    minutes = np.where(runs[:, None, None], needed, np.inf)
+    blocks = (slice(at, at + ROWS_AT_ONCE) for at in range(0, max(len(batch), 1), ROWS_AT_ONCE))
+    minutes = np.where(runs[:, None, None], np.concatenate([needed(some) for some in blocks]), np.inf)
     return PlanGrid(epochs, folds, batches, step, forward, loader_bound, runs_of, minutes, quality)

@@ -40,6 +40,8 @@ def closest_changes(all_sets: CandidateSets, costs: CostProvider) -> tuple[Close
     offered: set[frozenset[str]] = set()
 
     def answer(changes: Mapping[str, Any]) -> Candidate | None:
+        if changes.keys() == {"minutes"}:  # nothing is priced otherwise then
+            return all_sets.best(all_sets.problem.question.objective, changes["minutes"])
         problem = _changed(all_sets.problem, changes, costs)
         if not all(card.supports(problem.question.precision or "fp32") for card in problem.cards):
             return None

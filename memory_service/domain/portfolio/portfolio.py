@@ -128,20 +128,22 @@ def _candidate(sets: RunSets, candidate_set: int, flat: int) -> Candidate:
 
 def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | None:
     """The plan of one split of highest utility that `minutes` hold."""
-    best: tuple[float, int, int] | None = None
+    best: tuple[float, int, GridIndex] | None = None
     for candidate_set, candidates in enumerate(sets.all_sets.sets):
         grid = candidates.grid
         if 1 not in grid.folds or not candidates.table.options:
             continue
-        of_split = np.zeros(grid.minutes.shape, dtype=bool)
-        of_split[:, :, grid.folds.index(1)] = True
+        split = np.s_[:, :, grid.folds.index(1)]
         utility = np.where(
-            of_split & (grid.minutes <= minutes), grid.quality - PRICE[objective] * grid.doublings, -np.inf
+            grid.minutes[split] <= minutes,
+            grid.quality[split] - PRICE[objective] * grid.doublings[split],
+            -np.inf,
         )
         flat = int(utility.argmax())
         if utility.flat[flat] > (best[0] if best else -np.inf):
-            best = float(utility.flat[flat]), candidate_set, flat
-    return None if best is None else _candidate(sets, *best[1:])
+            row, epoch = divmod(flat, utility.shape[1])
+            best = float(utility.flat[flat]), candidate_set, GridIndex(row, epoch, split[2], 0.0)
+    return None if best is None else Candidate(sets.all_sets.sets[best[1]], best[2])
 
 
 def _run(candidate: Candidate, seeds: int, role: str, share: float) -> Run:

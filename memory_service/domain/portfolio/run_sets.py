@@ -81,20 +81,20 @@ class RunSets:
     def _beside(self) -> tuple[Integers, Array]:
         """(sets that an early submission makes dearer, the best quality with one in the minutes of each)."""
         late = np.flatnonzero(self.plain < self.early)
-        order = np.argsort(self.early, kind="stable")
+        order = np.argsort(self.early)  # of ties the best counts, wherever it stands
         best = np.concatenate([[-inf], np.maximum.accumulate(self.quality[order])])
         return late, best[np.searchsorted(self.early[order], self.plain[late], side="right")]
 
     def best(self, objective: str, minutes: float) -> int | None:
         """Place of the set of highest utility that `minutes` hold, cheaper first on ties; None where there is
         none."""
-        needed = self.needed(objective)
-        fits = needed <= minutes
-        if not fits.any():
+        places = np.flatnonzero(self.needed(objective) <= minutes)
+        if not places.size:
             return None
-        utility = np.where(fits, self.quality - PRICE[objective] * np.log2(1.0 + needed), -np.inf)
+        needed = self.needed(objective)[places]
+        utility = self.quality[places] - PRICE[objective] * np.log2(1.0 + needed)
         ties = np.flatnonzero(utility >= utility.max() - 1e-9)
-        return int(ties[np.argmin(needed[ties])])
+        return int(places[ties[np.argmin(needed[ties])]])
 
     def gain_of(self, objective: str, minutes: float, chosen: int) -> float:
         """Points that the best set of so many minutes is better than the chosen one."""
@@ -186,9 +186,10 @@ def _with_early(alone: Array, shares: Array, first: Array, shortest: float, rese
 def _front(minutes: Array, quality: Array) -> Integers:
     """Places of the points that no cheaper one reaches, the cheapest of each part of a doubling: what is
     chosen does not depend on which dearer ones there are."""
-    order = np.lexsort((-quality, minutes))
-    best = np.maximum.accumulate(quality[order])
-    front = order[np.diff(best, prepend=-np.inf) > 0]
+    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
+    some = np.sort(order[quality[order] >= np.maximum.accumulate(quality[order])])
+    order = some[np.lexsort((-quality[some], minutes[some]))]
+    front = order[np.diff(np.maximum.accumulate(quality[order]), prepend=-np.inf) > 0]
     parts = np.floor(PAIRS_A_DOUBLING * np.log2(minutes[front]))
     return np.asarray(front[np.diff(parts, prepend=-np.inf) > 0], dtype=np.int64)
 

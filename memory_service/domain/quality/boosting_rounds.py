@@ -12,6 +12,7 @@ from math import ceil, erf, exp, log, log2, pi, sqrt
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from memory_service.domain.common.estimate import SD_OF_P90, Estimate
 
@@ -90,7 +91,8 @@ def cut_points(best: Estimate, rounds: Any) -> Any:
     return HALVING_POINTS * beyond / log(2.0)
 
 
-_erf = np.vectorize(erf, otypes=[np.float64])
+def _erf(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.array([erf(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
 
 def points_short(needed: float, rounds: float) -> float:

@@ -33,7 +33,13 @@ from memory_service.domain.planning.model_catalogue import (
     models_for_task,
     untrained,
 )
-from memory_service.domain.planning.option import Columns, Option, columns_of, make_option
+from memory_service.domain.planning.option import (
+    Columns,
+    Option,
+    OptionNames,
+    columns_of,
+    make_option,
+)
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches
@@ -54,7 +60,7 @@ MOST_INTERPOLATED = 2_048
 
 Key = tuple[Any, ...]
 Priced = TypeVar("Priced")
-Known = tuple[tuple[Option, ...], Columns, tuple[tuple[Any, ...], ...]]
+Known = tuple[tuple[Option, ...], Columns, OptionNames]
 """Options of a question, their constants, and what names them."""
 
 SHORTLIST = 48
@@ -130,12 +136,7 @@ class PricedCatalogue:
         if known is None:
             sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
             options = tuple(self.options(case.task, sizes, case.model, *how))
-            generates = case.task == "seq2seq"
-            names = tuple(
-                (o.model.name, o.input_size, o.defaults.optimizer, o.method, o.lora_rank, generates, shards)
-                for o in options
-            )
-            known = (options, columns_of(options), names)
+            known = (options, columns_of(options), OptionNames.of(options, case.task == "seq2seq", shards))
             with self._lock:
                 self._options[key] = known
         batch, vram = asked.batch_size, asked.vram_gib

@@ -31,7 +31,12 @@ from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.services.competitions.neighbours import Found, Signals
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.recipe import recipe_of, similarity_weights, split_fact
+from memory_service.services.planning.recipe import (
+    TasksOfFamilies,
+    recipe_of,
+    similarity_weights,
+    split_fact,
+)
 
 Row = Mapping[str, Any]
 
@@ -112,8 +117,9 @@ def memory_of(
         notes += [note] if note is not None else []
     notes.sort(key=lambda note: not note.here)
     split = split_fact(question, said, record, notes)
+    served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
     recipe, similar = recipe_of(
-        knowledge.solution_memory, slugs, weights, task, question.as_of, split, knowledge.models.values()
+        knowledge.solution_memory, slugs, weights, task, question.as_of, split, served
     )
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))

@@ -61,6 +61,15 @@ def similarity_weights(signals: Signals, as_of: int | None) -> NDArray[np.float6
     return weights
 
 
+class TasksOfFamilies(dict[str, set[str]]):
+    """Family -> the tasks that models of a catalogue serve of it."""
+
+    def __init__(self, models: Iterable[CatalogueModel]) -> None:
+        for model in models:
+            for family in families_of(model.name, model.family):
+                self.setdefault(family, set()).update(model.tasks)
+
+
 def recipe_of(
     memory: SolutionMemory,
     slugs: Sequence[str],
@@ -68,13 +77,13 @@ def recipe_of(
     task: str,
     as_of: int | None,
     split: SplitFact | None,
-    models: Iterable[CatalogueModel] = (),
+    served: TasksOfFamilies | None = None,
 ) -> tuple[Recipe, Neighbourhood]:
     """The recipe for a task, and the solutions it came from.
 
     slugs, weights   of all stored competitions (C,), as `similarity_weights` gives them
-    models           the catalogue: families that it has for other tasks only are not named, unless a solution
-                     of the task used them
+    served           by the catalogue: families that it has for other tasks only are not named, unless a
+                     solution of the task used them
     """
     near = neighbourhood(weights, slugs, memory.by_competition, memory.known(as_of))
     pitfalls = [
@@ -83,11 +92,10 @@ def recipe_of(
         if memory.competitions[slug].get("pitfalls")
     ]
     base = memory.base(modality_of(task), as_of)
-    of_task, of_others = memory.families_of_task(task, as_of), set[str]()
-    for model in models:
-        (of_task if task in model.tasks else of_others).update(families_of(model.name, model.family))
+    of_others = {family for family, tasks in (served or {}).items() if task not in tasks}
+    of_others -= memory.families_of_task(task, as_of)
     validation = decide_validation(near, task, split)
-    return make_recipe(near, validation, task, base, pitfalls, of_others - of_task), near
+    return make_recipe(near, validation, task, base, pitfalls, of_others), near
 
 
 def split_fact(
