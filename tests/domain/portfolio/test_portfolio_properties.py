@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log2
+from math import inf, log2
 from typing import Any
 
 import pytest
@@ -221,5 +221,5 @@ def test_a_first_submission_comes_early_or_would_cost_more_than_it_is_worth(
     assert late == any("No first submission within" in sentence for sentence in answer["rationale"])
     if late:
         sets = run_sets(price_candidates(problem, seed_knowledge()), minutes)
-        instead = sets.quality[sets.early <= found.needed].max(initial=-1.0)
+        instead = sets.quality[sets.early <= found.needed].max(initial=-inf)
         assert found.quality > instead + EARLY_WORTH[objective]
