@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import comb
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,15 @@ _COLUMNS: Mapping[str, type[Any]] = {
     "predicted_n": int, "predicted_basis": str, "measured": float, "ratio": float, "error_percent": float,
     "inside": bool, "excluded": str,
 }  # fmt: skip
+
+_SETTINGS = (
+    "gpu", "model", "input_size", "precision", "batch_size", "layout", "optimizer", "mode", "compiled",
+    "checkpointing",
+)  # fmt: skip
+"""Of a run: what its figure by profile and data sheet depends on."""
+
+MOST_SHEET_FIGURES = 10_000
+"""Kept between requests."""
 
 _SHEET_OF = {"samples_per_second": "step_seconds", "peak_memory_gib": "driver_gib"}
 
@@ -192,19 +201,18 @@ def _sheet_errors(
     if quantity not in _SHEET_OF:
         return []
     out = []
-    known: dict[tuple[Any, ...], float | None] = {}
+    known: dict[tuple[Any, ...], float | None]
+    known = knowledge.priced.caches.latest(_of_sheet, knowledge.cards.sheets, dict)
+    if len(known) > MOST_SHEET_FIGURES:
+        known.clear()
     for each in points:
         case = each.case
         if not case:
             continue
-        o = Observation.from_dict(case)
-        key = (
-            o.gpu, o.model, o.input_size, o.precision, o.batch_size, o.layout, o.optimizer, o.mode,
-            o.compiled,
-        )  # fmt: skip
-        if key not in known:
-            known[key] = _of_sheet(knowledge, quantity, o)
-        value = known[key]
+        key = (quantity, *map(case.get, _SETTINGS))
+        value = known.get(key, inf)
+        if value == inf:
+            value = known[key] = _of_sheet(knowledge, quantity, Observation.from_dict(case))
         if value is not None:
             out.append((each, value / each.pair.actual - 1.0))
     return out

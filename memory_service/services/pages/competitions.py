@@ -22,7 +22,15 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
-from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
+from memory_service.services.tables.paging import parse_query
+from memory_service.services.tables.table_rows import (
+    PAGING_FIELDS,
+    Page,
+    get_row,
+    history_of,
+    list_rows,
+    one_page,
+)
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
@@ -53,14 +61,17 @@ def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[
         raise wrong_value("q", f"must be at most {LONGEST_SEARCH} characters long")
     read = read_text(q, load_encoder().encoder) if q else None  # encoded before the transaction opens
     with database.read() as transaction:
-        listed = {"sort": "-year", **{name: value for name, value in requested.items() if name != "q"}}
-        page = list_requested(transaction, "competitions", {**listed, "limit": 1} if q else listed)
         known = _known_in(transaction, knowledge)
-        items = _found(transaction, knowledge, known, read, filters) if read is not None else page.items
+        order = {"sort": "-year", **requested}
+        query = parse_query("competitions", filters, *(order.get(name) for name in PAGING_FIELDS))
+        if read is None:
+            page = one_page(transaction, query)
+        else:
+            page = Page(_found(transaction, knowledge, known, read, filters), None)
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
-        "items": items,
-        "next": None if q else page.next,
+        "items": page.items,
+        "next": page.next,
         "choices": _choices(known, narrowing),
         "searched": q or None,
     }
@@ -75,8 +86,12 @@ def _found(
 ) -> list[dict[str, Any]]:
     """Competitions whose name holds the words, then those alike by meaning, words and facts."""
     words = read.text.lower().replace("-", " ").split()
-    named = [slug for slug, name in known.names if all(word in name for word in words)]
-    hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=100).hits}
+    names = known.names
+    for word in words:
+        names = [each for each in names if word in each[1]]
+    named = [slug for slug, _ in names]
+    most = 2 * MOST_FOUND if filters else MOST_FOUND
+    hits = {hit.slug: hit for hit in recall(transaction, read=read, limit=most).hits}
     least = max((hit.score for hit in hits.values()), default=0.0) * LEAST_OF_BEST
     hits = {slug: hit for slug, hit in hits.items() if hit.score >= max(least, LEAST_SCORE)}
     out = []
