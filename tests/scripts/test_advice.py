@@ -83,7 +83,7 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
             if advised and clock["now"] > asked:
                 asked = clock["now"] + 5 * box.minutes
                 state.follow(Verdict.from_answer(judged(facts, told, box.promised).as_dict()))
-            if state.time_is_over(None):
+            if state.time_is_over(None, number):
                 break
         told.append(("fold", clock["now"], {"fold": fold, "done": True}))
         boosted.append(number)

@@ -195,6 +195,31 @@ def test_catboost_on_a_card_grows_what_fits_by_the_clock(
     monkeypatch.setattr(script.time, "monotonic", lambda: clock[0])
     for left in (10.0, 500.0, 5_000.0, 1e9):
         monkeypatch.setattr(type(script.state), "seconds_left", lambda _, left=left: left)
-        rounds = script.rounds_in_time(grow)
+        rounds = script.rounds_in_time(grow, 5000)
         assert rounds == 1 or 30.0 + 2.0 * rounds < left
         assert rounds == 5000 or 2.0 * rounds > 0.5 * left - 40.0
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
+def test_trees_stop_while_predicting_still_fits(opened: Open, library: str) -> None:
+    """Of 60 s none pass by boosting; a row takes 1 ms for each round: 160 rows take 50 s after 312."""
+    name = f"tabular-regression-{library}"
+    script = opened(name, lambda _: None, epochs=5000, early_stopping_patience=5000)
+    module, state, clock = script.module, script.state, {"now": 0.0}
+    module.START, state.minutes, state.reserve_minutes, state.train_minutes = 0.0, 1.0, 0.15, 0.7
+    module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
+    data, real, asked = script.read_data(), script.predict_model, list[int]()
+
+    def predict(model: Any, features: Any) -> Any:
+        asked.append(script.rounds_of(model))
+        clock["now"] += 0.001 * len(features) * asked[-1]
+        return real(model, features)
+
+    module.predict_model = script.plan.predict_model = predict
+    state.out_dir.mkdir()
+    rows = np.arange(len(data.targets))
+    result = script.train_fold(1, data, rows[::2], rows[1::2], None)
+    script.predict_fold(data, state.out_dir / script.CHECKPOINT.format(1), 60.0, None)
+    assert 50 < max(asked) < 312, asked
+    assert clock["now"] < 60, asked
+    assert not result["done"]
