@@ -201,7 +201,8 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
         )
     limit = max(NOTHING_MORE, price)
     if portfolio.doubling <= limit:
-        out.append(f"Nothing more to gain: doubling the time buys {portfolio.doubling:.2f} points.")
+        buys = f"doubling the time buys {portfolio.doubling:.2f} points"
+        out.append(f"Nothing more to gain: {buys}, and less than {limit:g} is noise.")
     else:
         text = f"Doubling the time would buy {portfolio.doubling:.2f} points"
         if portfolio.unused < LEAST_GAIN and isfinite(portfolio.next_needed):
