@@ -52,7 +52,15 @@ RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 
 _NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
-_OPTIMIZERS = {"SGD": "sgd-momentum", "Adam": "adam", "AdamW": "adamw", "NAdam": "adam", "RAdam": "adam"}
+_OPTIMIZERS = {
+    "PagedAdamW8bit": "paged-adamw-8bit",
+    "AdamW8bit": "adamw-8bit",
+    "SGD": "sgd-momentum",
+    "Adam": "adam",
+    "AdamW": "adamw",
+    "NAdam": "adam",
+    "RAdam": "adam",
+}
 
 
 _FAMILIES = (

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.services.planning.plan_script import plan_script, techniques_done
 from memory_service.services.planning.script_kinds import HUB_NAMES
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop
+from tests.scripts.test_resume import edited
 
 LORA = "text-classification-lora"
 
@@ -35,6 +37,34 @@ def test_full_tuning_needs_no_peft(workshop: Workshop) -> None:
     ended = trial.train(before="import sys; sys.modules['peft'] = None")
     assert ended.status == 0, ended.log
     assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+BITSANDBYTES = """
+import sys, types
+import torch
+class PagedAdamW8bit(torch.optim.AdamW):
+    is_paged = True
+class GlobalOptimManager:
+    get_instance = classmethod(lambda own: own())
+    def register_module_override(self, module, name, how):
+        print("PAGED, but of an embedding", how, tuple(getattr(module, name).shape))
+optim = types.SimpleNamespace(PagedAdamW8bit=PagedAdamW8bit, GlobalOptimManager=GlobalOptimManager)
+sys.modules |= {"bitsandbytes": optim, "bitsandbytes.optim": optim}
+"""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_paged_optimizer_is_that_of_bitsandbytes_on_a_card_alone(workshop: Workshop, there: bool) -> None:
+    trial = workshop.trial(LORA, method="full", learning_rate=3e-3, optimizer=PAGED_ADAMW, folds=1)
+    without = "import sys; sys.modules['bitsandbytes'] = None"
+    edited(trial, 'PAGED_OPTIMIZER", False\\) and device == "cuda"', 'PAGED_OPTIMIZER", False)')
+    ended = trial.train(before=BITSANDBYTES if there else without)
+    assert ended.status == (0 if there else 1), ended.log
+    if there:
+        assert "PAGED, but of an embedding {'optim_bits': 32}" in ended.log
+        assert gain(trial.data, trial.cells()) > 0, ended.log
+    else:
+        assert "needs the package bitsandbytes" in ended.log.strip().splitlines()[-1]
 
 
 def test_qlora_without_a_card_ends_with_one_sentence(workshop: Workshop) -> None:

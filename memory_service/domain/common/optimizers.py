@@ -11,12 +11,14 @@ from memory_service.errors import unknown_name
 class Optimizer:
     """state_bytes: fp32 state per parameter; step_bytes: weight, gradient and state read and written per
     parameter by one update; aliases: other names of it; scratch_bytes: a parameter's temporary in the
-    update, which kernels that fuse it do without."""
+    update, which kernels that fuse it do without; paged_bytes: state per parameter in unified memory, which
+    leaves the card for the host where the card is short of it (bitsandbytes)."""
 
     state_bytes: float
     step_bytes: float
     aliases: tuple[str, ...] = ()
     scratch_bytes: float = 4.0
+    paged_bytes: float = 0.0
 
 
 _NO_STATE, _ONE_MOMENT, _TWO_MOMENTS = Optimizer(0.0, 12.0), Optimizer(4.0, 20.0), Optimizer(8.0, 28.0)
@@ -37,11 +39,16 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "radam": _TWO_MOMENTS,
     "lamb": Optimizer(8.0, 40.0),
     "adamw-8bit": Optimizer(2.0, 16.0, scratch_bytes=0.0),
+    "paged-adamw-8bit": Optimizer(0.0, 16.0, scratch_bytes=0.0, paged_bytes=2.0),
+    "paged-adamw-32bit": Optimizer(0.0, 28.0, ("paged-adamw",), scratch_bytes=0.0, paged_bytes=8.0),
     "adamw-4bit": Optimizer(1.0, 14.0, scratch_bytes=0.0),
     "adafactor": Optimizer(0.1, 20.0),
 }
 """`sgd` has momentum, as everybody trains with. RMSprop as in PyTorch: `square_avg` alone; its momentum
 buffer and `grad_avg` exist only where they are asked for."""
+
+PAGED_ADAMW = "paged-adamw-8bit"
+"""That plans take: the fewest bytes to and fro."""
 
 _NAMES = {name: name for name in OPTIMIZERS} | {
     alias: name for name, optimizer in OPTIMIZERS.items() for alias in optimizer.aliases

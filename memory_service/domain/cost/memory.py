@@ -25,7 +25,8 @@ UNBOUNDED_BATCH = 2**20
 
 
 def optimizer_bytes(params: int, optimizer: str) -> float:
-    """Bytes of optimizer state for `params` parameters; weights and state are fp32 in every precision."""
+    """Bytes of optimizer state on the card for `params` parameters; weights and state are fp32 in every
+    precision. Of a paged optimizer none has to be there."""
     return OPTIMIZERS[optimizer_name(optimizer)].state_bytes * params
 
 
@@ -54,10 +55,10 @@ def most_samples(point: PeakPoint, room: float) -> int:
 
 def step_bytes(profile: Profile, optimizer: str) -> float:
     """Live bytes in the optimizer's own step without its state: weights, gradients and one temporary."""
-    if not optimizer_bytes(profile.params, optimizer):
+    known = OPTIMIZERS[optimizer_name(optimizer)]
+    if not known.state_bytes and not known.paged_bytes:
         return 0.0
-    scratch = OPTIMIZERS[optimizer_name(optimizer)].scratch_bytes
-    return profile.params * (8.0 + scratch) + profile.buffers_bytes
+    return profile.params * (8.0 + known.scratch_bytes) + profile.buffers_bytes
 
 
 def training_points(profile: Profile, grads_persistent: bool) -> Sequence[PeakPoint]:

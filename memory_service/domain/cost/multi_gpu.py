@@ -21,10 +21,6 @@ LINKS: tuple[Link, ...] = ("nvlink", "pcie")
 NVLINK_GB_S = {"pascal": 80.0, "volta": 150.0, "ampere": 300.0, "hopper": 450.0, "blackwell": 900.0}
 """One direction a card, of its data sheet: NVLink 1 to 5."""
 
-PCIE_GB_S = {"pascal": 15.75, "volta": 15.75, "turing": 15.75, "ampere": 31.5, "ada": 31.5, "hopper": 63.0,
-             "blackwell": 63.0}  # fmt: skip
-"""Sixteen lanes of generation 3, 4 and 5."""
-
 REACHED = {"nvlink": 0.75, "pcie": 0.6}
 """Of the sheet's bandwidth by an all-reduce of many megabytes (NVIDIA/nccl-tests: 230 of 300 GB/s on eight
 A100)."""
@@ -74,7 +70,7 @@ def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
         gpu.slug.startswith("rtx") and gpu.architecture in ("ada", "blackwell") and "ada" not in gpu.slug
     )
     share = THROUGH_HOST if geforce else REACHED["pcie"]
-    return Cards(n, joined, PCIE_GB_S.get(gpu.architecture, 15.75) * share)
+    return Cards(n, joined, gpu.pcie_gb_s * share)
 
 
 def check_link(gpu: Gpu, n: int, link: str | None) -> None:

@@ -40,6 +40,10 @@ VOLUME_SHARE = 0.5
 (A100, Titan RTX, Quadro RTX 6000; epochs without their validation) are off by 6.6 %, p90 13 %, all inside. At
 1 every step was a third too short. In fp32 (Titan Xp) nothing is lost."""
 
+PAGING_SHARE = 0.5
+"""Of the bus's bandwidth that pages of unified memory reach at best (bitsandbytes, docs/source/explanations/
+optimizers.mdx: 1 GB evicted in a step takes 125 ms over 16 GB/s)."""
+
 CPU_FALLBACK = {"grouped_conv": 0.35, "depthwise_conv": 0.25}
 
 
@@ -57,6 +61,7 @@ class Rates:
     update_seconds_per_tensor   of the optimizer's step, beyond its bytes; None = one launch on the host
     log_spread         of the interval, where a calibration says it; None = of the data sheet
     n                  calibrations behind them
+    paging_bytes_per_second   between the card's memory and the host's, of a paged optimizer
     volume_share       share of these rates that convolutions over volumes reach
     """
 
@@ -73,6 +78,7 @@ class Rates:
     update_seconds_per_tensor: float | None = None
     log_spread: float | None = None
     n: int = 0
+    paging_bytes_per_second: float = float("inf")
     volume_share: float = 1.0
 
 
@@ -125,6 +131,7 @@ def sheet_rates(
         tile_power=c["tile_power"],
         group_power=group_power,
         extrapolation=_extrapolation(gpu),
+        paging_bytes_per_second=PAGING_SHARE * gpu.pcie_gb_s * 1e9,
         volume_share=VOLUME_SHARE if unit == "fp16" else 1.0,
     )
 

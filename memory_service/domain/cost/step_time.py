@@ -179,7 +179,7 @@ def step_models(
     groups, of_group = stack.groups[config.mode], stack.of_group[config.mode]
     at, training = of_group.repeated(layout), config.mode == "train"
     figures = np.array([_figures(each, training) for each in rates])[layout].T
-    tile_power, group_power, widen, low, high, kernel, host, host_update, update, bandwidth = figures
+    tile_power, group_power, widen, low, high, kernel, host, host_update, update, bandwidth, paging = figures
     flops = np.array([each.flops_per_second for each in rates])[at, groups.kind] * tile_efficiency(
         groups, of_group.repeated(tile_power), of_group.repeated(group_power)
     )
@@ -201,7 +201,7 @@ def step_models(
     widen = widen + LOG_SPREAD["grouped"] * share
     optimizer = np.zeros(len(stack))
     if training:
-        optimizer = _optimizer_seconds(stack, config.precision, host_update, update, bandwidth)
+        optimizer = _optimizer_seconds(stack, config.precision, host_update, update, bandwidth, paging)
     return StepModels(
         of_group, groups.kind, groups.flops_fixed / flops, groups.flops_per_sample / flops,
         groups.bytes_fixed / moved, groups.bytes_per_sample / moved, launches * kernel, launches * host,
@@ -224,6 +224,7 @@ def _figures(rates: Rates, training: bool) -> tuple[float, ...]:
         rates.host_seconds if update is None else 0.0,
         update or 0.0,
         rates.memory_bytes_per_second,
+        rates.paging_bytes_per_second,
     )
 
 
@@ -241,11 +242,13 @@ def optimizer_bytes_per_param(optimizer: str, precision: str) -> float:
 
 
 def _optimizer_seconds(
-    stack: ProfileStack, precision: str, host: Floats, update: Floats, bandwidth: Floats
+    stack: ProfileStack, precision: str, host: Floats, update: Floats, bandwidth: Floats, paging: Floats
 ) -> Floats:
-    """host, update: seconds per tensor of an update of any optimizer, and of AdamW's; shape (n,)."""
+    """host, update: seconds per tensor of an update of any optimizer, and of AdamW's; shape (n,). A paged
+    state is counted to come and to go in each step: with room on the card it stays there."""
     moved = {name: optimizer_bytes_per_param(name, precision) for name in set(stack.optimizers)}
     per_param = np.array([moved[name] for name in stack.optimizers])
     launch = host + np.minimum(1.0, per_param / OPTIMIZERS["adamw"].step_bytes) * update
-    seconds = stack.params * per_param / bandwidth + stack.parameter_tensors * launch
+    pages = np.array([2.0 * optimizer_or_adam(name).paged_bytes for name in stack.optimizers])
+    seconds = stack.params * (per_param / bandwidth + pages / paging) + stack.parameter_tensors * launch
     return np.asarray(np.where(per_param > 0.0, seconds, 0.0))

@@ -14,6 +14,10 @@ from memory_service.errors import unknown_name, wrong_value
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """fp16 and bf16 mean automatic mixed precision with fp32 weights."""
 
+PCIE_GB_S = {"pascal": 15.75, "volta": 15.75, "turing": 15.75, "ampere": 31.5, "ada": 31.5, "hopper": 63.0,
+             "blackwell": 63.0}  # fmt: skip
+"""One direction of sixteen lanes of generation 3, 4 and 5."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -55,6 +59,11 @@ class Gpu:
     def key(self) -> str:
         """What it is asked for by: the device's name, or the model's slug."""
         return self.device or self.slug
+
+    @property
+    def pcie_gb_s(self) -> float:
+        """To the host, one direction."""
+        return PCIE_GB_S.get(self.architecture, 15.75)
 
     @property
     def has_tensor_cores(self) -> bool:

@@ -146,6 +146,8 @@ def _gather(
         return np.asarray(np.where(saving, other[rows, column], plain[rows, column]), dtype=np.float64)
 
     more = extra[rows, column] if isinstance(extra, np.ndarray) else extra
+    held = take("peak_high_gib") + more + take("accumulated_gib") <= table.usable_gib
+    accumulation = np.where(held, accumulation, 1)  # a smaller rung than the largest may have to accumulate
     more = more + np.where(accumulation > 1, take("accumulated_gib"), 0.0)
     return Batches(
         batch_size=np.where(fits | saving, table.rungs[column].astype(np.int64), 0),

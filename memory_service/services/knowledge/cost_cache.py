@@ -129,7 +129,8 @@ class PricedCatalogue:
         """The case's network options priced on the cards (the worst of them, figure by figure)."""
         asked, weightless = case.question, case.question.weights == "none"
         shards = case.together.n if asked.sharding == "fsdp" else 1
-        how = (weightless, asked.method, asked.lora_rank, shards, asked.packing, asked.text_tokens)
+        paged = all(card.kind == "cuda" for card in cards)
+        how = (weightless, asked.method, asked.lora_rank, shards, paged, asked.packing, asked.text_tokens)
         key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, how)
         with self._lock:
             known = self._options.get(key)
@@ -236,12 +237,14 @@ class PricedCatalogue:
         method: str | None = None,
         lora_rank: int | None = None,
         shards: int = 1,
+        paged: bool = False,
         packing: bool | None = None,
         text_tokens: int | None = None,
     ) -> list[Option]:
         """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
         method, lora_rank: of decoders; shards: cards over which a decoder's weights are spread, and then
-        nothing else is planned; packing, text_tokens: of texts that a decoder learns to write.
+        nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing, text_tokens: of
+        texts that a decoder learns to write.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
@@ -253,7 +256,7 @@ class PricedCatalogue:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
-        out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards)
+        out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged)
         if text_tokens is not None:
             per_row = [texts_per_row(o.input_size, text_tokens, packing) for o in out]
             out = [replace(o, texts_per_row=texts) for o, texts in zip(out, per_row, strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 
 from cachetools import LRUCache
 
+from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
@@ -45,8 +46,10 @@ class DecoderOptions:
         method: str | None,
         lora_rank: int | None,
         shards: int = 1,
+        paged: bool = False,
     ) -> list[Option]:
-        """method, lora_rank: pinned ones; shards: cards over which weights lie spread."""
+        """method, lora_rank: pinned ones; shards: cards over which weights lie spread;
+        paged: full tuning also by an optimizer whose state may leave the card."""
         out = []
         for row in rows:
             if decoder_of(row.config) is None:
@@ -61,6 +64,9 @@ class DecoderOptions:
                     for length in lengths
                     if length <= longest
                 ]
+        if paged and shards == 1:
+            full = [option for option in out if option.method == "full"]
+            out += [replace(o, defaults=replace(o.defaults, optimizer=PAGED_ADAMW)) for o in full]
         return out
 
     def _option(self, task: str, row: CatalogueModel, length: int, tuning: Tuning) -> Option:

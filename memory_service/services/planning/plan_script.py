@@ -18,6 +18,7 @@ from typing import Any
 
 import jinja2
 
+from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.description.metric_resolution import Answer, Measure, answer_of, measure_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.planning.budget import RESERVE_SHARE
@@ -136,6 +137,9 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words |= {"fetched": _fetched(plan), "method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
+    words["paged"] = plan["optimizer"] == PAGED_ADAMW
+    if words["paged"]:
+        words["needs"] += ", bitsandbytes"
     encoder = model["name"].rpartition("/")[2]
     words |= {"encoder": encoder, "resnets": RESNETS, "coco": encoder in COCO_RESNETS}
     words["on_card"] = plan.get("tree_device") == "cuda"

@@ -16,6 +16,7 @@ from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, largest_batch, peak_memory
+from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.errors import InvalidInput
 
 AMP = StepConfig("bf16")
@@ -110,6 +111,19 @@ def test_state_of_known_optimizers_by_hand() -> None:
     assert optimizer_bytes(1_000_000, "sgd-plain") == 0
     with pytest.raises(InvalidInput, match="adamw"):
         optimizer_bytes(1_000_000, "adamv")
+
+
+def test_a_paged_state_need_not_be_on_the_card_and_costs_its_way_over_the_bus() -> None:
+    p = profile(params=1_000_000_000)
+    assert optimizer_bytes(p.params, "paged_adamw_8bit") == 0
+    assert allocated_bytes(p, 1, "paged-adamw") == 8 * p.params  # weights and gradients of the update
+    steps = {
+        name: prepare(p, card(24.0), StepConfig("bf16", optimizer=name)).seconds(1)
+        for name in ("adamw-8bit", "paged-adamw-8bit", "paged-adamw-32bit")
+    }
+    bus = 0.5 * card(24.0).pcie_gb_s * 1e9  # 8 bits a moment to and fro
+    assert steps["paged-adamw-8bit"] - steps["adamw-8bit"] == pytest.approx(2 * 2.0 * p.params / bus)
+    assert steps["paged-adamw-32bit"] - steps["paged-adamw-8bit"] > 2 * 6.0 * p.params / bus
 
 
 def test_allocated_bytes_by_hand() -> None:

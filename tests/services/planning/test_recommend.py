@@ -11,7 +11,7 @@ from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.planning.plan_script import has_script
+from memory_service.services.planning.plan_script import has_script, plan_script
 from memory_service.services.planning.recommend import recommend
 
 DOGS = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 11}
@@ -202,6 +202,27 @@ def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started
     assert same["expected"] == two["expected"]
     with pytest.raises(InvalidInput, match="gpu must name as many"):
         recommend(seeded_sqlite, {**asked, "gpu": "2xt4,4xt4"})
+
+
+def test_full_tuning_takes_a_paged_optimizer_only_where_the_state_does_not_fit_the_card(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "text", "n_train": 5_000, "minutes": 3_000, "model": "qwen2.5-3b", "method": "full"}
+    tight, roomy = (recommend(seeded_sqlite, {**asked, "gpu": gpu}) for gpu in ("a100", "a100-80gb"))
+    assert (tight["optimizer"], roomy["optimizer"]) == ("paged-adamw-8bit", "adamw")
+    assert tight["expected"]["peak_memory_gib"]["high"] <= tight["gpu"]["usable_gib"]
+    assert any("its state, at least" in sentence for sentence in tight["rationale"])
+    assert "PAGED_OPTIMIZER = True" in plan_script(tight)
+    assert "PAGED_OPTIMIZER = True" not in plan_script(roomy)
+    assert recommend(seeded_sqlite, {**asked, "gpu": "mps"})["feasible"] is False
+
+
+def test_gradients_of_several_batches_are_counted_at_the_batch_that_is_planned(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "text", "gpu": "a100-80gb", "n_train": 5_000, "minutes": 3_000, "method": "full"}
+    plan = recommend(seeded_sqlite, {**asked, "model": "llama-3.1-8b"})
+    assert plan["expected"]["peak_memory_gib"]["high"] <= plan["gpu"]["usable_gib"]
 
 
 def test_short_texts_that_a_decoder_learns_to_write_are_packed(seeded_sqlite: Database) -> None:

@@ -276,7 +276,9 @@ def test_packed_texts_take_the_memory_and_step_of_full_rows_and_as_many_steps_as
     assert rates[0] == pytest.approx(8 * rates[1], rel=1e-3)
     steps = packed["epoch_seconds"]["value"] / packed["step_seconds"]["value"]
     assert steps == pytest.approx(8_000 * 128 / (4 * 1024), rel=1e-3)
-    assert packed["curve"][0]["samples_per_second"]["value"] > alone["curve"][0]["samples_per_second"]["value"]
+    assert (
+        packed["curve"][0]["samples_per_second"]["value"] > alone["curve"][0]["samples_per_second"]["value"]
+    )
     assert "texts_per_row" not in predict(seeded_sqlite, {**asked, "text_tokens": 700})  # two share no row
     assert predict(seeded_sqlite, {**asked, "packing": False, "text_tokens": 128}) == alone
     for wrong, why in (

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_rounds import TREE_LAWS
@@ -53,6 +54,12 @@ def rationale(
                 "stays within it (DataCollatorWithFlattening of transformers)."
             )
         out.append(_precision_reason(candidate, settings))
+        if paged := optimizer_or_adam(settings["optimizer"]).paged_bytes:
+            host_gib = option.model.params_m * 1e6 * paged / 2**30
+            out.append(
+                f"{settings['optimizer']} of bitsandbytes: its state, at least {host_gib:.1f} GiB, leaves "
+                "the card for the host's memory where it is short of it; each step is counted to do so."
+            )
     passes = _plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
