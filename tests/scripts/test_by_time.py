@@ -122,6 +122,7 @@ def test_a_plan_prices_the_fits_that_its_script_runs(
     else:
         fit = script.fit
         script.module.fit = lambda side, *more: (learns_from(side[1]), fit(side, *more))[1]
+        script.module.is_worse = lambda _: False  # five rounds are worse than the baseline: no refit
     script.state.out_dir.mkdir()
     script.train_folds(data, None)
     n_train, n_test = len(data.targets), len(data.test_ids)
@@ -226,3 +227,59 @@ def test_rows_that_share_day_and_series_are_warned_of(
     told = capsys.readouterr().out
     assert "series: store, item (6)" in told, told
     assert "WARNING: 80 rows share date and series" in told
+
+
+def test_of_series_the_value_one_season_ago_is_a_baseline(
+    opened: Open, workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """63 days of two shops are known, 7 asked; no fold that is worse is submitted."""
+    told = by_time(workshop, SERIES)
+    script = opened(SERIES, with_series, recipe=told, folds=2)
+    data = script.read_data()
+    sales = dict(
+        zip(zip(data.inputs["shop"], data.inputs["date"], strict=True), data.targets[:, 0], strict=True)
+    )
+    train_rows, valid_rows = script.split(data)[1]
+    known = data.inputs.iloc[train_rows]["date"].max()
+    asked = data.inputs.iloc[valid_rows]
+    naive = script.one_season_ago(data, train_rows, valid_rows)[:, 0]
+    assert naive.tolist() == [
+        sales[shop, date - 7] for shop, date in zip(asked["shop"], asked["date"], strict=True)
+    ]
+    assert asked["date"].max() == known + 7
+    three_weeks = script.one_season_ago(data, train_rows, np.arange(len(data.targets), len(data.series)))[
+        :, 0
+    ]
+    asked = data.test_inputs
+    assert three_weeks.tolist() == [
+        sales[shop, date - 21] for shop, date in zip(asked["shop"], asked["date"], strict=True)
+    ]
+    script.state.out_dir.mkdir()
+    script.write_baseline(data)
+    sent = {row[0]: float(row[1]) for row in rows_of(script.state.out_dir / "submission.csv")[1:]}
+    for name, shop, date in zip(data.test_ids, asked["shop"], asked["date"], strict=True):
+        assert sent[name] == pytest.approx(sales[shop, date - 7])
+    assert "one season ago" in capsys.readouterr().out
+    latest = script.split(data)[0]
+    best, score = script.best_baseline(data, *latest)
+    assert best == "one season ago"
+    known = {"test": np.zeros((len(data.test_ids), 1)), "complete": True}
+    script.save_result(1, {**known, "score": 1.01 * score, "constant": script.baseline_score(data, *latest)})
+    (script.state.out_dir / script.CHECKPOINT.format(1)).touch()
+    assert script.predict(data, None) == 0
+    assert sent == {row[0]: float(row[1]) for row in rows_of(script.state.out_dir / "submission.csv")[1:]}
+
+
+@pytest.mark.parametrize(
+    ("every", "season"), [("h", 24), ("D", 7), ("W", 52), ("MS", 12), ("QS", 4), ("YS", 1)]
+)
+def test_a_season_is_read_from_the_dates(opened: Open, workshop: Workshop, every: str, season: int) -> None:
+    """Months count as equally long: the value one season ago is of the same month."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    script = opened(SERIES, lambda folder: None, recipe=by_time(workshop, SERIES))
+    dates = pd.date_range("1990-01-01", periods=60, freq=every)
+    table = pd.DataFrame({"day": script.as_days(pd.Series(dates.astype(str)))})
+    _, series = script.add_lags(table[:50].copy(), table[50:].copy(), np.arange(50.0), "day", [])
+    assert set(series["season"]) == {season}
+    assert series["period"].tolist() == list(range(60))

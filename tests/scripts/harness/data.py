@@ -220,13 +220,14 @@ def pairs_of_values(folder: Path, size: Size) -> Data:
 
 
 def series_of_values(folder: Path, size: Size) -> Data:
-    """Sales of four shops that grow, with a weekly rhythm; the days to forecast follow the known ones."""
+    """Sales of four shops that grow a little, with a weekly rhythm and so much noise that last week's are no
+    good forecast; the days to forecast follow the known ones."""
     rng = np.random.default_rng(12)
     days = (size.train + size.test) // 4
     rows = []
     for number in range(4 * days):
         day, shop = divmod(number, 4)
-        sold = (shop + 1) * (100 + day) * (1.5 if day % 7 > 4 else 1.0) * rng.normal(1, 0.02)
+        sold = (shop + 1) * (100 + day / 5) * (1.5 if day % 7 > 4 else 1.0) * rng.normal(1, 0.15)
         date = (dt.date(2025, 1, 1) + dt.timedelta(days=day)).isoformat()
         rows.append((str(9000 + number), date, f"shop {shop}", round(float(sold), 1)))
     known = rows[: 4 * (size.train // 4)]
