@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_name
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.cost.memory import GIB, allocated_bytes, optimizer_bytes
+from memory_service.domain.cost.memory import GIB, allocated_bytes, optimizer_bytes, workspace_bytes
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
@@ -131,6 +131,12 @@ def test_allocated_bytes_by_hand() -> None:
     assert allocated_bytes(p, 64, "adamw") == (100 + 64 * 40) * MIB + 8 * 25_000_000
     # One sample: the optimizer's own step holds weights, gradients, a temporary and the state.
     assert allocated_bytes(p, 1, "adamw") == 25_000_000 * (4 + 4 + 4 + 8)
+
+
+@pytest.mark.parametrize(("precision", "share"), [("fp32", 1.0), ("tf32", 1.0), ("bf16", 0.5), ("amp", 0.5)])
+def test_workspace_of_the_largest_convolutions_by_hand(precision: str, share: float) -> None:
+    p = profile(extra={"largest_conv_bytes": {"dense_conv": MIB, "grouped_conv": 2 * MIB, "conv1x1": 99 * MIB}})
+    assert workspace_bytes(p, 8, precision) == pytest.approx(share * 8 * (4.45 + 2 * 2.78) * MIB)
 
 
 def test_gradients_kept_between_steps_cost_memory() -> None:
