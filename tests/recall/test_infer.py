@@ -28,6 +28,7 @@ BOILERPLATE = """
 
 ## Timeline
 - March 3, 2020 - Start Date.
+- May 26, 2020 - Team Merger deadline. This is the last day participants may join or merge teams.
 - June 2, 2020 - Final submission deadline. All deadlines are at 11:59 PM UTC on the corresponding day.
 
 ## Prizes
@@ -251,6 +252,13 @@ def test_image_size_and_split() -> None:
     )
     assert stated("Forecast the following weeks", "split") == "time"
     assert stated("Photos of dogs", "split") is None
+
+
+def test_a_timeline_and_rules_say_nothing_of_the_split() -> None:
+    rules = "\n\n## Rules\nThe maximum size of a team is 5 participants. You may select up to 2 submissions."
+    for text, split in (("Photos of dogs", None), ("Forecast the following weeks", "time")):
+        facts = infer_facts(text + BOILERPLATE + rules)
+        assert (facts.split, facts.group_by, facts.n_groups) == (split, None, None)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import Quantity, quantities_in
 from memory_service.domain.description.stated_split import (
     DESCRIBED_BY,
@@ -115,8 +116,9 @@ def stated_in(text: str) -> Stated:
     stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found, text)
     stated |= _image_size(text)
-    stated |= split_in(text)
-    stated |= groups_in(found, text, stated)
+    prose = "\n".join(task_sentences(text))  # timelines and rules speak of last days and of participants
+    stated |= split_in(prose)
+    stated |= groups_in(quantities_in(prose), prose, stated)
     for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
         if match := pattern.search(text):
             stated[name] = True, match[0]
