@@ -109,4 +109,4 @@ def shared_probability(signals: Mapping[str, Scores], task_probability: Scores |
         logit += SHARED["words"] * np.log1p(signals["words"])
     if task_probability is not None:
         logit += SHARED["task"] * task_probability
-    return np.asarray(1.0 / (1.51 + np.exp(-logit)), dtype=np.float64)
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)), dtype=np.float64)
