@@ -66,7 +66,7 @@ def trace_profile(
         family=built.family,
         largest_activation_bytes_per_sample=float(ledger.largest_per_sample),
         inference_peak=envelope([(fixed, slope) for fixed, slope, _ in inference.moments]),
-        torch_version=torch.__version__,
+        torch_version=str(torch.__version__),
         extra={
             "largest_conv_bytes": dict(sorted(ledger.convs.items())),
             "parameter_tensors": sum(1 for p in module.parameters() if p.requires_grad),

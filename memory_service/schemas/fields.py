@@ -231,8 +231,8 @@ def quoted(names: tuple[str, ...]) -> str:
 
 
 ABOUT_SHARDING = (
-    "Of a decoder on several cards: `fsdp` spreads weights, gradients and optimizer state over them; default "
-    "`none`: each card holds all."
+    "Of a decoder on several cards: `fsdp` spreads weights, gradients and optimizer state over them; `none`: "
+    "each card holds all"
 )
 ABOUT_PACKING = (
     "Of a language model trained on every token: several texts in each row of `seq_len` tokens. Needs "

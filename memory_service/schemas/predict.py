@@ -74,7 +74,7 @@ class PredictRequest(Request):
     interconnect: Literal["nvlink", "pcie"] | None = Field(
         None, description="What joins several cards; default: what such boxes have."
     )
-    sharding: f.Sharding | None = Field(None, description=f.ABOUT_SHARDING)
+    sharding: f.Sharding | None = Field(None, description=f"{f.ABOUT_SHARDING} (default).")
     packing: bool | None = Field(None, description=f"{f.ABOUT_PACKING}.")
     text_tokens: f.SeqLen | None = Field(None, description=f.ABOUT_TEXT_TOKENS)
     rounds: f.Rounds | None = Field(

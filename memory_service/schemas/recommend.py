@@ -61,7 +61,9 @@ class RecommendRequest(Request):
     interconnect: Literal["nvlink", "pcie"] | None = Field(
         None, description="What joins several cards; default: what such boxes have."
     )
-    sharding: f.Sharding | None = Field(None, description=f.ABOUT_SHARDING)
+    sharding: f.Sharding | None = Field(
+        None, description=f"{f.ABOUT_SHARDING}; when not given `fsdp` where no card holds a copy."
+    )
     packing: bool | None = Field(
         None, description=f"{f.ABOUT_PACKING}; when not given where two texts or more fit in a row."
     )

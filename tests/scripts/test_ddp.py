@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+import torch
 
 from tests.conftest import free_port
 from tests.scripts.harness.submission import gain
@@ -43,6 +44,25 @@ def test_two_processes_learn_one_model_and_validate_every_row_once(workshop: Wor
         told = [row[0] for row in rows_of(trial.out / "oof.csv")[1:]]
         assert told == [row[0] for row in rows_of(trial.data.folder / "train.csv")[1:]]
     assert len(re.findall("^Epoch 1/", ended.log, re.MULTILINE)) == trial.plan["folds"], "one of them prints"
+
+
+@pytest.mark.parametrize("method", ["full", "lora"])
+def test_two_processes_with_half_of_every_weight_learn_one_model(workshop: Workshop, method: str) -> None:
+    rate = {"full": 5e-3}.get(method, workshop.plan("text-classification-lora")["learning_rate"] * 1.5)
+    more: dict[str, Any] = {"sharding": "fsdp", "method": method, "learning_rate": rate}
+    trial = workshop.trial("text-classification-lora", n_gpus=2, grad_accumulation=2, **more)
+    ended = trial.train(before=two())
+    assert ended.status == 0, ended.log
+    assert gain(trial.data, trial.cells()) > 0, ended.log
+    kept = torch.load(trial.out / "fold_1.pt", weights_only=True)["model"]
+    embedding = [weight for name, weight in kept.items() if "embed_tokens" in name]
+    assert [weight.shape[1] for weight in embedding] == ([32] if method == "full" else []), "whole again"
+    told = [row[0] for row in rows_of(trial.out / "oof.csv")[1:]]
+    assert told == [row[0] for row in rows_of(trial.data.folder / "train.csv")[1:]]
+    before = trial.cells()
+    (trial.out / "answers_1.npz").unlink()
+    assert trial.predict().status == 0
+    assert trial.cells() == before, "one process predicts with what both learned"
 
 
 def test_two_processes_end_together_when_the_time_is_over(workshop: Workshop) -> None:

@@ -215,10 +215,22 @@ def precision_for(cards: Sequence[Gpu]) -> str:
 
 
 def price_candidates(problem: PlanningProblem, costs: CostProvider) -> CandidateSets:
-    """Price every option of the problem; raises nothing: what cannot run is never the best."""
+    """Price every option of the problem; raises nothing: what cannot run is never the best. Where no card of
+    several holds a copy of any model, with weights spread over them, unless that was asked for or refused."""
+    question = problem.question
+    copies = _priced(problem, costs, problem)
+    if problem.together.n <= 1 or question.sharding is not None or copies.least_minutes() < inf:
+        return copies
+    if not any(option.method for each in copies.sets for option in each.table.options):
+        return copies
+    spread = _priced(problem, costs, replace(problem, question=replace(question, sharding="fsdp")))
+    return spread if spread.least_minutes() < inf else copies
+
+
+def _priced(problem: PlanningProblem, costs: CostProvider, options_of: PlanningProblem) -> CandidateSets:
     precision = problem.question.precision or precision_for(problem.cards)
     loader = loader_settings(problem.cpu_count, problem.task)
-    table = costs.table(problem, problem.cards, precision)
+    table = costs.table(options_of, problem.cards, precision)
     grid = within_host(problem, table.options, price_grid(problem, table, int(loader["num_workers"])))
     sets = [CandidateSet(problem, precision, loader, table, grid)]
     trees = costs.trees(problem)

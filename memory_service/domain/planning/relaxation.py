@@ -99,9 +99,6 @@ def _changes(
     host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
     if fits_memory:
         yield from _shorter(problem, question.minutes / needed)
-    elif _could_be_sharded(all_sets):
-        yield {"sharding": "fsdp"}, "weights, gradients and optimizer state spread over the cards"
-        yield from _smaller(problem, planned)
     elif host is not None and host < 1.0:
         yield from _less_data(problem, host)
     else:
@@ -120,11 +117,6 @@ def _changes(
         yield {**free, "model": None}, "nothing pinned"
     elif free:
         yield free, "nothing pinned"
-
-
-def _could_be_sharded(all_sets: CandidateSets) -> bool:
-    several = all_sets.problem.together.n > 1 and all_sets.problem.question.sharding is None
-    return several and any(option.method for each in all_sets.sets for option in each.table.options)
 
 
 def _round_up(minutes: float) -> float:

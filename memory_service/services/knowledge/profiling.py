@@ -97,6 +97,17 @@ def profile_in_child_process(name: str, **options: Any) -> Profile:
     return _in_child_process(name, profile_model, name, **options)
 
 
+def can_be_built_in_child_process(name: str) -> bool:
+    """`measure.build_model.can_be_built` in a child process: the libraries it looks into take 785 MiB."""
+    return _in_child_process(name, _can_be_built, name)
+
+
+def _can_be_built(name: str) -> bool:
+    from memory_service.measure.build_model import can_be_built
+
+    return can_be_built(name)
+
+
 def unlisted_row_in_child_process(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:
     """`measure.build_model.unlisted_row` in a child process."""
     return _in_child_process(name, _unlisted_row, name, dict(models))

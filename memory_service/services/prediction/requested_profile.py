@@ -21,13 +21,17 @@ from memory_service.domain.planning.model_catalogue import (
 )
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
-from memory_service.services.knowledge.profiling import profile_in_child_process
+from memory_service.services.knowledge.profiling import (
+    can_be_built_in_child_process,
+    profile_in_child_process,
+)
 from memory_service.services.knowledge.snapshot import Knowledge
 
 MOST_TRACES = 16
 """Models traced for one request; a question past them is refused with the command that profiles a model."""
 
 MOST_TRACED = 512
+MOST_NAMES = 4_096
 
 PrecisionClass = Literal["fp32", "amp"]
 
@@ -49,13 +53,25 @@ class TraceBudget:
 
 
 class _Traced:
-    """Profiles that this process traced, of the models of one catalogue."""
+    """Profiles that this process had traced, of the models of one catalogue, and names that can be built or
+    not."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._profiles: LRUCache[tuple[str, int | None, str, bool], Profile | InvalidInput] = LRUCache(
             MOST_TRACED
         )
+        self._built: LRUCache[str, bool] = LRUCache(MOST_NAMES)
+
+    def can_be_built(self, name: str) -> bool:
+        """Unavailable where others wait for traces."""
+        with self._lock:
+            known = self._built.get(name)
+        if known is None:
+            known = can_be_built_in_child_process(name)
+            with self._lock:
+                self._built[name] = known
+        return known
 
     def get(
         self,
@@ -94,9 +110,7 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     try:
         row = knowledge.listed_model(given)
     except InvalidInput:
-        from memory_service.measure.build_model import can_be_built
-
-        if can_be_built(given):
+        if knowledge.priced.caches.of(_Traced).can_be_built(given):
             return None, given
         raise
     return row, row.name

@@ -246,20 +246,24 @@ def test_a_decoder_that_no_card_holds_is_planned_with_its_weights_spread_over_al
 ) -> None:
     asked = {"task": "text", "size": "medium", "gpu": "8xh100", "minutes": 400, "n_train": 8_000}
     asked |= {"model": "qwen2.5-14b", "method": "full"}
-    copies = recommend(seeded_sqlite, asked)
-    assert not copies["feasible"]
-    assert copies["closest"]["set"] == {"sharding": "fsdp"}
-    spread = recommend(seeded_sqlite, {**asked, "sharding": "fsdp"})
+    assert not recommend(seeded_sqlite, {**asked, "sharding": "none"})["feasible"]
+    spread = recommend(seeded_sqlite, asked)
     assert spread["sharding"] == "fsdp"
+    assert any("no card holds a copy" in sentence for sentence in spread["rationale"])
+    again = recommend(seeded_sqlite, {**asked, "sharding": "fsdp"})
+    assert again["expected"] == spread["expected"]
     assert spread["expected"]["peak_memory_gib"]["high"] <= spread["gpu"]["usable_gib"]
     assert "weights spread over them" in plan_markdown(spread)
-    assert not has_script(spread)
+    assert "def build_sharded" in plan_script(spread)
+    for without in ({"precision": "fp16"}, {"model": spread["model"] | {"params_m": 40_000.0}}):
+        assert not has_script(spread | without), "40 billion weights do not predict on one card"
     slow = recommend(seeded_sqlite, {**asked, "sharding": "fsdp", "interconnect": "pcie", "epochs": 1})
     quick = recommend(seeded_sqlite, {**asked, "sharding": "fsdp", "epochs": 1})
     assert slow["expected"]["epoch_seconds"]["value"] > quick["expected"]["epoch_seconds"]["value"]
     lora = {**asked, "method": "lora"}
     of_each, shared = (recommend(seeded_sqlite, {**lora, "sharding": way}) for way in ("none", "fsdp"))
     assert "sharding" not in of_each
+    assert "sharding" not in recommend(seeded_sqlite, lora), "a copy fits"
     assert shared["expected"]["peak_memory_gib"]["value"] < of_each["expected"]["peak_memory_gib"]["value"]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -289,6 +292,42 @@ def test_packed_texts_take_the_memory_and_step_of_full_rows_and_as_many_steps_as
     ):
         with pytest.raises(InvalidInput, match=why):
             predict(seeded_sqlite, {**asked, **wrong})
+
+
+ASKING = """
+import sys
+from memory_service.errors import InvalidInput
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
+from memory_service.services.prediction.predict import predict
+
+if __name__ == "__main__":
+    database = Database(sys.argv[1])
+    asked = {"gpu": "a100", "batch_size": 8}
+    traced = predict(database, {**asked, "model": "resnet51q"})
+    try:
+        predict(database, {**asked, "model": "resnet5000"})
+    except InvalidInput as error:
+        nearest = error.errors[0].nearest
+    heavy = sorted({name.partition(".")[0] for name in sys.modules} & {"torch", "timm", "transformers"})
+    assert recommend(database, {"task": "image", "gpu": "a100", "model": "resnet51q"})["feasible"]
+    print(traced["model"], traced["peak_memory_gib"]["grade"])
+    print(nearest)
+    print(f"{len(heavy)} of them: {heavy}")
+"""
+
+
+def test_names_that_no_row_has_are_looked_up_and_traced_outside_the_server(
+    seeded_sqlite: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "ask.py").write_text(ASKING)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "ask.py"), str(seeded_sqlite.url)], capture_output=True, text=True
+    )
+    traced, nearest, heavy = done.stdout.splitlines()
+    assert traced == "resnet51q estimated", done.stderr
+    assert "resnet50" in nearest
+    assert heavy == "0 of them: []"
 
 
 def test_two_cards_train_nearly_twice_as_fast(seeded_sqlite: Database) -> None:

@@ -59,7 +59,7 @@ def warnings(
     if settings.get("n_gpus"):
         how = "DistributedDataParallel; a generated script starts torchrun for them by itself."
         if option.sharded:
-            how = "FullyShardedDataParallel; there is no generated script for that."
+            how = "FSDP (fully_shard of PyTorch); a generated script, where there is one, starts torchrun."
         out.append(f"The figures are for {settings['n_gpus']} cards that train one model by {how}")
     if option.method:
         out.append(
