@@ -103,7 +103,7 @@ class TrainingPlan:
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
     options   what else /predict can be asked of the model
-    seeds     how often all folds are trained
+    seeds     how often all folds are trained; by_time: as scripts of this service split by time
     """
 
     framework: str | None
@@ -125,6 +125,7 @@ class TrainingPlan:
     trains: bool
     options: Mapping[str, Any] = field(default_factory=dict)
     seeds: int = 1
+    by_time: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """What was understood, without places and what is unknown."""
@@ -191,6 +192,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
         "batch_place": stated.get("BATCH_SIZE"),
         "place": stated["EPOCHS"],
         "trains": True,
+        "by_time": known.get("SPLIT") == "time",
     }
 
 

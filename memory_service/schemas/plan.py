@@ -92,7 +92,12 @@ class _Technique(_Part):
     in_script: bool = False
 
 
+class _Validation(_Part):
+    split: Word | None = None
+
+
 class _Recipe(_Part):
+    validation: _Validation = Field(default_factory=_Validation)
     families: list[_Family] = Field(default_factory=list)
     techniques: list[_Technique] = Field(default_factory=list)
 
@@ -108,6 +113,7 @@ class BroughtPlan(_Part):
     batch_size: Count | None = None
     grad_accumulation: Count | None = None
     folds: Count | None = None
+    seeds: Count | None = None
     epochs: Count | None = None
     early_stopping_patience: Count | None = None
     precision: Word | None = None

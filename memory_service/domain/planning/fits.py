@@ -57,6 +57,11 @@ class Fits:
         return self.first + self.other + self.whole
 
     @property
+    def averaged(self) -> Any:
+        """Models whose mean is submitted: by time those of the latest rows, one for each seed."""
+        return self.seeds if self.by_time else self.folds * self.seeds
+
+    @property
     def rows_read(self) -> Any:
         """Rows of all fits together."""
         return self.rows * self.first + self.other_rows * self.other + self.whole_rows * self.whole

@@ -169,7 +169,8 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
         else:
             points = points - too_large(c.params_m, n_train)
     learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
-    index = quality_index(column(points), column(c.size_ratio), epochs, folds, learning, n_train)
+    averaged = problem.fits(folds, trees=False).averaged
+    index = quality_index(column(points), column(c.size_ratio), epochs, averaged, learning, n_train)
     preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
 

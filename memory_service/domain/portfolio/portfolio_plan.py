@@ -171,13 +171,14 @@ def why_run(portfolio: Portfolio, run: Run) -> str:
     by = f"a first submission is there by minute {run.first:.1f}"
     if run.role == "first":
         return f"One split early: {by}, within {FIRST_SHARE:.0%} of the time. Not part of the blend."
-    folds = run.candidate.folds
     if run.role == "main":
         text = f"The highest expected quality of one run: index {run.quality:.1f}."
     else:
         text = f"Another family than {portfolio.main.model}, so other errors: index {run.quality:.1f}."
     if run.seeds > 1:
-        text += f" {run.seeds} seeds x {folds} folds average {run.seeds * folds} models."
+        fits = run.candidate.fits(run.seeds)
+        folds = "" if fits.by_time else f" x {fits.folds} folds"
+        text += f" {run.seeds} seeds{folds} average {fits.averaged} models."
     return text + (f" After its first fold {by}." if early and not portfolio.done else "")
 
 

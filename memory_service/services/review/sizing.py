@@ -15,6 +15,7 @@ from memory_service.review.training_plan import RECOMPUTED, TrainingPlan, smalle
 
 if TYPE_CHECKING:
     from memory_service.domain.planning.budget import Seconds
+    from memory_service.domain.planning.fits import Fits
     from memory_service.domain.prediction.device import TargetDevice
     from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -23,7 +24,6 @@ FAR_UNDER = 4
 """A batch under a quarter of what the card computes best is far under it; of 32 images and fewer, for which
 R28 asks a reason, one from half on."""
 
-SINGLE_SPLIT = 0.8
 TRAINING = 0.85
 """Of the minutes: what `domain.planning.budget` leaves beside its reserve (R14)."""
 
@@ -193,15 +193,21 @@ class Sizing:
         from memory_service.domain.planning.budget import Seconds
 
         folds, epochs = self.plan.folds or 1, self.plan.epochs or 1
-        share = SINGLE_SPLIT if folds == 1 else (folds - 1) / folds
-        epoch = predicted["epoch_seconds"]
-        times = folds * self.plan.seeds * epochs * share / 60.0
+        epoch, n = predicted["epoch_seconds"], self._fits(folds)
+        times = epochs * n.rows_read / n.whole_rows / 60.0
         time = Seconds(epoch["low"], epoch["value"], epoch["high"]).times(times)
         fits = max(1, int(epochs * folds * minutes * LIKELY_SHARE / time.value))
         fewer = min(folds, max(1, fits // max(1, min(epochs, 5))))
-        what = f"{folds * self.plan.seeds} x {epochs} epochs of {n_train} samples"
+        what = f"{n.models} x {epochs} epochs of {n_train} samples"
         fix = f"FOLDS = {fewer}; EPOCHS = {max(1, fits // fewer)}"
         yield from self._over(time, time.low / TRAINING, what, predicted["gpu"], fix)
+
+    def _fits(self, folds: int) -> Fits:
+        """What the script fits."""
+        from memory_service.domain.planning.fits import fits_of
+
+        rows, trees = (self.query["n_train"], self.query.get("n_test") or 0), self.plan.boosting is not None
+        return fits_of(*rows, folds, seeds=self.plan.seeds, by_time=self.plan.by_time, trees=trees)
 
     def _fits_of_trees(self) -> Iterator[Finding]:
         """Boosted trees need no card to be priced, unless they grow on it."""
@@ -216,11 +222,13 @@ class Sizing:
         if unknown or boosting is None or folds is None:
             self._untold(unknown)
             return
-        fits = tree_fits(str(self.plan.model), boosting, folds, seeds, self.query, self._card())
-        time, n, known = fits.total.times(1 / 60.0), folds * seeds, self.query.get("n_features")
+        wanted = self._fits(folds)
+        fits = tree_fits(str(self.plan.model), boosting, wanted, self.query, self._card())
+        time, n, known = fits.total.times(1 / 60.0), wanted.models, self.query.get("n_features")
         part = "high" if boosting.planned and known else "value" if boosting.stops else "low"
         needed = max(getattr(fits.training, part) / TRAINING, getattr(fits.total, part)) / 60.0
-        fewer = int(n * self.query["minutes"] / needed) // seeds
+        allowed = int(n * self.query["minutes"] / needed)
+        fewer = allowed - (n - folds) if wanted.by_time else allowed // seeds
         rounds = f"{boosting.rounds}"
         if fits.rounds[1] < boosting.rounds:
             rounds = f"about {fits.rounds[1]:.0f} (early stopping; at most {rounds})"

@@ -9,7 +9,7 @@ from typing import Any
 from memory_service.domain.cost.boosted_trees import fit_cost, fit_on_card
 from memory_service.domain.planning.boosting_plan import CARD_START, LEAVES, over_rounds
 from memory_service.domain.planning.budget import TREE_FOLD_OVERHEAD, Seconds
-from memory_service.domain.planning.fits import split_of
+from memory_service.domain.planning.fits import Fits
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.quality.boosting_rounds import best_round, patience_rounds, rounds_trained
 from memory_service.review.training_plan import Boosting
@@ -37,14 +37,12 @@ class TreeFits:
 def tree_fits(
     library: str,
     boosting: Boosting,
-    folds: int,
-    seeds: int,
+    fits: Fits,
     asked: Mapping[str, Any],
     card: TargetDevice | None,
 ) -> TreeFits:
-    """All folds with each seed. asked: n_train; task, n_test, n_features, n_classes, cpu_count if known."""
-    trained, valid = split_of(asked["n_train"], folds)
-    rows = int(trained)
+    """All fits of a script. asked: n_train; task, n_test, n_features, n_classes, cpu_count if known."""
+    rows = int(fits.rows)
     features = asked.get("n_features") or LEAST_FEATURES
     outputs = 1 if str(asked.get("task")).endswith("-regression") else asked.get("n_classes") or 1
     rounds = (float(boosting.rounds),) * 3
@@ -64,6 +62,7 @@ def tree_fits(
         on_card = fit_on_card(*data, usual, card.bandwidth_gb_s, LEAVES)
     if card is not None and on_card is not None:
         fit, where = over_rounds(on_card, rounds) + CARD_START, card.name
-    training = (fit + predict.times(valid) + TREE_FOLD_OVERHEAD).times(folds * seeds)
-    total = training + predict.times(float(asked.get("n_test") or 0)).times(folds * seeds)
+    judged = predict.times(fits.valid * (fits.first + fits.other)) + TREE_FOLD_OVERHEAD.times(fits.models)
+    training = fit.times(fits.rows_read / fits.rows) + judged
+    total = training + predict.times(float(asked.get("n_test") or 0) * fits.models)
     return TreeFits(training, total, rounds, features, where)

@@ -18,7 +18,7 @@ from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
 from memory_service.domain.planning.budget import RESERVE_SHARE
-from memory_service.domain.planning.fits import split_of
+from memory_service.domain.planning.fits import fits_of, split_of
 from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
 from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
 from memory_service.domain.prediction.device_step_time import prepare
@@ -31,7 +31,7 @@ from memory_service.domain.quality.boosting_rounds import (
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import LARGEST_SHOWN
 from memory_service.services.runs.run_configuration import RunCase
-from memory_service.services.runs.run_plan import facts_of, part_of
+from memory_service.services.runs.run_plan import facts_of, part_of, splits_by_time
 from memory_service.store.tables.runs import Run
 
 Watch = tuple[RunFacts, Expectation]
@@ -232,7 +232,8 @@ def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any
     said = case.reported
     facts = facts_of(plan, assumed=True)
     rows = _ratio(said.get("n_train"), number_of(facts.get("n_train"))) or 1.0
-    models = _ratio(_models(said), _models(plan)) or 1.0
+    how = {"by_time": splits_by_time(said["task"], plan), "trees": case.is_trees}
+    models = _ratio(_models(said, **how), _models(plan, **how)) or 1.0
     rounds = rows**ROWS_EXPONENT if case.is_trees else 1.0
     samples = _ratio(said.get("n_test"), number_of(facts.get("n_test"))) or rows
     for name, factor in (("best_epoch", rounds), ("inference_minutes", samples * models * rounds)):
@@ -246,8 +247,9 @@ def _at_own_data(case: RunCase, plan: Mapping[str, Any], expected: dict[str, Any
     return expected
 
 
-def _models(of: Mapping[str, Any]) -> int | None:
-    return of["folds"] * (of.get("seeds") or 1) if of.get("folds") else None
+def _models(of: Mapping[str, Any], **how: bool) -> int | None:
+    """How many predict the test set."""
+    return fits_of(1, 1, of["folds"], seeds=of.get("seeds") or 1, **how).models if of.get("folds") else None
 
 
 def _ratio(own: Any, planned: Any) -> float | None:

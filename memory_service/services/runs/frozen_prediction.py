@@ -41,20 +41,22 @@ def frozen_prediction(
     rounds: tuple[float, float, float] | None = None,
     *,
     on_card: bool = False,
+    by_time: bool = False,
 ) -> dict[str, Any]:
     """The prediction as it is kept: figures (each a Number or null), `inputs`, `why_not` where something kept
     it from being made, and `case`: what an observation of this run is of (null: it can teach nothing).
 
-    rounds    of boosted trees a fold, (low, median, high); on_card: where they grow by the plan
+    rounds    of boosted trees a fold, (low, median, high); on_card: where they grow by the plan; by_time: how
+              rows are split
     """
     figures: dict[str, Any] = {}
     why_not = case.why_not
     if case.is_trees:
-        figures, why_not = _trees(database, case, rounds, on_card=on_card)
+        figures, why_not = _trees(database, case, rounds, on_card=on_card, by_time=by_time)
     elif case.profile is not None and not case.reported.get("batch_size"):
         why_not = "no batch size was said"
     elif case.profile is not None:
-        figures = _network(case, case.profile, int(case.reported["batch_size"]))
+        figures = _network(case, case.profile, int(case.reported["batch_size"]), by_time=by_time)
     of = case.observation()
     return {
         **figures,
@@ -64,12 +66,12 @@ def frozen_prediction(
     }
 
 
-def _network(case: RunCase, profile: Profile, batch: int) -> dict[str, Any]:
+def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> dict[str, Any]:
     infer = case.mode == "infer"
     step = prepare(profile, case.gpu, case.config).step_seconds(batch)
     peak = peak_memory(profile, batch, case.gpu, case.config)
     most = largest_batch(profile, case.gpu, case.config, ladder=None, confidence="p50")
-    run = None if infer else _run(case, profile, batch, step)
+    run = None if infer else _run(case, profile, batch, step, by_time=by_time)
     return {
         "batch_size": batch,
         "fits": batch <= most,
@@ -85,7 +87,7 @@ def _network(case: RunCase, profile: Profile, batch: int) -> dict[str, Any]:
     }
 
 
-def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeconds | None:
+def _run(case: RunCase, profile: Profile, batch: int, step: Estimate, *, by_time: bool) -> RunSeconds | None:
     """The stages of the run; None when it did not say its data and its folds."""
     reported = case.reported
     if not reported.get("n_train") or not reported.get("folds"):
@@ -110,9 +112,10 @@ def _run(case: RunCase, profile: Profile, batch: int, step: Estimate) -> RunSeco
         n_test=reported.get("n_test", 0),
         folds=reported["folds"],
         epochs=reported.get("epochs", 1),
+        by_time=by_time,
     )
     told = reported["n_train"], reported.get("n_test", 0), reported["folds"]
-    return once.repeated(fits_of(*told, seeds=reported.get("seeds") or 1))
+    return once.repeated(fits_of(*told, seeds=reported.get("seeds") or 1, by_time=by_time))
 
 
 def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str, Any] | None:
@@ -124,9 +127,14 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 
 
 def _trees(
-    database: Database, case: RunCase, rounds: tuple[float, float, float] | None, *, on_card: bool
+    database: Database,
+    case: RunCase,
+    rounds: tuple[float, float, float] | None,
+    *,
+    on_card: bool,
+    by_time: bool,
 ) -> tuple[dict[str, Any], str | None]:
-    """One fit of the model, and as many as there are folds and seeds; None of it where the rows are not said.
+    """One fit of the model to all rows, and all fits of the run; None of it where the rows are not said.
 
     rounds   of a fold, (low, median, high): early stopping ends it
     """
@@ -152,10 +160,12 @@ def _trees(
     total = None
     if folds:
         one = Estimate(fit["value"], fit["low"], fit["high"])
-        fold = (Seconds.of(one) if rounds is None else over_rounds(one, rounds)) + TREE_FOLD_OVERHEAD
-        fits = fold.times(float(folds * (reported.get("seeds") or 1)))
+        to_all = Seconds.of(one) if rounds is None else over_rounds(one, rounds)
+        seeds, n_test = reported.get("seeds") or 1, reported.get("n_test", 0)
+        fits = fits_of(rows, n_test, folds, seeds=seeds, by_time=by_time, trees=True)
+        training = to_all.times(fits.rows_read / rows) + TREE_FOLD_OVERHEAD.times(float(fits.models))
         total = _number(
-            fits.and_independent(setup).times(1.0 / 60.0),
+            training.and_independent(setup).times(1.0 / 60.0),
             Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"]),
         )
     return {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.recipe.validation import usual_split
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.predict import SIZE_FIELDS
 from memory_service.schemas.runs import fitting_start
@@ -39,6 +40,12 @@ def with_plan(
         message = f"This cannot begin a run: {', '.join(lacking)} {hint}"
         raise InvalidInput(message, [FieldError(name, hint) for name in lacking])
     return {name: value for name, value in reported.items() if value is not None}
+
+
+def splits_by_time(task: str, plan: Mapping[str, Any] | None) -> bool:
+    """As the plan's recipe says, else as is usual of the task."""
+    recipe = (plan or {}).get("recipe") or {}
+    return (recipe.get("validation", {}).get("split") or usual_split(task)) == "time"
 
 
 def facts_of(plan: Mapping[str, Any], *, assumed: bool) -> dict[str, Any]:

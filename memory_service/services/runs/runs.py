@@ -31,7 +31,7 @@ from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.outcome_evidence import evidence_of
 from memory_service.services.runs.run_configuration import RunCase, run_case
 from memory_service.services.runs.run_log import end_log
-from memory_service.services.runs.run_plan import with_plan
+from memory_service.services.runs.run_plan import splits_by_time, with_plan
 from memory_service.services.runs.summaries import begin_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import watched_page
@@ -68,6 +68,7 @@ def begin_run(
     prediction = frozen_prediction(
         database, knowledge, case, expected_rounds(case, plan),
         on_card=plan is not None and plan.get("tree_device") == "cuda",
+        by_time=splits_by_time(case.reported["task"], plan),
     )  # fmt: skip
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)

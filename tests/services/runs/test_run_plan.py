@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
+from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
+from memory_service.services.review.review import review_script
 from memory_service.services.runs.runs import begin_run, run_page
 from memory_service.store.tables.runs import Run
 from tests.conftest import Servers
@@ -85,7 +88,8 @@ def test_a_run_of_fewer_rows_and_folds_is_held_to_its_own(shared: Database):
         rows = 3_200 / 300_000
         best, inference = plan["expected"]["best_epoch"], plan["expected"]["inference_minutes"]
         assert expected["best_epoch"]["value"] == pytest.approx(best["value"] * rows**0.44)
-        shared_by = rows * rows**0.44 * 3 / (plan["folds"] * plan["seeds"])
+        seeds = plan["seeds"]  # all rows are fitted with each
+        shared_by = rows * rows**0.44 * (3 + seeds) / (plan["folds"] + seeds)
         assert expected["inference_minutes"]["high"] == pytest.approx(inference["high"] * shared_by)
         assert "epoch_seconds" not in expected
 
@@ -141,3 +145,32 @@ def test_a_run_is_expected_to_do_what_its_plan_promised_for_the_data_and_cores_i
     assert rounds["value"] == pytest.approx(trees["expected"]["total_minutes"]["value"], rel=0.3)
     assumed = recommend(shared, {"task": "image", "gpu": "cpu", "size": "small", "minutes": 60})
     assert {"name": "n_train", "value": 5000, "from": "usual"} in assumed["facts"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"task": "time-series-regression", "n_features": "20"},
+        {"task": "time-series-regression", "n_features": "20", "folds": "3", "gpu": "cpu"},
+        {"task": "tabular-regression", "n_features": "20", "model": "lightgbm", "folds": "5", "gpu": "cpu"},
+        {"task": "text-classification", "model": "distilbert-base-uncased", "folds": "3"},
+    ],
+)
+def test_a_plan_its_run_and_its_review_count_the_same_fits(shared: Database, asked: dict[str, str]):
+    """Split by time or at random: minutes of the main run are those of fits of as many rows."""
+    given = {"gpu": "t4", "minutes": "60", "n_train": "200000", "n_test": "20000", "cpu_count": "8"}
+    plan = recommend(shared, {**given, **asked})
+    rows = {"n_train": 200_000, "n_test": 20_000}
+    said = {**rows, "seeds": plan["seeds"]} | ({"n_features": 20} if "n_features" in asked else {})
+    prediction = page_of(shared, {"plan": plan, **said})["prediction"]
+    assert prediction["why_not"] is None
+    frozen = prediction["total_minutes"]
+    planned = plan["expected"]["total_minutes"]["value"]
+    assert frozen["value"] == pytest.approx(planned, rel=0.25)
+    asked_of = {"gpu": plan["gpu"]["slug"], "minutes": planned / 100, "cpu_count": 8, **rows}
+    asked_of |= {"n_features": 20}
+    found = review_script(shared, {**asked_of, "script": plan_script(plan)})["findings"]
+    (message,) = [one["message"] for one in found if one["rule"] == "cannot-end-in-budget"]
+    told = re.search(r"about ([\d.]+) minutes", message)
+    assert told is not None
+    assert float(told[1]) == pytest.approx(planned, rel=0.35)
