@@ -5,9 +5,9 @@
 
 Sites are session-wide: "empty" (tables only), "seeded" (what is shipped), "lived" (and 40 runs on two
 devices) and "big" (2 500 runs, 600 competitions; made once for all workers). They are only to read;
-`own_site` is a seeded one for a test that writes. Browsers are made once a module: Playwright's loop would be
-in the way of other modules' loops. So are their profiles of the session's sites, without what a test left in
-them: a page costs a quarter where the process and the scripts of the last one are still there.
+`own_site` is a seeded one for a test that writes. The browser ends with this folder's tests: Playwright's
+loop would be in the way of other folders' loops. So do its profiles of the session's sites, without what a
+test left in them: a page costs a quarter where the process and the scripts of the last one are still there.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def _made_once(
     return f"sqlite:///{target}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
-    """A browser for the module."""
+    """A browser for this folder's tests, as long as they follow each other."""
     if CHROMIUM is None:
         # .ci/run installs it where it can, and tells in its last line where it cannot.
         pytest.skip("no Chromium on this machine")
@@ -157,9 +157,9 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def profiles(chromium: Any) -> dict[tuple[Any, ...], Any]:
-    """Of the session's sites, as far as the module asked for them."""
+    """Of the session's sites, as far as tests asked for them."""
     return {}
 
 
