@@ -7,11 +7,10 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs
 from tests.conftest import Servers, free_port
+from tests.processes import Command
 from tests.telling import CASE, at
 
 CLIENTS = 4
@@ -41,7 +41,7 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._until_taken("/runs", CASE | {"run_id": self.run_id})
+            self._until_taken("/runs", CASE | {"run_id": self.run_id, "model": "custom", "gpu": "custom"})
             while not self.stop.is_set():
                 seqs = range(self.acknowledged, self.acknowledged + PER_REQUEST)
                 events = [{"seq": s, "kind": "gpu", "at": at(s % 3000), "used_gib": s / 1000} for s in seqs]
@@ -73,19 +73,20 @@ class Client(threading.Thread):
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_nothing_that_it_acknowledged(servers: Servers, kind: str) -> None:
+def test_a_killed_server_loses_nothing_that_it_acknowledged(
+    servers: Servers, kind: str, tmp_path: Path
+) -> None:
     port = free_port()
-    url = servers.new(kind, "seeded")
+    url = servers.new(kind)  # without seeds a server answers sooner
     own = {"MEMORY_SEED_ON_START": "false", "MEMORY_EMBEDDING_MODEL": "/no/such/model"}
-    environment = os.environ | own | {"MEMORY_DATABASE_URL": url}
-    command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
+    own |= {"MEMORY_DATABASE_URL": url}
     clients = [Client(port) for _ in range(CLIENTS)]
     for client in clients:
         client.start()
     chance = random.Random(11)
     for kill in range(KILLS + 1):
         before = [client.acknowledged for client in clients]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as server:
+        with Command("serve", "--port", str(port), log=tmp_path / "log", **own) as server:
             while any(now.acknowledged <= then for now, then in zip(clients, before, strict=True)):
                 assert server.poll() is None
                 assert [client.failed for client in clients] == [None] * CLIENTS

@@ -22,6 +22,7 @@ from memory_service.client.delivery.sync import sync
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs
 from tests.conftest import KINDS, Servers, free_port
+from tests.processes import Command
 
 KILLS = int(os.environ.get("KILLS", "1"))
 """`KILLS=50 CLIENTS=8` is what was promised, on both databases; once is what a test run has the time for, on
@@ -50,24 +51,22 @@ while True:
 """
 
 
-def serve(url: str, port: int, folder: Path) -> subprocess.Popen[bytes]:
+def serve(url: str, port: int, folder: Path) -> Command:
     own = {"MEMORY_SEED_ON_START": "false", "MEMORY_EMBEDDING_MODEL": "/no/such/model"}
-    own |= {"MEMORY_HOME": str(folder), "PYTHONFAULTHANDLER": "1"}
-    environment = os.environ | own
-    command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port), "--database", url]
-    with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    own |= {"MEMORY_HOME": str(folder)}
+    log = folder / "server.log"
+    process = Command("serve", "--port", str(port), "--database", url, log=log, **own)
     until = time.monotonic() + 240
     while time.monotonic() < until:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5):
                 return process
         except OSError:
-            assert process.poll() is None, (folder / "server.log").read_text()
+            assert process.poll() is None, log.read_text()
             time.sleep(0.05)
     process.send_signal(signal.SIGABRT)  # it says where each of its threads is
     process.wait(60)
-    raise AssertionError(f"the server never answered: {(folder / 'server.log').read_text()[-20_000:]}")
+    raise AssertionError(f"the server never answered: {log.read_text()[-20_000:]}")
 
 
 def tell(run: Run, stop: threading.Event, told: list[int]) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -19,22 +17,21 @@ from memory_service.api.security.auth_middleware import SESSION_COOKIE
 from memory_service.cli import app as command_line
 from memory_service.services.access.keyring import CACHED_SECONDS
 from tests.conftest import Servers, free_port
+from tests.processes import Command
 
 
 @contextmanager
-def serving(url: str, port: int) -> Iterator[httpx2.Client]:
+def serving(url: str, port: int, log: Path) -> Iterator[httpx2.Client]:
     """`memory-service serve` in a process of its own, on every address, asking for keys everywhere."""
     setting = {"MEMORY_REQUIRE_KEYS": "true", "MEMORY_SEED_ON_START": "false"}
     setting["MEMORY_EMBEDDING_MODEL"] = "/no/such/model"
-    command = [sys.executable, "-m", "memory_service", "serve", "--host", "0.0.0.0", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, "--database", url], env=os.environ | setting, stderr=subprocess.PIPE, text=True
-    )
+    words = ("serve", "--host", "0.0.0.0", "--port", str(port), "--database", url)
+    process = Command(*words, log=log, **setting)
     try:
         with httpx2.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
             until = time.monotonic() + 120
             while True:
-                assert process.poll() is None, process.stderr and process.stderr.read()
+                assert process.poll() is None, log.read_text()
                 assert time.monotonic() < until
                 try:
                     if client.get("/readyz").status_code == 200:
@@ -45,11 +42,11 @@ def serving(url: str, port: int) -> Iterator[httpx2.Client]:
             yield client
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.wait(60)
 
 
 @pytest.mark.slow
-def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers):
+def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers, tmp_path: Path):
     url = servers.new("sqlite", "head")
 
     def keys(*arguments: str) -> Any:
@@ -60,8 +57,8 @@ def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers):
     admin = keys("create", "ada", "--scope", "admin")["key"]
     agent = keys("create", "agent", "--scope", "read")["key"]
     shown = {"Authorization": f"Bearer {agent}"}
-    with serving(url, free_port()) as one:
-        with serving(url, free_port()) as other:
+    with serving(url, free_port(), tmp_path / "log") as one:
+        with serving(url, free_port(), tmp_path / "log") as other:
             assert one.get("/models?limit=1").status_code == 401
             assert [c.get("/models?limit=1", headers=shown).status_code for c in (one, other)] == [200, 200]
             session = one.post("/browse/login", data={"key": admin}).cookies[SESSION_COOKIE]
@@ -74,7 +71,7 @@ def test_two_servers_agree_and_a_restart_ends_no_session(servers: Servers):
                     assert time.monotonic() < revoked + CACHED_SECONDS + 30.0
                     time.sleep(0.2)
                 assert answer == 401
-        with serving(url, free_port()) as after:
+        with serving(url, free_port(), tmp_path / "log") as after:
             after.cookies.set(SESSION_COOKIE, session)
             assert after.get("/browse/models").status_code == 200
     (used,) = [key["last_used_at"] for key in keys("list")["items"] if key["name"] == "agent"]

@@ -52,7 +52,7 @@ def proxy(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         f"http {{ access_log off; {paths}\n{documented(port, to)} }}\n"
     )
     command = ["nginx", "-p", str(folder), "-e", str(folder / "errors"), "-c", str(folder / "nginx.conf")]
-    with serving(url, to):
+    with serving(url, to, folder / "log"):
         process = subprocess.Popen(command)
         try:
             while not (folder / "pid").exists():

@@ -27,6 +27,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.planning import noted_plan
 from memory_service.settings import load_settings
 from tests.conftest import Servers, free_port
+from tests.processes import Command
 
 PASSWORD = "canary-Pass/word%2F"
 QUOTED = "canary-Pass%2Fword%252F"
@@ -51,14 +52,12 @@ def test_a_server_tells_nobody_its_keys_and_cookies(servers: Servers, tmp_path: 
         "MEMORY_REQUIRE_KEYS": "true", "MEMORY_LOG_LEVEL": "DEBUG", "MEMORY_SEED_ON_START": "false",
         "MEMORY_EMBEDDING_MODEL": "/no/such/model", "MEMORY_HOME": str(tmp_path),
     }  # fmt: skip
-    command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port), "--database", url]
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, env=os.environ | setting, stdout=out, stderr=out)
-        try:
-            told, cookie = _everything_refused(port, key, wrong, process)
-        finally:
-            process.terminate()
-            process.wait(60)
+    process = Command("serve", "--port", str(port), "--database", url, log=log, **setting)
+    try:
+        told, cookie = _everything_refused(port, key, wrong, process)
+    finally:
+        process.terminate()
+        process.wait(60)
     file = Path(url.removeprefix("sqlite:///"))
     kept = b"".join(path.read_bytes() for path in file.parent.glob(file.name + "*"))
     written = log.read_text(encoding="utf-8")
@@ -71,7 +70,7 @@ def test_a_server_tells_nobody_its_keys_and_cookies(servers: Servers, tmp_path: 
     servers.drop(url)
 
 
-def _everything_refused(port: int, key: str, wrong: str, process: subprocess.Popen[bytes]) -> tuple[str, str]:
+def _everything_refused(port: int, key: str, wrong: str, process: Command) -> tuple[str, str]:
     """(all answers with their headers, the session's cookie)."""
     told: list[str] = []
     right, other = {"Authorization": f"Bearer {key}"}, {"X-API-Key": wrong}

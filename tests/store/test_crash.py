@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import pytest
 
@@ -19,20 +17,15 @@ from memory_service.services.operations import database as databases
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages
 from memory_service.store.queries.passages import NewPassage
+from tests.processes import PROCESSES
 from tests.store.fakes import competition
 
 PAIRS = 20
 """Rows that one transaction writes: all of them are there, or none."""
 
-WRITER = """
-import sys
-from tests.store.test_crash import write_for_ever
-write_for_ever(sys.argv[1], sys.argv[2])
-"""
 
-
-def write_for_ever(url: str, name: str) -> None:
-    """Transactions of `PAIRS` competitions with a passage each, until killed; prints after each."""
+def write_for_ever(url: str, name: str, done: Connection) -> None:
+    """Transactions of `PAIRS` competitions with a passage each, until killed; tells of each that is over."""
     database = Database(url)
     number = 0
     while True:
@@ -42,7 +35,7 @@ def write_for_ever(url: str, name: str) -> None:
                 catalogue.create_row(unit, "competitions", competition(slug), who=name)
                 passages.replace(unit.session, slug, [NewPassage("text", f"zebra {slug}")])
         number += 1
-        print(number, flush=True)
+        done.send(number)
 
 
 @pytest.mark.parametrize("attempt", range(3))
@@ -50,13 +43,17 @@ def test_kill_9_in_mid_write_leaves_no_half_write(
     database: Database, opened: Callable[[str], Database], attempt: int
 ) -> None:
     url = database.engine.url.render_as_string(hide_password=False)
-    command = [sys.executable, "-c", WRITER, url, "w"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for _ in range(attempt + 1):
-            assert process.stdout.readline().strip()
-        time.sleep(random.Random(attempt).uniform(0.0, 0.1))
-        os.kill(process.pid, signal.SIGKILL)
+    told, done = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=write_for_ever, args=(url, "w", done))
+    process.start()
+    done.close()
+    for number in range(attempt + 1):
+        assert told.recv() == number + 1
+    time.sleep(random.Random(attempt).uniform(0.0, 0.1))
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    told.close()
     survivor = opened(url)
     with survivor.write() as unit:
         catalogue.create_row(unit, "competitions", competition("after"), who="ada")
@@ -109,8 +106,7 @@ def test_processes_write_side_by_side_and_lose_nothing(database: Database) -> No
     with database.write() as unit:
         catalogue.create_row(unit, "competitions", competition("shared", n_train=0), who="ada")
     url = database.engine.url.render_as_string(hide_password=False)
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_write_some, args=(url, f"p{n}", 15)) for n in range(3)]
+    processes = [PROCESSES.Process(target=_write_some, args=(url, f"p{n}", 15)) for n in range(3)]
     for process in processes:
         process.start()
     for process in processes:

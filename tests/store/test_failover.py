@@ -4,9 +4,7 @@ lost, and the service goes on without a restart."""
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -26,6 +24,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.seeding import seed
 from memory_service.services.operations.database import upgrade
 from tests.conftest import free_port
+from tests.processes import Command
 
 CLIENTS = 8
 BACK_WITHIN_SECONDS = 10.0
@@ -160,10 +159,8 @@ def test_no_acknowledged_event_is_lost_when_the_primary_is_killed_and_the_servic
         "MEMORY_SEED_ON_START": "false",
         "MEMORY_EMBEDDING_MODEL": "/none",
     }
-    command = [sys.executable, "-m", "memory_service", "serve", "--port", str(port)]
     log = tmp_path / "log"
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, env=os.environ | own, stdout=out, stderr=out)
+    server = Command("serve", "--port", str(port), log=log, **own)
     over = threading.Event()
     address = f"http://127.0.0.1:{port}"
     try:

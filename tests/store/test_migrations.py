@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from memory_service.services.tables import table_rows as catalogue
 from memory_service.store import schema
 from memory_service.store.queries import passages
 from tests.conftest import Servers
+from tests.processes import PROCESSES
 from tests.store.fakes import HashEncoder, competition
 
 Opener = Callable[[str], Database]
@@ -206,8 +206,7 @@ def _upgrade(url: str) -> None:
 
 
 def test_processes_that_upgrade_at_once_all_succeed(opened: Opener, empty_url: str) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_upgrade, args=(empty_url,)) for _ in range(3)]
+    processes = [PROCESSES.Process(target=_upgrade, args=(empty_url,)) for _ in range(3)]
     for process in processes:
         process.start()
     for process in processes:
