@@ -26,6 +26,7 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+import starlette.testclient
 import typer.testing
 from fastapi.openapi.utils import get_openapi
 from hypothesis import settings
@@ -38,11 +39,13 @@ from memory_service.api import describe
 from memory_service.recall.encoder import use_model
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
-from memory_service.services.knowledge import snapshot
+from memory_service.services.knowledge import profiling, snapshot
 from memory_service.services.operations import database as databases
 from memory_service.services.operations.readiness import Preparation
 from memory_service.services.planning import plan_cache
+from memory_service.services.review import review
 from tests.catalogue import ReadOnce
+from tests.in_one_call import handle_request
 
 KINDS = ("sqlite", "postgresql")
 
@@ -204,6 +207,30 @@ def described_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(describe, "get_openapi", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def requests_in_one_call() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starlette.testclient._TestClientTransport, "handle_request", handle_request)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_haste() -> Iterator[None]:
+    """A model is traced in this process, which imports torch once, and a review may take long: a busy machine
+    is no failure. A test that sets a limit of its own gets the child process."""
+    usual, in_child = profiling.TRACING.seconds, profiling._in_child_process
+
+    def traced(name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if profiling.TRACING.seconds != usual:
+            return in_child(name, function, *args, **options)
+        return function(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profiling, "_in_child_process", traced)
+        patch.setattr(review._REVIEWING, "seconds", 600.0)
         yield
 
 

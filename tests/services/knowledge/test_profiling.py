@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import InvalidInput
+from memory_service.services.knowledge import profiling
 from memory_service.services.knowledge.profiling import (
     Wanted,
     profile_catalogue,
+    profile_in_child_process,
     profile_model,
     read_profiles,
     wanted_profiles,
@@ -45,13 +47,15 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_model_is_traced_under_the_name_asked_for() -> None:
+def test_a_model_is_traced_under_the_name_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = profile_model("test_vit", input_size=160, precision="amp")
     assert (profile.model, profile.input_size, profile.precision) == ("test_vit", 160, "amp")
     assert profile.peak
     assert profile.inference_peak
     assert profile.forward["attention"].flops_per_sample > 0
     assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
+    monkeypatch.setattr(profiling.TRACING, "seconds", 3600.0)  # in a child process, as by a server
+    assert profile_in_child_process("test_vit", input_size=160, precision="amp") == profile
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
