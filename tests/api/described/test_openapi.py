@@ -34,7 +34,7 @@ from memory_service.api.connection import server_of
 from tests.api.conftest import serve
 from tests.conftest import Servers
 
-ASKED = {"kept": 5, "broken": 4}
+ASKED = {"kept": 3, "broken": 3}
 """Examples of a route, on SQLite: stories of `test_openapi_stateful` and texts that may trip over a database,
 in `test_bad_input`, are told to both."""
 
