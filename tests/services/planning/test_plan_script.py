@@ -77,19 +77,19 @@ def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(scripts, tmp_
 
 
 def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_raised(plans, scripts, knowing):
-    """By turns as one file with its plan, and as a folder's with what the question was."""
+    """Every fourth as one file with its plan, others as a folder's short file, which costs a twelfth, with
+    what the question was."""
     for number, (plan, whole) in enumerate(zip(plans, scripts, strict=True)):
         named = plan["model"]["name"]
         asked = {"gpu": plan["gpu"]["slug"], "minutes": plan["minutes"], "n_train": 10_000, "cpu_count": 8}
         asked |= {"n_features": 20}
-        one_file = {"plan": plan, "script": whole}
-        given = {**asked, "script": plan_files(plan)["train.py"]} if (number + number // 8) % 2 else one_file
-        answer = review_script(knowing, given)
+        text = plan_files(plan)["train.py"] if (number + number // 8) % 4 else whole
+        answer = review_script(knowing, {"script": text} | ({"plan": plan} if text is whole else asked))
         assert (answer["findings"], answer["not_checked"]) == ([], []), named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE):
             assert answer["read"]["optimizer"] == plan["optimizer"], named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE) and not plan["task"].startswith("tabular"):
-            raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", whole, flags=re.MULTILINE)
+            raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", text, flags=re.MULTILINE)
             found = review_script(knowing, {**asked, "script": raised})["findings"]
             assert "batch-does-not-fit" in {one["rule"] for one in found}, named
 
@@ -236,13 +236,16 @@ def test_a_review_holds_the_loss_of_every_metrics_script_against_the_plans_metri
         for plan in (first[measure.answer], trees[measure.answer]):
             told = judged(plan, measure.name.replace("@k", "@5"))
             assert told["metric"]["in_script"]
-            text = plan_script(told)
-            (tmp_path / f"{plan['model']['name']}_{measure.function}.py").write_text(text, encoding="utf-8")
-            answer = review_script(None, {"script": text, "cpu_count": 8, "plan": told})
+            folder = tmp_path / f"{plan['model']['name']}_{measure.function}"
+            folder.mkdir(exist_ok=True)
+            for name, text in plan_files(told).items():
+                (folder / name).write_text(text, encoding="utf-8")
+            short = (folder / "train.py").read_text(encoding="utf-8")
+            answer = review_script(None, {"script": short, "cpu_count": 8, "plan": told})
             assert answer["findings"] == [], (plan["model"]["name"], measure.name)
     laid_out(tmp_path)
     told = judged(first["labels"], "ROC AUC")
-    wrong = plan_script(judged(first["values"], "RMSE"))
+    wrong = plan_files(judged(first["values"], "RMSE"))["train.py"]
     found = review_script(None, {"script": wrong, "plan": {"metric": told["metric"]}})["findings"]
     assert [each["rule"] for each in found if "ROC AUC" in each["message"]] == ["wrong-loss"]
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory_service.services.knowledge.profiling import profile_model
-from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.plan_script import plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
-from memory_service.services.prediction import requested_profile
 from memory_service.services.review.review import review_script
 
 HUGE = {"n_train": 2_000_000, "n_features": 30, "minutes": 60, "gpu": "a100"}
@@ -19,7 +17,7 @@ HUGE = {"n_train": 2_000_000, "n_features": 30, "minutes": 60, "gpu": "a100"}
 @pytest.mark.parametrize("model", ["xgboost", "catboost"])
 def test_the_review_prices_trees_as_the_plan_does(seeded_sqlite, model: str):
     plan = recommend(seeded_sqlite, {"task": "tabular-regression", "model": model} | HUGE)
-    text = plan_script(plan)
+    text = plan_files(plan)["train.py"]
 
     def found(name: str, value: str, asked: dict[str, Any]) -> Any:
         edited, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", text, flags=re.MULTILINE)
@@ -37,10 +35,7 @@ def test_the_review_prices_trees_as_the_plan_does(seeded_sqlite, model: str):
 
 
 @pytest.mark.parametrize(("task", "name", "size"), [("image", "IMAGE_SIZE", 1024), ("text", "SEQ_LEN", 4096)])
-def test_the_review_sizes_an_input_that_nobody_profiled(seeded_sqlite, monkeypatch, task, name, size):
-    monkeypatch.setattr(
-        requested_profile, "profile_in_child_process", profile_model
-    )  # which has a time limit
+def test_the_review_sizes_an_input_that_nobody_profiled(seeded_sqlite, task, name, size):
     plan = recommend(seeded_sqlite, {"task": task, "gpu": "t4", "minutes": 60, "n_train": 20_000})
     text = re.sub(rf"^{name} = \d+", f"{name} = {size}", plan_script(plan), flags=re.MULTILINE)
     answer = review_script(seeded_sqlite, {"script": text, "plan": plan})
@@ -69,8 +64,10 @@ def test_the_review_sizes_an_input_that_nobody_profiled(seeded_sqlite, monkeypat
 def test_the_review_sees_a_setting_that_makes_no_sense(
     seeded_sqlite, asked, name: str, value: str, rule: str
 ):
+    """In the short file of a folder: a whole one costs twelve times as much."""
     plan = recommend(seeded_sqlite, {"gpu": "a100", "minutes": 60, "n_train": 40_000} | asked)
-    text, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", plan_script(plan), flags=re.MULTILINE)
+    short = plan_files(plan)["train.py"]
+    text, n = re.subn(rf"^{name} = \S+", f"{name} = {value}", short, flags=re.MULTILINE)
     assert n == 1
     (found,) = review_script(seeded_sqlite, {"script": text, "plan": plan})["findings"]
     shown = text.splitlines()[found["line"] - 1].split(" = ")[0]
