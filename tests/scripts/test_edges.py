@@ -1,4 +1,4 @@
-"""Do scripts end well where data, memory or what is left of a run are unusual?"""
+"""Do scripts end well where data, memory or what is left of a run are unusual, or files cannot be read?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from memory_service.services.planning.plan_script import NoScript, plan_script
 from tests.scripts.harness import faults
 from tests.scripts.harness.data import Size
 from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.spoil import spoiler_of
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 
@@ -49,9 +50,7 @@ def test_classes_with_one_and_two_samples_stay_classes(workshop: Workshop, name:
     assert trial.checkpoints(), ended.log
 
 
-@pytest.mark.parametrize(
-    "name", ["image-classification", "text-regression", "tabular-classification-network"]
-)
+@pytest.mark.parametrize("name", ["image-classification", "text-regression"])
 def test_out_of_memory_halves_the_batch_and_doubles_accumulation(workshop: Workshop, name: str) -> None:
     """The GPU is faked: the error is the allocator's, raised by every layer that gets over 3 samples."""
     trial = workshop.trial(name, batch_size=8)
@@ -106,3 +105,39 @@ def test_a_network_of_no_library_ends_in_a_submission_too(workshop: Workshop) ->
     trial.cells()
     with pytest.raises(NoScript, match="unet, unet-small, models of smp"):
         plan_script({**trial.plan, "model": own | {"name": "nnunet-2d"}})
+
+
+SAID = {
+    "image": ("0003.", "0005.", "0007", "0025."),
+    "object": ("0003.", "0005.", "0025."),  # of one that is gone and has no boxes nobody knows
+    "audio": ("0005.", "0007", "0025."),  # half a sound is one
+    "text": ("train.csv", "line"),
+    "tabular": ("train.csv", "line 9"),
+}
+
+
+READING = (
+    "image-classification",
+    "image-regression",
+    "image-segmentation",
+    "object-detection",
+    "text-classification",
+    "text-classification-lora",
+    "audio-classification",
+    "tabular-regression-network",
+    "tabular-classification-xgboost",
+)
+"""Each way to read data: tables are read by the same lines of all scripts."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READING)
+def test_data_that_cannot_be_read_cost_their_own_sample_only(workshop: Workshop, name: str) -> None:
+    trial = workshop.short_trial(name, spoil=spoiler_of(name))
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert "Traceback" not in ended.log
+    trial.cells()
+    assert len(trial.checkpoints()) == trial.plan["folds"], ended.log
+    for said in SAID[name.partition("-")[0]]:
+        assert said in ended.log, ended.log

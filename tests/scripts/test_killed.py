@@ -18,11 +18,23 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.harness import faults
-from tests.scripts.harness.kinds import KINDS
 from tests.scripts.harness.runner import Ended
 from tests.scripts.harness.workshop import Trial, Workshop
 
 MOMENTS = int(os.environ.get("MOMENTS", "20"))
+KINDS = (
+    "image-classification",
+    "image-segmentation",
+    "object-detection",
+    "text-classification-lora",
+    "tabular-regression-network",
+    "tabular-classification-lightgbm",
+    "tabular-regression-xgboost",
+    "tabular-classification-catboost",
+)
+"""All networks are trained, saved and sent by one file, torch_loop.py: of them, each form of an answer, what
+saves less than its weights, and no workers; of trees, which save themselves, each library."""
+
 KILLS = MOMENTS // 10
 """The first ones; at the others the script stands still."""
 

@@ -74,6 +74,12 @@ def test_a_script_ends_in_a_submission_that_has_learned_something(workshop: Work
     fitted = "All rows" in ended.log  # behind folds by time
     assert len(trial.checkpoints()) == trial.plan["folds"] + fitted, ended.log
     says_what_it_does(trial, ended)
+    answered = trial.cells()
+    for left in (trial.submission, *trial.out.glob("answers_*")):  # else no checkpoint is read again
+        left.unlink()
+    predicted = trial.predict()
+    assert predicted.status == 0, predicted.log
+    assert trial.cells() == answered, predicted.log
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_without_weights_a_plan_names_no_pretrained_model_and_has_a_script(
     assert local["expected"]["total_minutes"]["value"] < fetched["expected"]["total_minutes"]["value"]
 
 
-@pytest.mark.parametrize("name", [name for name in FETCHED if not name.startswith("text")])
+@pytest.mark.parametrize("name", FETCHED[:3])  # sounds are heard by the builder of images
 def test_told_to_a_script_learns_from_random_weights(workshop: Workshop, name: str) -> None:
     trial = pretrained(workshop, name, weights="none", folds=1, epochs=2)
     ended = trial.train()

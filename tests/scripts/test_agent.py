@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-import os
 import re
-import subprocess
-import sys
-import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,8 @@ from PIL import Image
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.runs import run_page
 from tests.conftest import Servers
-from tests.mcp.conftest import WORDS_ONLY, Agent, agent_by, by_stdio
+from tests.mcp.conftest import WORDS_ONLY, Agent, agent_by, by_http, serving
+from tests.scripts.harness.workshop import Workshop
 
 TASK = "Photos that are bright or dark, 2 classes, judged by accuracy; 60 training images of 32 x 32 pixels"
 KNOWN = {"gpu": "cpu", "minutes": 10, "n_train": 60, "n_test": 12, "cpu_count": 2}
@@ -69,61 +67,62 @@ def with_settings(script: str, settings: dict[str, Any]) -> str:
     return script
 
 
-def launch(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = os.environ | {
-        "DATA_DIR": "data",
-        "OUT_DIR": "out",
-        "MEMORY_MODE": "disabled",  # only the tools tell the service anything
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "train.py", *arguments]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+ENVIRONMENT = {"DATA_DIR": "data", "OUT_DIR": "out", "MEMORY_MODE": "disabled"}
+"""Only the tools tell the service anything."""
 
 
-def train_until_told(agent: Agent, run_id: str, folder: Path) -> tuple[dict[str, Any], list[float]]:
-    """(the first verdict that asks for something, metrics so far): every epoch line is reported, and what is
-    asked for is done."""
-    metrics: list[float] = []
-    lines: list[str] = []
-    with launch(folder) as training:
-        assert training.stdout is not None
-        fold = 0
-        for line in training.stdout:
-            lines.append(line)
-            fold += line.startswith("=== Fold")
-            epoch = EPOCH.search(line)
-            if epoch is None:
-                continue
-            metrics.append(float(epoch[4]))
-            told = agent.answer(
-                "report_progress",
-                run_id=run_id,
-                kind="epoch",
-                fold=fold,
-                epoch=int(epoch[1]),
-                train_loss=float(epoch[2]),
-                valid_loss=float(epoch[3]),
-                metric=metrics[-1],
-                seconds=float(epoch[5]),
-            )
-            assert told["accepted"] == 1
-            if told["verdict"]["action"] != "continue":
-                until = time.monotonic() + 30
-                while not list((folder / "out").glob("fold_*.pt")) and time.monotonic() < until:
-                    time.sleep(0.05)
-                training.kill()
-                return told["verdict"], metrics
-    raise AssertionError("nobody stopped it:\n" + "".join(lines[-30:]))
+@dataclass
+class Obeying:
+    """Reports every epoch that the script's log shows, and does what a verdict asks for.
+
+    verdict   the first that asks for something; metrics: those so far
+    """
+
+    agent: Agent
+    run_id: str
+    folder: Path
+    verdict: dict[str, Any] | None = None
+    metrics: list[float] = field(default_factory=list)
+    read: int = 0
+    fold: int = 0
+
+    def __call__(self) -> bool:
+        """Whether to stop the script now."""
+        log = self.folder / "log.txt"
+        text = log.read_text(encoding="utf-8") if log.exists() else ""
+        for line in text[self.read : text.rfind("\n") + 1].splitlines():
+            self.fold += line.startswith("=== Fold")
+            if self.verdict is None and (epoch := EPOCH.search(line)):
+                self._report(epoch)
+        self.read = max(self.read, text.rfind("\n") + 1)
+        return self.verdict is not None and bool(list((self.folder / "out").glob("fold_*.pt")))
+
+    def _report(self, epoch: re.Match[str]) -> None:
+        self.metrics.append(float(epoch[4]))
+        told = self.agent.answer(
+            "report_progress",
+            run_id=self.run_id,
+            kind="epoch",
+            fold=self.fold,
+            epoch=int(epoch[1]),
+            train_loss=float(epoch[2]),
+            valid_loss=float(epoch[3]),
+            metric=self.metrics[-1],
+            seconds=float(epoch[5]),
+        )
+        assert told["accepted"] == 1
+        if told["verdict"]["action"] != "continue":
+            self.verdict = told["verdict"]
 
 
 @pytest.mark.slow
-def test_an_agent_with_only_these_tools_ends_with_a_submission_and_obeys(servers: Servers, tmp_path: Path):
+def test_an_agent_with_only_these_tools_ends_with_a_submission_and_obeys(
+    servers: Servers, workshop: Workshop, tmp_path: Path
+):
+    """Over HTTP; tests/mcp asks every tool over pipes, too."""
     url = servers.new("sqlite", "seeded")
-    started = by_stdio(url, tmp_path / "log", MEMORY_EMBEDDING_MODEL=WORDS_ONLY, MEMORY_SEED_ON_START="false")
     test_ids = write_data(tmp_path / "data")
-    with agent_by(started) as agent:
+    with serving(url, embedding_model=WORDS_ONLY) as address, agent_by(by_http(address)) as agent:
         plan = agent.answer("recommend_plan", description=TASK, **KNOWN)
         assert plan["plan"]["task"] == "image-classification"
         given = agent.answer("recommend_plan", description=TASK, **KNOWN, form="script")
@@ -139,12 +138,14 @@ def test_an_agent_with_only_these_tools_ends_with_a_submission_and_obeys(servers
             name.lower(): SMALL[name] for name in ("MODEL", "BATCH_SIZE", "FOLDS", "EPOCHS", "IMAGE_SIZE")
         }
         run = agent.answer("start_run", plan_id=plan["plan_id"], started_at=began.isoformat(), **changed)
-        verdict, metrics = train_until_told(agent, run["run_id"], tmp_path)
+        obeying = Obeying(agent, run["run_id"], tmp_path)
+        trained = workshop.forks.run(tmp_path, environment=ENVIRONMENT, kill_when=obeying)
+        verdict, metrics = obeying.verdict, obeying.metrics
+        assert verdict is not None, f"nobody stopped it:\n{trained.log[-3000:]}"
         assert (verdict["action"], verdict["rule"]) == ("stop_and_predict", "R14")
-        with launch(tmp_path, "predict") as predicting:
-            told, _ = predicting.communicate(timeout=300)
-        assert predicting.returncode == 0, told
-        assert "Submission written from 1 folds" in told
+        predicted = workshop.forks.run(tmp_path, "predict", environment=ENVIRONMENT)
+        assert predicted.status == 0, predicted.log
+        assert "Submission written from 1 folds" in predicted.log
         ended = agent.answer(
             "finish_run", run_id=run["run_id"], status="stopped", best_metric=max(metrics), submission=True
         )
