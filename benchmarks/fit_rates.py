@@ -146,7 +146,9 @@ class Table:
         )
         host = np.array([r.host_seconds for r in rates])[self.setting]
         stream = np.array([r.memory_bytes_per_second for r in rates])[self.setting]
-        step = np.maximum(spent + self.kernels * launch, self.kernels * host)
+        trained = np.array([r.kernel_seconds for r in rates])[self.setting]
+        least = np.where(self.infer, np.maximum(host, trained), host)
+        step = np.maximum(spent + self.kernels * launch, self.kernels * least)
         return np.asarray(np.log(step + self.updated_bytes / stream + self.tensors * host))
 
 

@@ -54,7 +54,8 @@ class Rates:
     flops_per_second, bytes_per_second   by index of OP_CLASSES, at perfect tile fit
     kernel_seconds     what one launch costs beyond its arithmetic and bytes, in training
     inference_kernel_seconds   the same in a forward pass alone
-    host_seconds       the least a launch takes on the host: step >= kernels x host_seconds
+    host_seconds       the least a launch takes on the host: step >= kernels x host_seconds, and in a forward
+                       pass alone x kernel_seconds where those are more
     memory_bytes_per_second   plain streaming (optimizer)
     tile_power, group_power   how much of the lost tile is lost in time (0 none, 1 all)
     extrapolation      0 for cards like those measured; more for others (widens intervals)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladder, throughput_knee
+from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.profile import OP_CLASSES, Profile, Work
 from memory_service.domain.cost.rates import sheet_rates
 from memory_service.domain.cost.step_config import StepConfig
@@ -159,6 +160,17 @@ def test_inference_is_cheaper_than_training_and_compiling_never_slower() -> None
     compiled = prepare(p, gpu, StepConfig("fp16", compiled=True)).step_seconds(64)
     assert compiled.value < train.value
     assert compiled.high / compiled.low > train.high / train.low
+
+
+def test_one_picture_waits_for_the_host_as_long_a_launch_as_in_training() -> None:
+    old, new = (
+        prepare(profile(), card(), StepConfig("fp16", mode="infer", stack=stack))
+        for stack in ("torch1", "torch2")
+    )
+    kernels = 60 + 200
+    for step, stack in ((old, "torch1"), (new, "torch2")):
+        assert step.seconds(1) == pytest.approx(kernels * COEFFICIENTS[f"kernel_seconds.{stack}"])
+    assert old.seconds(512) == pytest.approx(new.seconds(512)), "many pictures keep the card busy"
 
 
 def test_a_precision_that_is_not_in_hardware_runs_at_the_fp32_rate() -> None:
