@@ -21,10 +21,11 @@ PROCESSES.set_forkserver_preload(
 
 
 class Command:
-    """`memory-service *words` in a process of its own; what it says goes into `log`."""
+    """`memory-service *words` in a process of its own; what it says goes into `log`. before: Python text that
+    is run in it first."""
 
-    def __init__(self, *words: str, log: Path, **setting: str) -> None:
-        self._process = PROCESSES.Process(target=_run, args=(words, os.environ | setting, str(log)))
+    def __init__(self, *words: str, log: Path, before: str = "", **setting: str) -> None:
+        self._process = PROCESSES.Process(target=_run, args=(words, os.environ | setting, str(log), before))
         self._process.start()
 
     @property
@@ -48,6 +49,9 @@ class Command:
     def terminate(self) -> None:
         self._process.terminate()
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def __enter__(self) -> Self:
         return self
 
@@ -55,7 +59,7 @@ class Command:
         self.wait()
 
 
-def _run(words: tuple[str, ...], environment: Mapping[str, str], log: str) -> None:
+def _run(words: tuple[str, ...], environment: Mapping[str, str], log: str, before: str) -> None:
     os.environ.clear()
     os.environ.update(environment)
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -63,6 +67,7 @@ def _run(words: tuple[str, ...], environment: Mapping[str, str], log: str) -> No
     os.dup2(out, 2)
     faulthandler.enable()  # SIGABRT: where its threads are
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    exec(before, {"__name__": "before"})
     sys.argv = ["memory-service", *words]
     from memory_service.cli import main
 

@@ -27,10 +27,10 @@ from memory_service.services.tables.table_rows import list_rows
 from tests.api.conftest import serve
 from tests.api.described.test_openapi import listen
 from tests.conftest import Servers
+from tests.processes import Command
 
 ENDLESS = """
 import sys
-from memory_service.cli import main
 from memory_service.services.devices import benchmark
 SAID = '''
 import json, time
@@ -40,9 +40,8 @@ for name in ("launch.us", "launch.train_us"):
 time.sleep(6000)
 '''
 benchmark.command = lambda *_, **__: [sys.executable, "-c", SAID]
-main()
 """
-"""The command line with a benchmark that measures two figures at once and never ends."""
+"""A benchmark that measures two figures at once and never ends."""
 
 QUIET = {"MEMORY_EMBEDDING_MODEL": "/nowhere", "MEMORY_SEED_ON_START": "false", "TERM": "dumb"}
 
@@ -54,19 +53,29 @@ def url(servers: Servers) -> Iterator[str]:
     servers.drop(url)
 
 
-def run(*arguments: str, folder: Path | None = None, endless: bool = False) -> subprocess.Popen[str]:
-    program = ["-c", ENDLESS] if endless else ["-m", "memory_service"]
-    command = [sys.executable, *program, *arguments]
+def run(*arguments: str, folder: Path | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "memory_service", *arguments]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ | QUIET, cwd=folder)
 
 
-def after_first_figure(process: subprocess.Popen[str]) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if " us (" in line:
-            return
-    raise AssertionError("nothing was measured")
+def said(process: Command, log: Path, text: str) -> str:
+    """The first line with this text, once it is there."""
+    while True:
+        over = process.poll() is not None
+        lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+        for line in lines:
+            if text in line and line.endswith("\n"):
+                return line
+        assert not over, lines
+        time.sleep(0.02)
+
+
+def measuring(*arguments: str, log: Path, before: str = "") -> Command:
+    """`memory-service calibrate` of the processor, which has measured something."""
+    process = Command("calibrate", "--device", "cpu", *arguments, log=log, before=before, **QUIET)
+    said(process, log, " us (")
+    return process
 
 
 def only_one(url: str) -> dict[str, Any]:
@@ -104,13 +113,11 @@ def test_a_budget_of_a_second_ends_and_says_what_happened(url: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_ends_it_as_failed_with_what_was_measured(url: str, name: str):
-    process = run("calibrate", "--device", "cpu", "--database", url, "--name", "mine", endless=True)
-    after_first_figure(process)
+def test_a_signal_ends_it_as_failed_with_what_was_measured(url: str, name: str, tmp_path: Path):
+    process = measuring("--database", url, "--name", "mine", log=tmp_path / "log", before=ENDLESS)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.Signals[name])
-    process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.wait(120) == 1
     made = only_one(url)
     assert (made["device"], made["status"], made["why"]) == ("mine", "failed", f"stopped by {name}")
     assert made["sections"]
@@ -119,13 +126,12 @@ def test_a_signal_ends_it_as_failed_with_what_was_measured(url: str, name: str):
 
 
 @pytest.mark.slow
-def test_killed_outright_it_reads_as_failed_and_leaves_no_process(url: str):
-    process = run("calibrate", "--device", "cpu", "--database", url)
-    after_first_figure(process)
+def test_killed_outright_it_reads_as_failed_and_leaves_no_process(url: str, tmp_path: Path):
+    process = measuring("--database", url, log=tmp_path / "log")
     time.sleep(1.0)
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
-    process.communicate()
+    process.wait()
     made = only_one(url)
     assert made["status"] == "failed"
     assert "it was killed" in made["why"]
@@ -181,12 +187,13 @@ class TestWithAServer:
         assert httpx2.get(f"{server}/calibrations/{made['id']}").json() == made
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_client_killed_outright_reads_as_failed(self, server: str, monkeypatch: pytest.MonkeyPatch):
-        process = run("calibrate", "--device", "cpu", "--name", "killed", "--server", server, endless=True)
-        after_first_figure(process)
+    def test_a_client_killed_outright_reads_as_failed(
+        self, server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ):
+        process = measuring("--name", "killed", "--server", server, log=tmp_path / "log", before=ENDLESS)
         time.sleep(2.5)
         process.kill()
-        process.communicate()
+        process.wait()
         (running,) = httpx2.get(f"{server}/calibrations?device=killed").json()["items"]
         assert running["status"] == "running"
         monkeypatch.setattr(calibrations, "SILENT_SECONDS", 1.0)
@@ -199,7 +206,7 @@ class TestWithAServer:
 
 @pytest.mark.slow
 def test_a_server_killed_outright_leaves_a_failed_calibration_with_its_figures(url: str, tmp_path: Path):
-    with serving(url) as (process, address):
+    with serving(url, tmp_path / "first") as (process, address):
         made = httpx2.post(f"{address}/gpus", json={"name": "cpu", "device": "cpu"}, timeout=60)
         assert made.status_code == 201, made.text
         key = made.json()["calibration"]["id"]
@@ -209,7 +216,7 @@ def test_a_server_killed_outright_leaves_a_failed_calibration_with_its_figures(u
         process.kill()
         process.wait()
         assert not psutil.wait_procs(children, timeout=60)[1], "the benchmark ends with the server"
-    with serving(url) as (_, address):
+    with serving(url, tmp_path / "second") as (_, address):
         after = httpx2.get(f"{address}/calibrations/{key}", timeout=60).json()
         assert (after["status"], after["stale"]) == ("failed", [])
         assert "it was killed" in after["why"]
@@ -222,12 +229,11 @@ def test_a_server_killed_outright_leaves_a_failed_calibration_with_its_figures(u
 
 
 @contextlib.contextmanager
-def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(url: str, log: Path) -> Iterator[tuple[Command, str]]:
     """`memory-service serve` in a process of its own, once it is ready."""
-    process = run("serve", "--port", "0", "--database", url)
-    assert process.stderr is not None
+    process = Command("serve", "--port", "0", "--database", url, log=log, **QUIET)
     try:
-        line = next(line for line in process.stderr if "Uvicorn running on" in line)
+        line = said(process, log, "Uvicorn running on")
         address = line.split("running on ")[1].split()[0]
         until = time.monotonic() + 120
         while httpx2.get(f"{address}/gpus?limit=1", timeout=60).status_code != 200:
@@ -236,7 +242,7 @@ def serving(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield process, address
     finally:
         process.terminate()
-        process.communicate(timeout=120)
+        process.wait(120)
 
 
 def test_the_database_of_these_tests_is_at_head(url: str):

@@ -61,12 +61,11 @@ def test_more_minutes_never_lower_the_expected_quality(
         assert second.quality >= first.quality - 1e-9
 
 
-FEW_CARDS = ("t4", "rtx4070", "cpu")
+SOME_CARDS = tuple(dict.fromkeys(("t4", "rtx4070", "cpu", *CARDS[::4])))
+"""Of every speed: a card is no more than that to what is chosen."""
 
 
-@pytest.mark.parametrize(
-    "gpu", [*FEW_CARDS, *(pytest.param(c, marks=pytest.mark.slow) for c in CARDS if c not in FEW_CARDS)]
-)
+@pytest.mark.parametrize("gpu", SOME_CARDS)
 def test_every_run_after_the_first_has_a_gain_that_shows(gpu: str) -> None:
     """Of all tasks, 10 minutes to 8 hours and every objective: by the answer's own two digits."""
     for task in TASKS:
