@@ -14,6 +14,7 @@ import pytest
 from memory_service.domain.planning import candidates
 from memory_service.domain.planning.plan_search import price_grid
 from memory_service.services.planning import request_text
+from memory_service.web.text import minutes as minutes_shown
 from tests.web.conftest import Site, Visitor, follow
 
 pytestmark = [pytest.mark.browser]
@@ -170,6 +171,24 @@ def test_the_headline_the_timetable_and_the_runs_end_at_the_same_minute(visit: V
     others = [[one["model"], one["batch_size"], one["folds"], one["epochs"]] for one in data["others"]]
     assert own not in others
     assert page.locator(".apart thead th").count() == 1 + len(others)
+
+
+@pytest.mark.parametrize("minutes", [30, 240])
+def test_an_alternative_shows_what_its_link_plans(visit: Visitor, seeded: Site, minutes: int):
+    asked = f"/?task=tabular&size=medium&gpu=t4&minutes={minutes}"
+    page = visit(seeded, asked)
+    heads = [head for head in page.locator(".apart thead th").all_inner_texts() if "smaller" not in head]
+    ends = page.locator(".apart tr", has_text="All over within").locator("td").all_inner_texts()
+    links = [
+        link.get_attribute("href") for link in page.locator(".apart thead a", has_not_text="smaller").all()
+    ]
+    plans = [answered(seeded, "/recommend" + link[link.index("?") :]) for link in [asked, *links] if link]
+    assert len(heads) == len(plans) > 1
+    for plan, end in zip(plans, ends, strict=False):
+        assert end.startswith(minutes_shown(plan["portfolio"][-1]["deadline_minute"]))
+    quality = [plan["expected"]["quality_index"]["value"] for plan in plans]
+    better = [index for head, index in zip(heads, quality, strict=True) if head == "Better"]
+    assert all(index > quality[0] for index in better)
 
 
 def test_what_any_of_the_runs_trains_is_in_the_plan(visit: Visitor, seeded: Site):

@@ -35,7 +35,8 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     closest  changes that make a plan feasible, the smallest first
     plan     the answer of /recommend; None for what was refused, and before a task is asked about
     sources  what the recipe names -> its page
-    others   the alternatives that are not the plan itself, before them what is planned without fixed settings
+    others   the alternatives that are not the plan itself, before them what is planned without fixed ones;
+             `whole`: when all its runs are over, their quality, the main one's seeds; `alone`: of one run
     main     the number of the plan's run in the portfolio
     points   `{"front", "models", "picks", "objective", "budget_minutes"}`: minutes and quality of plans
     script   whether there is a training script for the plan (`ask_script`)
@@ -72,8 +73,9 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
             "refused": said if all(errors) else refusal.detail,
             "status": refusal.status,
         }
-    others = [each for each in found.answer.get("alternatives", ()) if not _same(each, found.answer)]
-    others = [*_without_pins(database, requested, found.answer), *others]
+    points = _points(found.candidate_sets, found.answer)
+    others = [*_without_pins(database, requested, found.answer)]
+    others += _alternatives(found.answer, points)
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
     return page | {
         "others": others,
@@ -81,9 +83,40 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         "plan": linked(found.answer, found.knowledge),
         "sources": _sources(found.answer.get("recipe"), found.knowledge),
         "facts": _facts(found.case, found.memory),
-        "points": _points(found.candidate_sets, found.answer),
+        "points": points,
         "closest": _closest(found.answer, requested),
         "script": has_script(found.answer),
+    }
+
+
+def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Other plans than the one shown; none called faster or better that is not, once all runs count."""
+    picks, out = points["picks"], []
+    mine = picks.get(points["objective"])
+    for each in plan.get("alternatives", ()):
+        whole = picks.get(each["objective"])
+        better = {"fast": ("over", -1), "quality": ("quality_index", 1)}.get(each["objective"])
+        kept = not (mine and whole and better) or better[1] * (whole[better[0]] - mine[better[0]]) > 0
+        if kept and not _same(each, plan):
+            out.append({**each, "whole": whole or _alone(each["expected"])})
+    return out
+
+
+def _alone(expected: Mapping[str, Any]) -> dict[str, Any]:
+    """Of one run, where all that would be planned with it are not known."""
+    return {
+        "over": expected["total_minutes"]["high"],
+        "quality_index": expected["quality_index"]["value"],
+        "seeds": 1,
+        "alone": True,
+    }
+
+
+def _whole(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "over": (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"],
+        "quality_index": plan["expected"]["quality_index"]["value"],
+        "seeds": plan["seeds"],
     }
 
 
@@ -106,7 +139,8 @@ def _without_pins(
     if not free["feasible"] or _same({**free, **free["model"], "model": free["model"]["name"]}, plan):
         return []
     settings = {name: free[name] for name in ("batch_size", "folds", "epochs", "expected")}
-    return [{"objective": "unpinned", **free["model"], **settings, "model": free["model"]["name"]}]
+    model = {**free["model"], "model": free["model"]["name"]}
+    return [{"objective": "unpinned", **model, **settings, "whole": _whole(free)}]
 
 
 def understood(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:
@@ -219,7 +253,9 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
             picks[objective] = {
                 "model": chosen.main.model,
                 "minutes": round(chosen.needed, 3),
-                "quality_index": round(chosen.quality, 3),
+                "quality_index": round(chosen.quality, 2),
+                "over": round(chosen.runs[-1].deadline, 2),
+                "seeds": chosen.main.seeds,
             }
     return {
         "front": best_by_budget(candidate_sets),
