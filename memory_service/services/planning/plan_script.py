@@ -40,6 +40,7 @@ from memory_service.services.planning.script_kinds import (
     SCRIPTED,
     WIDTHS,
     Kind,
+    why_not_sharded,
 )
 from memory_service.services.planning.script_text import joined, standalone
 
@@ -77,9 +78,6 @@ _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
 """Libraries of networks that have pretrained weights."""
 
 _STOP_SHARE = 0.70  # R15
-LEFT_TO_PREDICT = 0.9
-"""Of a card's memory that half-precision weights may take where it predicts alone."""
-
 _ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
 
 
@@ -210,8 +208,8 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if plan.get("method"):
         if not model["pretrained"]:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
-        if plan.get("sharding"):
-            _check_sharded(plan)
+        if plan.get("sharding") and (why := why_not_sharded(plan)):
+            raise NoScript(why)
         kind = DECODERS.get(plan["task"])
     own_nets = OWN_NETS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
@@ -220,17 +218,6 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     if kind is None or unknown or (model["library"] == "torch" and model["name"] not in own_nets):
         raise NoScript(_offered(plan["task"], model))
     return kind
-
-
-def _check_sharded(plan: Mapping[str, Any]) -> None:
-    """NoScript for weights that cannot be spread over cards by the scripts' way, or not predict on one."""
-    weights_gib = plan["model"]["params_m"] * 2e6 / 2**30
-    if plan["method"] == "qlora" or plan["precision"] == "fp16":
-        raise NoScript(
-            "There is no script that spreads 4-bit weights, or trains with fp16, over several cards"
-        )
-    if weights_gib > plan["gpu"]["usable_gib"] * LEFT_TO_PREDICT:
-        raise NoScript(f"There is no script: {weights_gib:.0f} GiB of weights have to predict on one card")
 
 
 def _answer_of(plan: Mapping[str, Any]) -> Answer:

@@ -171,6 +171,20 @@ DECODERS = {
 }
 """Task -> the sort of script of a plan with `method`."""
 
+LEFT_TO_PREDICT = 0.9
+"""Of a card's memory that half-precision weights may take where it predicts alone."""
+
+
+def why_not_sharded(plan: Mapping[str, Any]) -> str:
+    """Why no script spreads the plan's weights over its cards; "" where one does."""
+    weights_gib = plan["model"]["params_m"] * 2e6 / 2**30
+    if plan["method"] == "qlora" or plan["precision"] == "fp16":
+        return "There is no script that spreads 4-bit weights, or trains with fp16, over several cards"
+    if weights_gib > plan["gpu"]["usable_gib"] * LEFT_TO_PREDICT:
+        return f"There is no script: {weights_gib:.0f} GiB of weights have to predict on one card"
+    return ""
+
+
 _WORDS_OF_SCRIPTS = shipped_table(__package__, "script_words.toml")
 
 AUGMENTED: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["augmented"]

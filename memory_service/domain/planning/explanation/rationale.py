@@ -8,9 +8,7 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
-from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_rounds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
@@ -23,6 +21,7 @@ from memory_service.domain.planning.candidates import (
     host_share,
 )
 from memory_service.domain.planning.cost_table import with_memory
+from memory_service.domain.planning.explanation.tuning_reasons import tuning_reasons
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.policy import Policy
@@ -48,21 +47,8 @@ def rationale(
         out += _boosting_reasons(candidate, settings, expected)
     else:
         out.append(_batch_reason(candidate, settings))
-        if option.sharded:
-            out.append(_sharding_reason(candidate))
-        if option.texts_per_row > 1.0:
-            out.append(
-                f"Rows are packed: about {option.texts_per_row:.1f} texts fill each of {option.input_size} "
-                "tokens, and batch_size counts rows. Position ids begin anew with each text, and attention "
-                "stays within it (DataCollatorWithFlattening of transformers)."
-            )
+        out += tuning_reasons(candidate, settings)
         out.append(_precision_reason(candidate, settings))
-        if paged := optimizer_or_adam(settings["optimizer"]).paged_bytes:
-            host_gib = option.model.params_m * 1e6 * paged / 2**30
-            out.append(
-                f"{settings['optimizer']} of bitsandbytes: its state, at least {host_gib:.1f} GiB, leaves "
-                "the card for the host's memory where it is short of it; each step is counted to do so."
-            )
     passes = _plural(settings["epochs"], "epoch")
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
@@ -241,16 +227,6 @@ def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
     if settings["gradient_checkpointing"]:
         text += "; gradient checkpointing makes room for it at about a third more time"
     return text + "."
-
-
-def _sharding_reason(candidate: Candidate) -> str:
-    cards, profile = candidate.problem.together, candidate.profile
-    seconds = exchange_seconds_of(exchanged_params(profile), cards) if profile else 0.0
-    why = "" if candidate.problem.question.sharding else ", for no card holds a copy with what trains it"
-    return (
-        f"Weights, gradients and optimizer state are spread over {cards.n} cards (FSDP){why}: gathering and "
-        f"scattering them takes {seconds:.2g} s a step at {cards.gb_s:.0f} GB/s, less what computing hides."
-    )
 
 
 def _precision_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
