@@ -113,7 +113,9 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
         known = "No reading of the card's memory was reported"
         if fill is not None:
             known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
-        return keep_going(f"{known}; throughput is as predicted, and throughput decides.", "R20", MONITORING)
+        return keep_going(
+            f"{known}; throughput is as predicted or better, and throughput decides.", "R20", MONITORING
+        )
     why = (
         "No reading of the card's memory in what the run reported"
         if fill is None

@@ -106,6 +106,7 @@ def sides(item: Row) -> dict[str, Any] | None:
                 "itemStyle": {"color": f"var(--{row['grade']})"},
             }
             for place, ((low, high), row, name) in enumerate(zip(numbers, rows, names, strict=True))
+            if low or row.get("value") is not None  # "at most so much" has no middle
         ],
         symbolSize=11,
         z=3,
