@@ -191,7 +191,7 @@ def _lifted(failed: Observation, seen: list[Observation]) -> bool:
 
 
 @given(seen=runs())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_a_table_says_of_each_network_what_it_is_predicted_alone(seen: list[Observation]) -> None:
     """Memory, step time and knee of all options at once are those of each profile at each batch."""
     cpu = next(card for card in calibrated().sheets.values() if card.kind == "cpu")
