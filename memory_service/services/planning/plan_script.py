@@ -284,7 +284,7 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     name = said["name"] if said else _USUAL[answer]
     absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
     measure = measure_of(name, answer) if said is None or said["in_script"] else None
-    note = "" if said else "Nobody said what predictions are judged by."
+    note = "" if said else "Nobody said what predictions are judged by: this is usual of the task."
     scored = measure is not None
     if measure is None:
         note = f"Judged by {_plain(name)[:60]}, which this script does not compute."
