@@ -49,6 +49,16 @@ GRADES = {
     "claimed": "somebody wrote it; nobody measured it here",
 }
 
+NOT_SCORED = {
+    "contended": "shared with another process",
+    "throttled": "throttled",
+    "loader_bound": "held up by the input pipeline",
+    "no_card": "run where its GPU was not seen",
+    "late": "reported after the fact",
+    "too_short": "over within seconds",
+}
+"""What a run was whose figures are not held against its prediction."""
+
 _RULE = re.compile(r"\b([RS][0-9]{2})\b")
 
 _NUMBERS = itertools.count(1)
@@ -87,6 +97,7 @@ def environment() -> Environment:
         asset=asset,
         nav=NAV,
         grades=GRADES,
+        not_scored=NOT_SCORED,
         version=__version__,
         reader=ANYBODY,
         input_unit=text.input_unit,

@@ -123,7 +123,7 @@ def sparks(lines: Sequence[Sequence[float]]) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def title_of(name: str) -> str:
+def title_of(name: str, *, with_unit: bool = True) -> str:
     """A field's name as a heading: `peak_memory_gib` -> `Peak memory, GiB`."""
     if name in _NAMED:
         return _NAMED[name]
@@ -133,7 +133,7 @@ def title_of(name: str) -> str:
     for word in ("gpus", "gpu", "id", "url", "cpu", "vram"):
         text = re.sub(rf"\b{word}\b", word.upper().replace("GPUS", "GPUs"), text)
     text = text[:1].upper() + text[1:]
-    return f"{text}, {unit}" if unit else text
+    return f"{text}, {unit}" if unit and with_unit else text
 
 
 def unit(name: str | None) -> str:

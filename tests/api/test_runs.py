@@ -75,7 +75,7 @@ def test_a_trial_run_where_its_card_is_not_seen_is_told_of_and_not_scored_for_sp
     tell(client, late, epochs(3.0))
     client.post(f"/runs/{late}/finish", json={"status": "completed", "at": at(1)})
     assert client.get(f"/runs/{late}").json()["excluded"] == "late"
-    assert "reported after they had run" in client.get("/browse/accuracy?gpu=p100").text
+    assert "reported after the fact" in client.get("/browse/accuracy?gpu=p100").text
 
 
 def test_nothing_to_score_is_an_answer(client: TestClient):

@@ -48,7 +48,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 buffer and `grad_avg` exist only where they are asked for."""
 
 PAGED_ADAMW = "paged-adamw-8bit"
-"""That plans take: the fewest bytes to and fro."""
+"""Of the paged ones that which plans take: it moves the fewest bytes over the bus."""
 
 _NAMES = {name: name for name in OPTIMIZERS} | {
     alias: name for name, optimizer in OPTIMIZERS.items() for alias in optimizer.aliases

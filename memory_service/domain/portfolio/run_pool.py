@@ -82,9 +82,12 @@ def _joined(pools: Sequence[RunPool]) -> RunPool:
 def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     """Places, by rising minutes, of the points that no cheaper one of their own family and fewer than
     `MOST_RUNS` others reach."""
-    some = _not_far_below(minutes, quality, family)
+    raised = quality + 1e3 * family
+    order = np.argsort(minutes)  # most are far below; ties are put in order among those that are left
+    order = order[np.argsort(family[order].astype(np.int16), kind="stable")]
+    some = np.sort(order[raised[order] >= np.maximum.accumulate(raised[order])])
     order = some[np.lexsort((-quality[some], minutes[some], family[some]))]
-    steps = np.maximum.accumulate(quality[order] + 1e3 * family[order])
+    steps = np.maximum.accumulate(raised[order])
     front = order[np.diff(steps, prepend=-np.inf) > 1e-9]
     front = front[np.argsort(minutes[front], kind="stable")]
     ranked, codes = quality[front], family[front]
@@ -93,18 +96,6 @@ def _layers(minutes: Array, quality: Array, family: Integers) -> Integers:
     np.maximum.accumulate(best_so_far, axis=1, out=best_so_far)
     beaten = (best_so_far > ranked + 1e-9).sum(axis=0)
     return np.asarray(front[beaten < MOST_RUNS], dtype=np.int64)
-
-
-def _not_far_below(minutes: Array, quality: Array, family: Integers) -> Integers:
-    """Places of the points that none of their family in a cheaper 64th of a doubling beats: few are left to
-    be sorted. The bits of positive floats rise as they do."""
-    parts = minutes.view(np.int64) >> 46
-    parts -= parts.min() if parts.size else 0
-    best = np.full((int(family.max(initial=-1)) + 1, int(parts.max(initial=-1)) + 2), -np.inf)
-    here = family * best.shape[1] + parts
-    np.maximum.at(best.reshape(-1), here + 1, quality)
-    np.maximum.accumulate(best, axis=1, out=best)
-    return np.flatnonzero(quality >= best.reshape(-1)[here])
 
 
 def _pool_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import comb, inf
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -201,7 +201,7 @@ def _sheet_errors(
     if quantity not in _SHEET_OF:
         return []
     out = []
-    known: dict[tuple[Any, ...], float | None]
+    known: dict[tuple[Any, ...], float]
     known = knowledge.priced.caches.latest(_of_sheet, knowledge.cards.sheets, dict)
     if len(known) > MOST_SHEET_FIGURES:
         known.clear()
@@ -210,10 +210,9 @@ def _sheet_errors(
         if not case:
             continue
         key = (quantity, *map(case.get, _SETTINGS))
-        value = known.get(key, inf)
-        if value == inf:
-            value = known[key] = _of_sheet(knowledge, quantity, Observation.from_dict(case))
+        value = known.get(key) or _of_sheet(knowledge, quantity, Observation.from_dict(case))
         if value is not None:
+            known[key] = value
             out.append((each, value / each.pair.actual - 1.0))
     return out
 
