@@ -57,11 +57,10 @@ def test_what_was_claimed_for_efficientnet_b4_on_an_a100_and_why_is_it_not_follo
     page.get_by_label("Model, GPU or claim").fill("EfficientNet-B4 A100")
     page.get_by_label("Model, GPU or claim").press("Enter")
     page.wait_for_url("**q=EfficientNet-B4**")
+    page.wait_for_load_state("networkidle")  # the rows come once for typing and once for Enter
     first = page.locator("#rows tbody tr", has_text="C29")
     assert "2,000 samples/s" in first.inner_text()
-    link = first.get_by_role("link").first
-    link.focus()
-    page.keyboard.press("Enter")
+    first.get_by_role("link").first.press("Enter")
     page.wait_for_url("**/browse/conflicts/C29")
     settled(page)
     said = _text(page)
