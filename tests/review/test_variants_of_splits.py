@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.review.variants import check
+from tests.review.variants import check, rules_of
 
 LOADED = """
 import numpy as np
@@ -201,3 +201,14 @@ def test_a_fault_in_other_words_is_found_and_the_right_thing_left_alone(
     rule: str, script: str, good: str, bad: str
 ) -> None:
     check(rule, script, good, bad)
+
+
+@pytest.mark.parametrize("each", ["x.max(axis=0)", "x.max(0)", "np.max(x, 0)", "np.abs(x).max(axis=0)"])
+def test_the_largest_value_of_each_column_is_fitted(each: str) -> None:
+    check("fit-before-split", CLIPPED, "(np.clip(x, low, high) - low) / (high - low)", f"x / {each}")
+
+
+@pytest.mark.parametrize("unit", ["x.max()", "np.max(x)", "max(y)", "x[:, 0].max()"])
+def test_one_largest_value_is_a_unit(unit: str) -> None:
+    script = CLIPPED.replace("(np.clip(x, low, high) - low) / (high - low)", f"x / {unit}")
+    assert "fit-before-split" not in rules_of(script)

@@ -38,7 +38,9 @@ def reduce(walk: Walk, use: Use) -> Value:
     ):  # fmt: skip
         stat = learned_from(walk, use.node, "mean", "target", by_hand)
         return Value(learned=frozenset(found.learned), stats=frozenset((stat,)))
-    what = "max" if "max" in use.name else use.name
+    what = use.name
+    if "max" in what:
+        what = "max" if _of_each_column(use) else "one max"
     stat = learned_from(walk, use.node, what, "spread" if use.name in HIGH else "mean", frozenset(found.rows))
     return Value(
         learned=frozenset(found.learned), stats=frozenset({stat} | found.stats), columns=base.columns
@@ -194,6 +196,17 @@ def over_group(walk: Walk, use: Use) -> Value | None:
     if base.columns and base.columns & walk.targets:
         out.learned |= {learned_from(walk, use.node, "mean", "target", frozenset((DEFERRED,)))}
     return out
+
+
+def _of_each_column(use: Use) -> bool:
+    """Whether it is a value for each column of a table. Of one column, or of an array without an axis, it is
+    one number: a unit, as 255 is."""
+    method = bool(use.base.rows)
+    base = use.base if method else use.args[0]
+    table = base.whole or (base.columns is not None and len(base.columns) > 1)
+    axis = any(named.arg in ("axis", "dim") for named in use.node.keywords)
+    builtin = isinstance(use.node.func, ast.Name) and use.node.func.id == "max"
+    return not builtin and (table or axis or len(use.args) > 1 - method)
 
 
 def _of_the_past(node: ast.AST) -> bool:

@@ -47,7 +47,7 @@ def split_rules(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "fit-before-split",
                 learned.place,
-                f"Mean and deviation are of all rows; the split comes at line {line}.",
+                f"Mean and deviation, or range, are of all rows; the split comes at line {line}.",
                 "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts",
             )
 
