@@ -18,7 +18,12 @@ from memory_service.domain.cost.memory import (
 )
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.roofline import Floats, Roofline, roofline_of
-from memory_service.domain.cost.step_config import StepMode, is_convolutional, tensor_core_layout
+from memory_service.domain.cost.step_config import (
+    StepMode,
+    is_convolutional,
+    is_over_volumes,
+    tensor_core_layout,
+)
 
 Integers = NDArray[np.intp]
 Kind = TypeVar("Kind", bound=np.generic)
@@ -144,7 +149,7 @@ def stack_of(
         tuple(optimizers),
         tuple(is_convolutional(profile) for profile in profiles),
         np.array([LAYOUTS.index(tensor_core_layout(profile)) for profile in profiles], dtype=np.intp),
-        np.array([profile.family == "conv3d" for profile in profiles]),
+        np.array([is_over_volumes(profile) for profile in profiles]),
         Runs.of([len(some) for some in points]),
         numbers([point.fixed_bytes for point in each]),
         numbers([point.per_sample_bytes for point in each]),

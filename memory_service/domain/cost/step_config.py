@@ -47,14 +47,19 @@ def layout_of(profile: Profile, gpu: Gpu) -> str:
 
 
 def tensor_core_layout(profile: Profile) -> str:
-    """`layout_of` on cards with tensor cores."""
-    if profile.precision != "amp":
+    """`layout_of` on cards with tensor cores; torch's channels_last is of pictures alone."""
+    if profile.precision != "amp" or is_over_volumes(profile):
         return "nchw"
     flops = {name: work.flops_per_sample for name, work in profile.forward.items()}
     total = sum(flops.values()) or 1.0
     convolutional = sum(flops.get(name, 0.0) for name in ("dense_conv", "pointwise_conv", "depthwise_conv"))
     grouped = flops.get("grouped_conv", 0.0)
     return "nhwc" if convolutional / total > 0.5 and grouped / total < 0.2 else "nchw"
+
+
+def is_over_volumes(profile: Profile) -> bool:
+    """Whether its convolutions are over volumes or clips."""
+    return profile.family == "conv3d"
 
 
 def is_convolutional(profile: Profile) -> bool:

@@ -312,3 +312,11 @@ def test_decoders_that_won_are_said_to_be_rated_by_size_and_one_epoch_serves_a_l
     decoder = recommend(seeded_sqlite, {**asked, "task": "text", "method": "qlora"})
     assert decoder["model"]["params_m"] > 1_000
     assert decoder["epochs"] <= 2
+
+
+def test_volumes_are_not_planned_with_a_layout_of_pictures(seeded_sqlite: Database) -> None:
+    """torch refuses channels_last for weights of five dimensions."""
+    plan = recommend(
+        seeded_sqlite, {"task": "segmentation", "model": "unet3d", "gpu": "a100", "n_train": 500}
+    )
+    assert (plan["feasible"], plan["precision"], plan["channels_last"]) == (True, "bf16", False)
