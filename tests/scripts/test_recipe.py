@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -253,3 +254,30 @@ def test_layers_near_the_input_learn_slower(opened: Open, workshop: Workshop) ->
     shares = {group["scale"] for group in optimizer.param_groups}
     assert shares == {1.0, script.LAYER_DECAY, script.LAYER_DECAY**2}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0, script.WEIGHT_DECAY}
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
+def test_interactions_are_columns_where_rows_held_back_say_that_they_help(
+    opened: Open, workshop: Workshop, library: str
+) -> None:
+    """A ratio and a pair of words decide; next, one number and much noise."""
+    script = opened(f"tabular-regression-{library}", lambda folder: None, epochs=40)
+    script.state.minutes = script.state.train_minutes = 1e6
+    script.module.usable_cores = lambda: 1
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(1, 5, (900, 3)), columns=["width", "height", "depth"])
+    kinds = rng.integers(0, 6, (2, 900))
+    table["kind"], table["place"] = ([f"k{each}" for each in row] for row in kinds)
+    data = script.read_data()
+    data.inputs = table
+    ratio, pairs = table["width"] / table["height"], rng.normal(size=(6, 6))
+    noisy = table["width"] + rng.normal(0, 5, 900)
+    for truth, helps in ((ratio + pairs[kinds[0], kinds[1]], True), (noisy, False)):
+        data.targets = truth.to_numpy(dtype=np.float32)[:, None]
+        kept, features, _ = script.sides_of(data, np.arange(900), np.arange(0))
+        found = [(how, {one, other}) for one, how, other in kept["interactions"]]
+        assert (("/", {"width", "height"}) in found) == helps
+        assert (("&", {"kind", "place"}) in found) == helps
+        assert sum(name.startswith("c") for name in features.columns) == 5 + len(kept["interactions"])
+    script.state.train_minutes = 0.01 + script.state.elapsed() / 60
+    assert script.choose_interactions(data, np.arange(900)) == [], "there is no time for it"

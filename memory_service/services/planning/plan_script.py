@@ -232,6 +232,7 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     pictures = plan["task"].startswith("image") or words["boxes"]
     classes_or_values = not words["masks"] and not words["retrieval"] and not words["boxes"]
     tree_values = bool(words["library"]) and not words["labels"]
+    lags = words["series"] or (bool({"lag-features", "rolling-features"} & wanted) and tree_values)
     return {
         "tta": "tta" in wanted and pictures,
         "mixup": "mixup" in wanted and words["files"] and classes_or_values,
@@ -242,9 +243,10 @@ def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
         "target_encoding": "target-encoding" in wanted and bool(words["library"]),
         "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
         "frequency": "frequency-encoding" in wanted and bool(words["library"]),
+        "interactions": bool(words["library"]) and not lags,
         "mirrors": pictures,
         "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
-        "lags": words["series"] or (bool({"lag-features", "rolling-features"} & wanted) and tree_values),
+        "lags": lags,
     }
 
 
