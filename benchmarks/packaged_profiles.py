@@ -4,8 +4,8 @@
 
 A catalogue row says in `config.traced_with` which package; here is how its module is made. The loss of a
 detector is dense over all logits and boxes, auxiliary ones included: matching, mosaic and denoising queries
-(RT-DETR, D-FINE, DINO: 100 to 200 beside 300 to 900) are left out. Rows of ultralytics, monai and effdet want
-these packages beside the environment.
+(RT-DETR, D-FINE, DINO: 100 to 200 beside 300 to 900) are left out. Rows of ultralytics, monai, effdet and
+neuralforecast want these packages beside the environment.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.measure.detection import _backbone, _TwoStage, dense_detection_loss
 from memory_service.measure.language import _register_unmasked_attention
+from memory_service.measure.nets.series import FusedRecurrence
 from memory_service.measure.segmentation import mask_loss
 from memory_service.measure.trace import trace_profile
 from memory_service.measure.traceable_model import BuiltModel, on_meta, zeros
@@ -321,9 +323,60 @@ def _efficientdet(name: str, pixels: int) -> nn.Module:
     return Boxes(module, lambda out: {"logits": _tensors(out[0]), "boxes": _tensors(out[1])})
 
 
+FORECASTERS = {
+    "nhits": "NHITS", "nbeats": "NBEATS", "tft": "TFT", "deepar": "DeepAR", "dlinear": "DLinear",
+    "tide": "TiDE",
+}  # fmt: skip
+"""Row -> class of neuralforecast, whose own defaults (3.3.0) are taken."""
+
+HORIZON = 4
+"""Steps read for each step forecast."""
+
+
+class _Lstm(nn.Module):
+    """cuDNN's LSTM as `FusedRecurrence` has it, with the interface of torch's; states are not carried on."""
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, **_others: Any) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            FusedRecurrence(hidden_size if index else input_size, hidden_size, 4, 1)
+            for index in range(num_layers)
+        )
+
+    def forward(self, x: Tensor, _states: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        last = []
+        for layer in self.layers:
+            x = layer(x)
+            last.append(x[:, -1])
+        states = torch.stack(last)
+        return x, (states, states)
+
+
+class _Windows(nn.Module):
+    """A network of neuralforecast over windows of one series without other columns."""
+
+    def __init__(self, kind: str, steps: int) -> None:
+        import neuralforecast.models
+
+        super().__init__()
+        with mock.patch("torch.nn.LSTM", _Lstm):
+            self.module = getattr(neuralforecast.models, kind)(h=steps // HORIZON, input_size=steps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        window = {"insample_y": x, "insample_mask": torch.ones_like(x)}
+        out = self.module.forward({**window, **dict.fromkeys(("futr_exog", "hist_exog", "stat_exog"))})
+        return torch.cat(_tensors(list(out)), dim=-1) if isinstance(out, tuple) else out
+
+
+def _absolute_error(outputs: Any, _inputs: Any) -> Tensor:
+    return outputs.abs().mean()  # type: ignore[no-any-return]
+
+
 def build(name: str, pixels: int) -> tuple[nn.Module, tuple[int, ...], Any]:
     """The module, the shape of one sample and the loss."""
     picture, volume = (3, pixels, pixels), (1, pixels, pixels, pixels)
+    if name in FORECASTERS:
+        return _Windows(FORECASTERS[name], pixels), (pixels, 1), _absolute_error
     if name.startswith("yolo"):
         return _ultralytics(name), picture, dense_detection_loss
     for prefix, maker in (("rtdetr-", _rtdetr), ("d-fine-", _dfine)):
@@ -357,7 +410,7 @@ def traced(name: str, pixels: int, precision: Any, row: CatalogueModel) -> dict[
     module, library, family = on_meta(construct), row.library, row.family
     inputs, loss = zeros(x=made[1]), made[2]
     built = BuiltModel(
-        name, library, family, module, "image_size", pixels, row.default_input_size, COCO, inputs, loss
+        name, library, family, module, row.input_kind, pixels, row.default_input_size, COCO, inputs, loss
     )
     finite = mock.patch("torch.isfinite", return_value=mock.Mock(all=lambda: True))
     checks = mock.patch("transformers.models.d_fine.modeling_d_fine.torch_compilable_check")

@@ -44,6 +44,7 @@ _BOTH = (
 )
 _ARCHITECTURES = {
     "bert big_bird camembert ernie longformer rembert roberta xlm-roberta": _ENCODER,
+    "jina_embeddings_v3 nomic_bert": _ENCODER,
     "albert electra mobilebert roformer squeezebert": f"{_ENCODER} embedding_size",
     "convbert": f"{_ENCODER} embedding_size conv_kernel_size",
     "mpnet": f"{_TEXT} hidden_act relative_attention_num_buckets",
@@ -60,7 +61,7 @@ _ARCHITECTURES = {
     "gpt_neo": "hidden_size intermediate_size num_layers num_heads max_position_embeddings attention_types "
     "activation_function",
     "gpt_neox": f"{_TEXT} hidden_act {OF_FORMULA}",
-    "phi stablelm": _DECODER,
+    "eurobert phi stablelm": _DECODER,
     "gemma llama": f"{_DECODER} head_dim",
     "mpt": "d_model n_heads n_layers",
     "gemma2 gemma3_text": f"{_TEXT} num_key_value_heads head_dim hidden_activation layer_types "
@@ -104,6 +105,7 @@ _NETS = {
     "wavenet": "filters depth blocks",
     "graphsage": "width blocks neighbours",
     "sasrec": "items width sampled",
+    "gru4rec": "items width sampled",
 }
 FIGURES_OF_NET = {net: frozenset(names.split()) for nets, names in _NETS.items() for net in nets.split()}
 """`net` of `measure.nets` -> the arguments of its constructor that a row may give."""

@@ -95,11 +95,17 @@ CPU_MODELS: dict[str, _Kind] = {
     "minirocket": _Kind("words", 2.0, 3.0, 40.0, "10 000 convolutions a series, then ridge"),
     "als": _Kind("factors", 1.0, 3.0, 16.0, "20 passes of 64 factors"),
     "co-visitation": _Kind("pairs", 1.0, 4.0, 60.0, "pairs of items counted"),
+    "autoets": _Kind("ets", 1.0, 3.0, 16.0, "a fit for each series, with a season"),
+    "autotheta": _Kind("theta", 1.0, 2.0, 16.0, "a fit for each series"),
+    "autoarima": _Kind("arima", 1.0, 4.0, 16.0, "a search for each series, season of 7 steps"),
+    "prophet": _Kind("prophet", 1.0, 2.0, 16.0, "a fit for each series of daily values"),
     "tabpfn-v2": _Kind("context", 1.0, 4.0, 40.0, "in context, eight orders of columns, on a card"),
     "tabicl": _Kind("context", 0.3, 4.0, 40.0, "in context, on a card"),
 }
-"""Of the last eight only svm and gaussian-process were timed (scikit-learn 1.9, 1 000 to 10 000 rows x 20 or
-100 columns, two cores); the others are judged, and their intervals say so."""
+"""Timed beside the trees: svm and gaussian-process (scikit-learn 1.9, 1 000 to 10 000 rows x 20 or 100
+columns, two cores) and the four of single series (statsforecast 2.1, Prophet 1.5; seconds of one core for 3
+to 6 made series of 60 to 960 steps, Prophet's of 120 to 2 000). AutoETS without a season takes a tenth,
+AutoARIMA a quarter, with 12 steps up to thrice as long. The others are judged, as their intervals say."""
 
 IN_CONTEXT_LIMITS = {"tabpfn-v2": (10_000, 500, 10), "tabicl": (60_000, 500, 10)}
 """Most rows, columns and classes that a network of tables was trained for (its papers)."""
@@ -272,6 +278,10 @@ _ESTIMATORS: dict[str, Callable[[float, float, float, Any], tuple[Any, Any, floa
     "words": lambda n, d, *_: (n * d * 4e-6, d * 4e-6, 0.0),
     "factors": lambda n, *_: (n * 8e-6, 1e-4, 0.0),
     "pairs": lambda n, *_: (n * 3e-6, 1e-5, 0.0),
+    "ets": lambda n, d, *_: (n * (0.02 + 8.7e-4 * d), 1e-3, 0.0),
+    "theta": lambda n, d, *_: (n * d * (6e-5 + 2.2e-7 * d), 1e-3, 0.0),
+    "arima": lambda n, d, *_: (n * 0.11 * d**0.5, 1e-3, 0.0),
+    "prophet": lambda n, d, *_: (n * (0.06 + 2.7e-4 * d), 1e-2, 0.0),
     "context": lambda n, d, *_: (n * d * 1e-6, d * 2e-6, n * d * 200.0),
 }
 """Law -> (seconds of a fit on one core, seconds to predict a row, further bytes) of rows, columns, outputs

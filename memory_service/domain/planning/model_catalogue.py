@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from memory_service.domain.common.unpriced_models import kin_of
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
 from memory_service.domain.cost.decoders.decoder import decoder_of
@@ -140,6 +141,12 @@ def resolve_model(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
     untagged = models.get(index.get(_untagged(plain), ""))
     if untagged is not None and untagged.library in _TAGGED:
         return untagged
+    kin = kin_of(plain)
+    if kin:
+        raise InvalidInput(
+            f"{name[:80]!r} is known and not priced; nearest in kind, but other models: {', '.join(kin)}",
+            [FieldError("model", "is not priced", name[:80], kin)],
+        )
     plain_names = (model.architecture for model in models.values())
     aliases = (alias for model in models.values() for alias in model.aliases)
     raise unknown_name("model", name, list(dict.fromkeys([*plain_names, *models, *aliases])))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import nn
 
-from memory_service.measure.nets.clicks import BagOfWords, SelfAttentiveHistory, TwoTower
+from memory_service.measure.nets.clicks import BagOfWords, Gru4Rec, SelfAttentiveHistory, TwoTower
 from memory_service.measure.nets.dense import CspDetector, SmallCnn, UNet3d
 from memory_service.measure.nets.points import Dgcnn, GraphSage, PointNet, PointTransformer
 from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer, WaveNet
@@ -41,5 +41,6 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "two-tower": ("items", TwoTower),
     "bag-of-words": ("items", BagOfWords),
     "sasrec": ("items", SelfAttentiveHistory),
+    "gru4rec": ("items", Gru4Rec),
 }
 """Config name -> form of the input, constructor(features | channels | history, outputs, **figures)."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from memory_service.measure.nets.blocks import encoder
+from memory_service.measure.nets.series import FusedRecurrence
 
 
 class TwoTower(nn.Module):
@@ -57,4 +58,27 @@ class SelfAttentiveHistory(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         states = self.body(self.items(x) + self.positions)
+        return (states @ self.candidates.weight.transpose(0, 1)).transpose(1, 2)
+
+
+class Gru4Rec(nn.Module):
+    """One GRU over the clicked items, next item by a softmax over sampled ones (RecBole's defaults)."""
+
+    def __init__(
+        self,
+        _history: int,
+        _outputs: int,
+        items: int = 100_000,
+        width: int = 64,
+        hidden: int = 128,
+        sampled: int = 1_000,
+    ) -> None:
+        super().__init__()
+        self.items = nn.Embedding(items, width)
+        self.recurrent = FusedRecurrence(width, hidden, 3, 1)
+        self.dense = nn.Linear(hidden, width)
+        self.candidates = nn.Embedding(sampled, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = self.dense(self.recurrent(self.items(x)))
         return (states @ self.candidates.weight.transpose(0, 1)).transpose(1, 2)

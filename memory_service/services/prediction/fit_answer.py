@@ -46,7 +46,8 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
         )
     limits = IN_CONTEXT_LIMITS.get(kind, (SIZE_TYPICAL_N_TRAIN["medium"],))
     rows = question.n_train or min(limits[0], SIZE_TYPICAL_N_TRAIN["medium"])
-    columns = question.n_features or row.default_input_size
+    steps = question.seq_len if row.input_kind == "seq_len" else None
+    columns = steps or question.n_features or row.default_input_size
     if beyond_limits(kind, rows, columns, question.n_classes or 1):
         most = "{:,} rows, {} columns and {} classes".format(*limits)
         raise InvalidInput(

@@ -373,3 +373,26 @@ def test_volumes_with_channels_last_lose_nothing_on_tensor_cores(seeded_sqlite: 
     )
     assert last["low"] <= 27.48 <= last["high"]
     assert first["high"] < 27.48
+
+
+@pytest.mark.parametrize(
+    ("model", "steps", "core_seconds"),
+    [("autoets", 480, 0.427), ("theta", 480, 0.076), ("arima", 240, 2.45), ("prophet", 960, 0.336)],
+)
+def test_forecasts_of_single_series_cost_what_was_measured(
+    seeded_sqlite: Database, model: str, steps: int, core_seconds: float
+) -> None:
+    """Means of 3 to 6 series with a season of 12 steps (ARIMA, Prophet: 7), by statsforecast and Prophet."""
+    asked = {"model": model, "n_train": 1_000, "seq_len": steps, "gpu": "cpu", "cpu_count": 1}
+    fit = predict(seeded_sqlite, asked)["fit_seconds"]
+    assert fit["low"] <= 1_000 * core_seconds <= fit["high"]
+
+
+def test_networks_of_forecasts_are_priced_by_their_windows(seeded_sqlite: Database) -> None:
+    rates = [
+        predict(seeded_sqlite, {"model": "N-HiTS", "seq_len": steps, "gpu": "t4"})["samples_per_second"][
+            "value"
+        ]
+        for steps in (96, 336, 720)
+    ]
+    assert rates == sorted(rates, reverse=True)
