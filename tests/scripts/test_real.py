@@ -30,13 +30,13 @@ def of_test(count: int) -> Any:
     return np.arange(count) % TEST_SHARE == 0
 
 
-def digit_images(folder: Path, count: int = 500) -> Data:
+def digit_images(folder: Path, count: int = 300) -> Data:
     """Which digit it is; the sample wants the label."""
     pixels, labels = datasets.load_digits(return_X_y=True)
     return pictures(folder, pixels[:count], [str(label) for label in labels[:count]], "labels")
 
 
-def digit_values(folder: Path, count: int = 500) -> Data:
+def digit_values(folder: Path, count: int = 200) -> Data:
     """How much ink there is."""
     pixels, _ = datasets.load_digits(return_X_y=True)
     return pictures(folder, pixels[:count], pixels[:count].sum(axis=1).tolist(), "values")
@@ -168,12 +168,13 @@ class Case:
 
 
 NETWORK = {"epochs": 8, "batch_size": 32, "learning_rate": 2e-3}
+SMALL = NETWORK | {"epochs": 6, "batch_size": 16}
 BOXES = {"epochs": 14, "early_stopping_patience": 14, "batch_size": 16, "folds": 1, "learning_rate": 3e-2}
 TREES = {"epochs": 300, "early_stopping_patience": 30}
-TABLES = {"epochs": 40, "batch_size": 32, "learning_rate": 2e-3}
+TABLES = {"epochs": 20, "batch_size": 32, "learning_rate": 2e-3}
 CASES = {
-    "image-classification": Case(digit_images, NETWORK),
-    "image-regression": Case(digit_values, NETWORK),
+    "image-classification": Case(digit_images, SMALL),
+    "image-regression": Case(digit_values, SMALL),
     "image-retrieval": Case(digit_groups, NETWORK),
     "image-segmentation": Case(digit_masks, {**NETWORK, "epochs": 4}),
     "object-detection": Case(digit_boxes, BOXES),

@@ -27,8 +27,8 @@ from tests.conftest import free_port
 from tests.processes import Command
 
 CLIENTS = 8
-BACK_WITHIN_SECONDS = 10.0
-"""It takes 0.05 s."""
+BACK_WITHIN_LOOKS = 200
+"""With 0.05 s between them: 10 s, and more only where this process stood still, too. It takes one or two."""
 
 
 @dataclass
@@ -180,8 +180,10 @@ def test_no_acknowledged_event_is_lost_when_the_primary_is_killed_and_the_servic
             pair.kill_primary()
             pair.promote()
             promoted = time.monotonic()
+            looks = 0
             while not all(client.acknowledged[-1:] > [promoted] for client in clients):
-                assert time.monotonic() < promoted + BACK_WITHIN_SECONDS, log.read_text()[-3000:]
+                assert looks < BACK_WITHIN_LOOKS, log.read_text()[-3000:]
+                looks += 1
                 time.sleep(0.05)
             time.sleep(1.0)
             over.set()
