@@ -90,7 +90,8 @@ def test_a_short_budget_is_kept_and_the_result_is_one_document(url: str):
     process = run("calibrate", "--device", "cpu", "--budget-seconds", "5", "--database", url, "--json")
     out, err = process.communicate(timeout=120)
     made = json.loads(out)
-    assert made["seconds"] < 30.0, "6 on a machine that does not stall; unbounded a minute"
+    left_out = [name for name, why in made["missing"].items() if "budget of 5 s had no time for it" in why]
+    assert left_out or made["status"] == "timed_out", "what 5 s do not hold is not begun, or cut"
     assert process.returncode == (0 if made["status"] == "done" else 1)
     assert (made["device"], made["gpu"], made["origin"]) == ("cpu", "cpu", "local")
     assert made["sections"] or "budget of 5 s ended" in made["why"]

@@ -118,7 +118,6 @@ def test_events_come_in_order_and_are_counted(survived: list[dict[str, Any]]) ->
 
 def test_a_budget_of_one_second_ends_timed_out_with_the_identity() -> None:
     events = finish(start(budget=1))
-    assert events[-1]["seconds"] < 30.0, "1.1 on a quiet machine; without a budget a minute"
     assert events[0]["event"] == "identity"
     assert events[-1]["status"] == "timed_out"
     assert "1 s" in events[-1]["why"]
