@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -18,6 +19,9 @@ from memory_service.client.gpu_sampler import SAMPLE_EVERY_S, TREE_EVERY_S, GpuS
 from memory_service.client.run import Run, positive_int
 
 ATTACHED_SINCE = 1_577_836_800.0  # 2020-01-01: 53 bits hold its milliseconds times 4096 for two centuries
+
+RANKS_APART_MS = 1_000_000_000
+"""Between the numbers of events of two ranks that begin at once: eleven days of one run."""
 
 log = logging.getLogger("memory_service.client")
 
@@ -52,18 +56,22 @@ def watch(
     server     its address, by default MEMORY_SERVER
 
     Never raises: what cannot be used is logged, and the run is not reported. Of the processes of one
-    distributed training only the first reports (RANK, LOCAL_RANK).
+    distributed training the first reports the run (RANK, LOCAL_RANK); the others, where torchrun started all
+    of them on one machine, their own steps, samples and memory as further ranks of it.
     """
     fields = {"plan_id": plan_id, "task": task, "model": model, "batch_size": batch_size, **facts}
     if mode in ("train", "infer"):
         fields["mode"], mode = mode, None
     try:
         config = load_config(mode, server)
-        if config.mode == "disabled" or not is_first(os.environ):
+        shared = shared_run_id(os.environ) if run_id is None else run_id
+        if config.mode == "disabled" or (not is_first(os.environ) and shared is None):
             return Run.silent()
+        if not is_first(os.environ) and shared is not None:
+            return _attach_run(config, shared, pid, int(os.environ["RANK"]), batch_size)
         # A plan's batch is a promise: what the loader gives is counted, unless the script says its own.
         explicit_batch = positive_int(body_of(fields).get("batch_size"))
-        return _start_run(config, body_of(fields, plan), explicit_batch, gpu, run_id, pid)
+        return _start_run(config, body_of(fields, plan), explicit_batch, gpu, shared, pid)
     except Exception as error:  # noqa: BLE001 - never the training's problem
         log.warning("memory-service: this run is not reported: %r", error)
         return Run.silent()
@@ -83,6 +91,32 @@ def is_first(environment: Mapping[str, str]) -> bool:
     """Whether this process reports: the only one, or rank 0 (torchrun, accelerate, Lightning)."""
     rank = environment.get("RANK") or environment.get("LOCAL_RANK") or "0"
     return not rank.isdigit() or int(rank) == 0
+
+
+_begun = 0
+
+
+def _ranks(environment: Mapping[str, str]) -> bool:
+    """Whether torchrun (or accelerate) started several processes, all on this machine."""
+    world = environment.get("WORLD_SIZE", "1")
+    local = environment.get("LOCAL_WORLD_SIZE", "")
+    return "TORCHELASTIC_RUN_ID" in environment and world == local and world != "1"
+
+
+def shared_run_id(environment: Mapping[str, str]) -> str | None:
+    """The id that each rank gives the n-th run of its script, by what torchrun told it and by whose child it
+    is; None where there are no ranks."""
+    global _begun
+    if not _ranks(environment):
+        return None
+    _begun += 1
+    names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
+    told = [environment.get(name, "") for name in names]
+    with contextlib.suppress(Exception):
+        import psutil
+
+        told.append(str(psutil.Process(os.getppid()).create_time()))
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, ":".join([*told, str(os.getppid()), str(_begun)])))
 
 
 def _start_run(
@@ -115,6 +149,7 @@ def _start_run(
     body = {**body, "started_at": body.get("started_at") or utc(started), "host": body.get("host") or host}
     sender = EventSender(config, key, body, usual=usual)
     run = Run(key, config, sender, batch_size, gpu_sampler, started)
+    run.rank = 0 if _ranks(os.environ) else None
     created.append(run)
     if gpu_sampler.total_gib:
         run.record("note", {"total_gib": gpu_sampler.total_gib, "gpu_name": gpu_sampler.name})
@@ -122,18 +157,20 @@ def _start_run(
     return run
 
 
-def _attach_run(config: Config, run_id: str, pid: int | None) -> Run:
+def _attach_run(
+    config: Config, run_id: str, pid: int | None, rank: int | None = None, batch_size: int | None = None
+) -> Run:
     key = str(uuid.UUID(run_id))
     # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
-    first_seq = int((time.time() - ATTACHED_SINCE) * 1000.0) * 4096
+    first_seq = (int((time.time() - ATTACHED_SINCE) * 1000.0) + (rank or 0) * RANKS_APART_MS) * 4096
     created: list[Run] = []
     gpu_sampler = GpuSampler(
         lambda fields: created[0].record("gpu", fields) if created else None,
         pid=pid,
         tree_every_seconds=SAMPLE_EVERY_S,
     )
-    run = Run(key, config, EventSender(config, key, None, first_seq), None, gpu_sampler, time.time())
-    run.is_attached = True
+    run = Run(key, config, EventSender(config, key, None, first_seq), batch_size, gpu_sampler, time.time())
+    run.is_attached, run.rank = True, rank
     created.append(run)
     register(run)
     return run

@@ -44,6 +44,8 @@ class Run:
         self.owner = os.getpid()
         self.is_attached = False
         """Whether it was begun, and will be ended, elsewhere."""
+        self.rank: int | None = None
+        """Of a distributed training; only the first rank reports more than steps and samples."""
         self.status = "running" if sender is not None else "disabled"
         """running, how it ended, or disabled"""
         self._config, self._sender, self._gpu_sampler = config, sender, gpu_sampler
@@ -225,7 +227,10 @@ class Run:
         sender = self._sender
         if sender is None:
             return
+        if self.rank and kind not in ("gpu", "batch"):
+            return
         if kind in ("gpu", "batch"):
+            fields = fields if self.rank is None else {**fields, "rank": self.rank}
             if self._gpu_sampler is not None and kind == "batch":
                 self._gpu_sampler.device_index = torch_device()
             sender.put(kind, fields, at or self._now())

@@ -84,13 +84,13 @@ class Spool:
         """Why the disk is not used; None while it is."""
 
     @classmethod
-    def create(cls, folder: Path, run_id: str, header: Mapping[str, Any], most_bytes: int) -> Spool:
+    def create(cls, folder: Path, name: str, header: Mapping[str, Any], most_bytes: int) -> Spool:
         """A new spool; in memory, with `trouble`, where the folder takes no file."""
         storage: SpoolStorage
         trouble = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            storage = Disk(folder / f"{run_id}.jsonl", new=True)
+            storage = Disk(folder / f"{name}.jsonl", new=True)
         except OSError as error:
             storage, trouble = Memory(), str(error)
         spool = cls(storage, most_bytes if trouble is None else min(most_bytes, MEMORY_BYTES))

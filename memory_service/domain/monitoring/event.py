@@ -43,7 +43,8 @@ class Event(NamedTuple):
     fields       the body, by these names (all optional; others are ignored):
         any      batch_size, epochs, folds, learning_rate, num_workers, cpu_count, n_train, precision, ...
                  (see `SETTING_FIELDS`): a value that holds from here on
-        gpu      utilization_percent, temperature_c, total_gib, memory_percent, the names of MEMORY_FIELDS
+        gpu      utilization_percent, temperature_c, total_gib, memory_percent, the names of MEMORY_FIELDS;
+                 rank: of which process of a distributed training, also in batch
         batch    progress since the last such event: steps, seconds, samples, loader_wait_percent or
                  loader_wait_seconds, train_loss; or a position: step, of, elapsed_seconds, scope
                  ("epoch" | "run" | None when the line does not say), fold, epoch
@@ -137,6 +138,7 @@ SETTING_FIELDS: Mapping[str, FieldForm] = {
 
 KIND_FIELDS: Mapping[str, Mapping[str, FieldForm]] = {
     "gpu": {
+        "rank": _ORDINAL,
         "utilization_percent": _PERCENT,
         "power_w": _AMOUNT,
         "temperature_c": _DEGREES,
@@ -148,6 +150,7 @@ KIND_FIELDS: Mapping[str, Mapping[str, FieldForm]] = {
         **_MEMORY,
     },
     "batch": {
+        "rank": _ORDINAL,
         "fold": _ORDINAL,
         "epoch": _ORDINAL,
         "step": _COUNT,

@@ -19,6 +19,7 @@ from memory_service.domain.monitoring.summary import (
     UTILIZATION,
     WAIT_KNOWN,
     WAITED,
+    RankSums,
     TimeBucket,
 )  # fmt: skip
 
@@ -49,6 +50,7 @@ def live_view(state: State) -> dict[str, Any]:
             for kind, kib in sorted(summary.peaks.items())
             if kind != "unstated_percent"
         },
+        "ranks": [_rank(number, sums) for number, sums in sorted(summary.ranks.items())],
         "odd_values": summary.odd,
         "expected": {
             name: estimate and estimate.as_dict()
@@ -57,6 +59,18 @@ def live_view(state: State) -> dict[str, Any]:
         },
         "stretch_seconds": BUCKET_SECONDS,
         "stretches": [_bucket(n, sums) for n, sums in sorted(summary.time_buckets.items())],
+    }
+
+
+def _rank(number: int, sums: RankSums) -> dict[str, Any]:
+    steps, busy, known, waited, samples, peak = sums
+    return {
+        "rank": number,
+        "steps": steps,
+        "step_seconds": busy / 1e6 / steps if steps else None,
+        "samples_per_second": samples * 1e6 / busy if busy and samples else None,
+        "loader_wait_percent": 100.0 * waited / known if known else None,
+        "peak_gib": round(peak * GIB, 4) or None,
     }
 
 

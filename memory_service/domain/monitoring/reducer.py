@@ -30,6 +30,7 @@ from memory_service.domain.monitoring.summary import (
     MAX_BUCKETS,
     MAX_EPOCHS,
     MAX_FOLDS,
+    MAX_RANKS,
     PROGRESS,
     SAMPLED,
     SAMPLES,
@@ -40,6 +41,7 @@ from memory_service.domain.monitoring.summary import (
     WAIT_KNOWN,
     WAITED,
     FoldSummary,
+    RankSums,
     Stamped,
     Summary,
     latest,
@@ -71,6 +73,7 @@ class _Shape(NamedTuple):
     loss: bool
     flags: bool
     aside: bool
+    rank: bool
 
 
 @lru_cache(1_000)
@@ -84,6 +87,7 @@ def _shape(*names: str) -> _Shape:
         loss="train_loss" in known or "loss" in known,
         flags=not known.isdisjoint(_FLAGS),
         aside=SET_ASIDE in known,
+        rank="rank" in known,
     )
 
 
@@ -96,7 +100,17 @@ def add_events(summary: Summary, events: Iterable[Event]) -> Summary:
 
 
 _FIELDS = tuple(f.name for f in fields(Summary))
-_MAPPINGS = ("counts", "peaks", "settings", "batches", "epochs", "folds", "time_buckets", "bucket_peaks")
+_MAPPINGS = (
+    "counts",
+    "peaks",
+    "settings",
+    "batches",
+    "epochs",
+    "folds",
+    "time_buckets",
+    "bucket_peaks",
+    "ranks",
+)
 
 
 class SummaryAccumulator:
@@ -129,6 +143,7 @@ class SummaryAccumulator:
     folds: dict[int, FoldSummary]
     time_buckets: dict[int, Any]
     bucket_peaks: dict[int, dict[str, int]]
+    ranks: dict[int, RankSums]
     open_buckets: dict[int, list[int]]
     """Stretches whose sums are lists now; own: whose peaks were copied. These may be changed in place."""
     owned_peaks: dict[int, dict[str, int]]
@@ -157,7 +172,7 @@ class SummaryAccumulator:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if us > self.last_us:
             self.last_us = us
-        settings, memory, percent, sample, loss, flags, aside = _shape(*body)
+        settings, memory, percent, sample, loss, flags, aside, ranked = _shape(*body)
         if aside:
             self.odd += 1
             if "epoch" in body[SET_ASIDE]:
@@ -166,8 +181,11 @@ class SummaryAccumulator:
             self._settings(us, seq, body)
         if memory or percent:
             self._memory(us, body, memory)
-        if kind == "batch":
+        rank = self._rank(kind, body, memory) if ranked else 0
+        if kind == "batch" and rank == 0:
             self._batch(us, seq, body)
+        elif kind == "batch":
+            self._samples_of_another(us, body)
         elif kind == "epoch":
             self._epoch(us, seq, body, memory)
         elif kind == "fold":
@@ -281,6 +299,33 @@ class SummaryAccumulator:
                 if percent is not None:
                     sums[WAIT_KNOWN] += US
                     sums[WAITED] += round(percent * US / 100.0)
+
+    def _rank(self, kind: str, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]) -> int:
+        """The rank of an event, whose sums it adds to."""
+        rank = int(number_of(body["rank"], most=1e6) or 0)
+        steps, busy, known, waited, samples, peak = self.ranks.get(rank, (0,) * 6)
+        gib = [number_of(body[name], most=1e6) for name, _ in memory]
+        peak = max([peak, *(round(each * KIB_PER_GIB) for each in gib if each is not None)])
+        if kind == "batch":
+            seconds = number_of(body.get("seconds"), most=1e7) or 0.0
+            percent = number_of(body.get("loader_wait_percent"), most=100.0)
+            wait = number_of(body.get("loader_wait_seconds"), most=1e7)
+            if wait is None and percent is not None:
+                wait = seconds * percent / 100.0
+            steps += int(number_of(body.get("steps"), most=1e9) or 0.0)
+            busy += round(seconds * US)
+            known += 0 if wait is None else round(seconds * US)
+            waited += 0 if wait is None else min(round(seconds * US), round(wait * US))
+            samples += int(number_of(body.get("samples"), most=1e12) or 0.0)
+        self.ranks[rank] = (steps, busy, known, waited, samples, peak)
+        if len(self.ranks) > MAX_RANKS:
+            del self.ranks[max(self.ranks)]
+        return rank
+
+    def _samples_of_another(self, us: int, body: Mapping[str, Any]) -> None:
+        samples = int(number_of(body.get("samples"), most=1e12) or 0.0)
+        self.samples += samples
+        self._bucket_sums(us)[SAMPLES] += samples
 
     def _moved(self, us: int) -> None:
         if self.step_us is None or us > self.step_us:

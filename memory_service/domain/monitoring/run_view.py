@@ -250,7 +250,7 @@ class RunView:
         if busy and samples:
             return samples * 1e6 / busy
         if self.step_seconds and batch:
-            return batch / self.step_seconds
+            return batch * max(1, len(self.summary.ranks)) / self.step_seconds
         return None
 
     @cached_property
@@ -272,9 +272,14 @@ class RunView:
                 known, waited = known + sums[WAIT_KNOWN], waited + sums[WAITED]
                 out.append(100.0 * waited / known)
         if out:
-            return tuple(out)
+            return (*out[:-1], max(out[-1], self.slowest_wait_percent))
         values = [e.loader_wait_percent for e in self.epochs if e.loader_wait_percent is not None]
         return tuple(sum(values[:n]) / n for n in range(1, len(values) + 1))
+
+    @cached_property
+    def slowest_wait_percent(self) -> float:
+        """Waiting for the loader of the process that waits most: the others wait for it in their exchange."""
+        return max((100.0 * r[3] / r[2] for r in self.summary.ranks.values() if r[2]), default=0.0)
 
     @cached_property
     def utilization(self) -> float | None:

@@ -18,12 +18,17 @@ MAX_BUCKETS = 32
 """Samples and steps add up per 10 s of the run's time; the latest 320 s are stored, two check intervals."""
 
 MAX_FOLDS = 128
+MAX_RANKS = 64
 MAX_BATCH_SIZES = 16
 
 US, KIB_PER_GIB = 1_000_000, 1 << 20
 
 Stamped = tuple[int, int, Any]
 """(own time in microseconds, seq, value): the larger (time, seq) wins."""
+
+RankSums = tuple[int, int, int, int, int, int]
+"""Of one process of a distributed training: steps, their microseconds, the part of these whose waiting for
+the loader is known, the waiting, samples; and its highest memory in KiB, as driver or torch say."""
 
 TimeBucket = tuple[int, ...]
 """Sums of one time bucket, at these places."""
@@ -67,6 +72,8 @@ class Summary:
     epochs        "fold:epoch" -> field -> Stamped, the latest MAX_EPOCHS; `done` marks a finished one
     time_buckets  number of a bucket of BUCKET_SECONDS -> its sums, the latest MAX_BUCKETS
     bucket_peaks  the same buckets -> memory kind -> highest KiB
+    ranks         processes of a distributed training that said their rank; steps, busy_us and the buckets'
+                  are of the first alone, which all others keep step with, samples and peaks of all
     """
 
     events: int = 0
@@ -94,6 +101,7 @@ class Summary:
     folds: Mapping[int, FoldSummary] = field(default_factory=dict)
     time_buckets: Mapping[int, TimeBucket] = field(default_factory=dict)
     bucket_peaks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    ranks: Mapping[int, RankSums] = field(default_factory=dict)
 
     def setting(self, name: str) -> Any:
         """The latest statement of a setting; None when there was none."""
@@ -105,7 +113,7 @@ class Summary:
         out = {_STORED_NAMES.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
         out["epochs"] = [[*key, record] for key, record in sorted(self.epochs.items())]
         out["folds"] = {number: asdict(fold) for number, fold in self.folds.items()}
-        for name in ("batches", "slots", "slot_peaks", "folds"):
+        for name in ("batches", "slots", "slot_peaks", "folds", "ranks"):
             out[name] = {str(key): value for key, value in sorted(out[name].items())}
         return out
 
@@ -122,6 +130,7 @@ class Summary:
         data["batches"] = {int(key): tuple(value) for key, value in data.get("batches", {}).items()}
         data["time_buckets"] = {int(key): _bucket_from(value) for key, value in raw.get("slots", {}).items()}
         data["bucket_peaks"] = {int(key): value for key, value in raw.get("slot_peaks", {}).items()}
+        data["ranks"] = {int(key): tuple(value) for key, value in data.get("ranks", {}).items()}
         data["folds"] = {int(key): _fold_from(value) for key, value in data.get("folds", {}).items()}
         if data.get("progress") is not None:
             data["progress"] = tuple(data["progress"])

@@ -64,6 +64,25 @@ def test_waiting_for_the_loader_never_raises_the_batch(fill: float) -> None:
     assert answer.rule == "R08"
 
 
+def of_rank(rank: int, told: Said) -> Said:
+    kind, at, fields = told
+    return kind, at, {**fields, "rank": rank}
+
+
+def test_the_rank_that_waits_most_for_its_loader_counts() -> None:
+    quick, slow = of_rank(0, steps(60.0, 1.0)), of_rank(1, steps(60.0, 45.0))
+    assert judged(RUN, [READING, quick]).rule != "R08"
+    assert judged(RUN, [READING, quick, slow]).rule == "R08"
+
+
+def test_the_fullest_of_several_cards_counts() -> None:
+    readings = [
+        ("gpu", 20.0, {"rank": rank, "peak_allocated_gib": gib}) for rank, gib in enumerate((9.0, 20.0))
+    ]
+    alone, both = (judged(RUN, [*some, GOOD]) for some in (readings[:1], readings))
+    assert (alone.action, both.action) == ("relaunch", "continue")
+
+
 def test_with_all_cores_at_work_the_samples_must_get_smaller() -> None:
     answer = judged(replace(RUN, num_workers=8), [READING, steps(60.0, 45.0)])
     assert list(answer.set) == ["cache"], "one change, not two"

@@ -57,7 +57,11 @@ settings_told = st.fixed_dictionaries(
 )  # fmt: skip
 gpu = st.fixed_dictionaries(
     {},
-    optional={"utilization_percent": st.one_of(st.floats(0, 100), ODD), "temperature_c": st.floats(20, 95)},
+    optional={
+        "utilization_percent": st.one_of(st.floats(0, 100), ODD),
+        "temperature_c": st.floats(20, 95),
+        "rank": st.one_of(st.integers(0, 3), ODD),
+    },
 )
 batch = st.fixed_dictionaries(
     {},
@@ -66,7 +70,7 @@ batch = st.fixed_dictionaries(
         "samples": st.integers(0, 9_999), "loader_wait_percent": st.one_of(st.floats(0, 100), ODD),
         "train_loss": score, "step": st.one_of(st.integers(0, 9_999), ODD), "of": st.integers(1, 9_999),
         "elapsed_seconds": st.floats(0, 100), "scope": st.sampled_from(["epoch", "run", None]),
-        "fold": st.integers(0, 4), "epoch": st.integers(0, 80),
+        "fold": st.integers(0, 4), "epoch": st.integers(0, 80), "rank": st.one_of(st.integers(0, 3), ODD),
     },
 )  # fmt: skip
 epoch = st.fixed_dictionaries(
