@@ -1,353 +1,281 @@
-"""Does a calibrated card keep what is predicted for real models? One command on a machine with CUDA.
+"""What is predicted of a card against what it did: before it was calibrated, and after.
 
-    python -m benchmarks.gpu_validation                              cuda:0, nine models at three batches each
-    python -m benchmarks.gpu_validation --device cpu --models resnet18 --image-size 64 --batches 4,8,16 --dry
+    python -m benchmarks.gpu_validation --record benchmarks/data/h200   on a machine with CUDA: measures, too
+    python -m benchmarks.gpu_validation benchmarks/data/h200            from what was recorded; needs no card
 
-Calibrates the device, predicts step time, driver's peak and the largest batch of the ladder, then trains
-every case in a process of its own and finds the largest batch by trying. Writes a dated table into
-docs/accuracy.md. Weights are drawn at random: nothing is fetched.
+Recorded are `calibration.jsonl` (the events of a calibration), `training.jsonl` (`gpu_training` of
+gpu_cases.json) and, made by hand, `together.jsonl`: steps of trainings side by side. Writes a section into
+docs/accuracy.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import re
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any
 
+from benchmarks.gpu_training import Case, catalogue_row
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
 from memory_service.domain.calibration.corrected_rates import calibrated_rates
 from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.decoders.decoder import Method, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import gpu_from_row, resolve_gpu
-from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
+from memory_service.domain.parallel.gpu_sharing import Demand, paces_of
+from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.errors import InvalidInput
 from memory_service.measure.calibrate import command
 from memory_service.resources import path as resource
-from memory_service.services.knowledge.profiling import catalogue_models, profile_model, read_profiles
+from memory_service.services.knowledge.profiling import profile_model, read_profiles
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "accuracy.md"
+CASES = ROOT / "benchmarks" / "data" / "gpu_cases.json"
 BEGIN, END = "<!-- gpu_validation -->", "<!-- /gpu_validation -->"
-GIB = 2.0**30
+CALIBRATION_SECONDS, TRAINING_SECONDS = 80.0, 600.0
+KINDS = ("networks", "decoders")
+TEXT = """## A real card: predicted, calibrated, measured
 
-MODELS = (
-    "resnet50", "efficientnet_b0", "efficientnet_b4", "convnext_tiny", "convnext_base",
-    "vit_base_patch16_224", "swin_tiny_patch4_window7_224", "deberta-v3-base", "unet/efficientnet_b3",
-)  # fmt: skip
-BATCHES = (16, 32, 64)
-OPTIMIZER = "adamw"
-WARM_STEPS, TIMED_STEPS, MOST_SECONDS = 5, 20, 30.0
-PATIENCE_SECONDS = 600.0
-OUT_OF_MEMORY = 3
-"""Exit status of a child whose batch did not fit."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What one child process trains."""
-
-    device: str
-    model: str
-    size: int | None
-    precision: str
-    layout: str
-    batch: int
-    steps: int = TIMED_STEPS
+{day}, {name} ({versions}); {count} figures calibrated in {seconds:g} s. Written by
+`python -m benchmarks.gpu_validation benchmarks/data/{folder}` from what was recorded there: the median of 20
+steps after 5, AdamW, channels last, without `cudnn.benchmark`, weights drawn at random, all in one process;
+memory by the driver, less what it counted before. Decoders carry a language model's head. `inside`: share of
+the measurements in the interval. Largest batch: found by trying, in brackets the predicted one."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model at one batch; None: out of memory, or not told on this device."""
+    """One model at one batch: seconds of a step by data sheet, by calibration and measured; likewise GiB.
 
+    kind        "networks" or "decoders", whose layers launch more than they compute
+    allocated   (predicted, measured) live GiB
+    """
+
+    kind: str
     model: str
     batch: int
-    predicted_per_second: float
-    measured_per_second: float | None
-    predicted_gib: float
-    measured_gib: float | None
+    sheet: Estimate
+    calibrated: Estimate
+    seconds: float
+    sheet_gib: float
+    calibrated_gib: float
+    driver_gib: float
+    allocated: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Largest:
-    """Rungs of the ladder; tried is None where trying is no good idea (a processor swaps)."""
+    """The largest rung predicted (median) and found by trying."""
 
     model: str
     predicted: int
-    tried: int | None
+    tried: int
+
+    @property
+    def rungs_apart(self) -> int:
+        return abs(
+            sum(self.predicted >= r for r in BATCH_LADDER) - sum(self.tried >= r for r in BATCH_LADDER)
+        )
 
 
-def calibrated_card(device: str, budget_seconds: float) -> tuple[TargetDevice, Calibration]:
-    """The device as a card with rates of a calibration made now; RuntimeError when it does not end well."""
-    run = subprocess.Popen(
-        command(device, budget_seconds, True),
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+@dataclass(frozen=True)
+class Side:
+    """Trainings side by side: how many times one's work is done, measured and predicted from each alone."""
+
+    names: tuple[str, ...]
+    measured: float
+    predicted: float
+
+
+def record(folder: Path, device: str) -> None:
+    """Calibrate the device and train the cases on it, into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run = subprocess.run(
+        command(device, CALIBRATION_SECONDS, True), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, check=False,
+    )  # fmt: skip
+    events = [line for line in run.stdout.splitlines() if '"progress"' not in line]
+    (folder / "calibration.jsonl").write_text("\n".join(events) + "\n", encoding="utf-8")
+    uuid = json.loads(events[0])["fingerprint"]["uuid"]
+    options = ["--device", device, "--uuid", uuid, "--seconds", f"{TRAINING_SECONDS:g}"]
+    with (folder / "training.jsonl").open("w", encoding="utf-8") as out:
+        train = [sys.executable, "-m", "benchmarks.gpu_training", str(CASES), *options]
+        subprocess.run(train, cwd=ROOT, stdout=out, check=True)
+
+
+def calibration_of(lines: Sequence[str]) -> Calibration:
+    """The calibration that these events tell of; RuntimeError for one that measured nothing."""
+    events = [json.loads(line) for line in lines]
+    sections = {e["name"]: Measurement(**e["measurement"]) for e in events if e["event"] == "section"}
+    found = [e["fingerprint"] for e in events if e["event"] == "identity"]
+    if not found or not sections:
+        raise RuntimeError(f"the calibration failed: {events[-1:]}")
+    end = events[-1]
+    return Calibration(
+        "recorded", "cuda:0", Fingerprint.from_dict(found[0]), end["status"], CALIBRATION_SECONDS, sections
     )
-    assert run.stdout is not None
-    fingerprint: Fingerprint | None = None
-    sections: dict[str, Measurement] = {}
-    end: dict[str, Any] = {}
-    for line in run.stdout:
-        event = json.loads(line)
-        if event["event"] == "identity":
-            fingerprint = Fingerprint.from_dict(event["fingerprint"])
-        elif event["event"] == "section":
-            sections[event["name"]] = Measurement(**event["measurement"])
-        elif event["event"] == "end":
-            end = event
-    run.wait()
-    if fingerprint is None or not sections:
-        raise RuntimeError(f"the calibration failed: {end.get('why')}")
-    began = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    calibration = Calibration(
-        "validation", device, fingerprint, end["status"], budget_seconds, sections, started_at=began
-    )
-    sheets = {gpu.slug: gpu for gpu in map(gpu_from_row, _rows("gpus.jsonl"))}
-    try:
-        slug = "cpu" if fingerprint.kind == "cpu" else resolve_gpu(fingerprint.name, sheets).slug
-    except InvalidInput:
-        slug = None
-    card = device_card(device, fingerprint, sheets, slug)
+
+
+def cards_of(calibration: Calibration) -> tuple[TargetDevice, TargetDevice]:
+    """The card by its data sheet, and calibrated."""
+    lines = (resource("seeds") / "gpus.jsonl").read_text(encoding="utf-8").splitlines()
+    sheets = {gpu.slug: gpu for gpu in (gpu_from_row(json.loads(line)) for line in lines if line.strip())}
+    slug = resolve_gpu(calibration.fingerprint.name, sheets).slug
+    card = device_card("cuda:0", calibration.fingerprint, sheets, slug)
     references = tuple(read_profiles(resource("seeds") / "reference_profiles.jsonl.gz"))
-    return target_device(card, calibrated_rates(calibration, (), (), card, references)), calibration
+    return target_device(card), target_device(card, calibrated_rates(calibration, (), (), card, references))
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
-    lines = (resource("seeds") / name).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.strip()]
-
-
-def profile_of(model: str, size: int | None, precision: str) -> tuple[Profile, CatalogueModel | None]:
-    """The profile to predict from, traced now so that its input size is the asked one."""
-    row = _row_of(model)
-    kind: Any = "amp" if precision in ("fp16", "bf16") else "fp32"
+@cache
+def profile_of(case: Case) -> Profile:
+    """The profile to predict from: of a decoder by formula with a language model's head, else traced now."""
+    row = catalogue_row(case.model)
+    if case.method is not None and row is not None and case.size is not None:
+        shape = decoder_of(row.config)
+        assert shape is not None, row.name
+        method: Method = case.method  # type: ignore[assignment]
+        tuning = Tuning(method, case.lora_rank, checkpointing=case.checkpointing, head="lm")
+        return decoder_profile(row.name, shape, case.size, tuning, family=row.family)
     options: dict[str, Any] = {}
     if row is not None:
         options = {"library": row.library, "config": row.config, "family": row.family}
-        size = size if row.input_kind == "image_size" and size else row.default_input_size
-    return profile_model(row.name if row else model, input_size=size, precision=kind, **options), row
+    size = case.size or (row.default_input_size if row else None)
+    precision: Any = "amp" if case.precision in ("fp16", "bf16") else "fp32"
+    return profile_model(row.name if row else case.model, input_size=size, precision=precision, **options)
 
 
-def _row_of(model: str) -> CatalogueModel | None:
-    try:
-        return resolve_model(model, {row.name: row for row in catalogue_models(resource("seeds"))})
-    except InvalidInput:
-        return None
-
-
-def validate(given: argparse.Namespace) -> tuple[TargetDevice, Calibration, list[Row], list[Largest]]:
-    """Calibrate, predict and measure everything; progress on stderr."""
-    card, calibration = calibrated_card(given.device, given.budget_seconds)
-    precision = given.precision or card.preferred_precision()
+def compared(
+    found: Sequence[Mapping[str, Any]], sheet: TargetDevice, calibrated: TargetDevice
+) -> tuple[list[Row], list[Largest]]:
+    """Predictions beside the lines of `gpu_training`; a case that ended in an error is left out."""
     rows: list[Row] = []
     largest: list[Largest] = []
-    for model in given.models:
-        profile, _ = profile_of(model, given.image_size, precision)
-        step = prepare(profile, card, StepConfig(precision, given.layout, OPTIMIZER))
-        for batch in given.batches:
-            asked = Asked(given.device, model, given.image_size, precision, given.layout, batch)
-            told = measured(asked, calibration.fingerprint.uuid)
-            peak = peak_memory(
-                profile, batch, card, StepConfig(precision, optimizer=OPTIMIZER)
-            ).driver_gib.value
-            per_second = batch / step.seconds(batch)
-            real = batch / told["seconds"] if told else None
-            rows.append(Row(model, batch, per_second, real, peak, told["peak_gib"] if told else None))
-            print(rows[-1], file=sys.stderr, flush=True)
-        predicted = largest_batch(profile, card, StepConfig(precision, optimizer=OPTIMIZER), confidence="p50")
-        tried = None
-        if card.kind == "cuda":
-            first = Asked(given.device, model, given.image_size, precision, given.layout, predicted, steps=2)
-            tried = by_trying(first, calibration.fingerprint.uuid)
-        largest.append(Largest(model, predicted, tried))
-        print(largest[-1], file=sys.stderr, flush=True)
-    return card, calibration, rows, largest
+    for line in found:
+        if "peaks" not in line:
+            continue
+        case = Case(**{**line["case"], "batches": tuple(line["case"]["batches"])})
+        profile, config = profile_of(case), StepConfig(case.precision, case.layout, case.optimizer)
+        steps = [prepare(profile, card, config) for card in (sheet, calibrated)]
+        name = " ".join([case.model, case.precision, *filter(None, (case.method, ""))])
+        for peak in line["peaks"]:
+            batch = peak["batch"]
+            by_sheet, by_own = (peak_memory(profile, batch, card, config) for card in (sheet, calibrated))
+            rows.append(Row(
+                KINDS[case.method is not None], name, batch, steps[0].step_seconds(batch),
+                steps[1].step_seconds(batch), peak["seconds"], by_sheet.driver_gib.value,
+                by_own.driver_gib.value, peak["driver_gib"],
+                (by_sheet.allocated_gib.value, peak["allocated_gib"]),
+            ))  # fmt: skip
+        if line["largest"]:
+            fits = largest_batch(profile, calibrated, config, confidence="p50")
+            largest.append(Largest(name, fits, line["largest"]))
+    return rows, largest
 
 
-def by_trying(asked: Asked, uuid: str) -> int:
-    """The largest rung of the ladder that trains, walked from the predicted one; 0 when none does."""
-    rungs = list(BATCH_LADDER)
-    place = max((i for i, rung in enumerate(rungs) if rung <= asked.batch), default=0)
-    fits = measured(replace(asked, batch=rungs[place]), uuid) is not None
-    while fits and place + 1 < len(rungs) and measured(replace(asked, batch=rungs[place + 1]), uuid):
-        place += 1
-    while not fits and place > 0:
-        place -= 1
-        fits = measured(replace(asked, batch=rungs[place]), uuid) is not None
-    return rungs[place] if fits else 0
+def sharing(lines: Sequence[str], sheet: TargetDevice) -> list[Side]:
+    """Each set of together.jsonl: [{"case", "idle", "steps", "elapsed"}, ...]; idle: seconds a step in which
+    a process leaves the card alone."""
+    sets = [json.loads(line) for line in lines]
+    alone = {_name(s[0]): s[0]["elapsed"] / s[0]["steps"] for s in sets if len(s) == 1}
+    out = []
+    for together in (s for s in sets if len(s) > 1):
+        demands, done = [], 0.0
+        for each in together:
+            case = Case(**{**each["case"], "batches": tuple(each["case"]["batches"])})
+            step = prepare(profile_of(case), sheet, StepConfig(case.precision))
+            takes = alone[_name(each)]
+            active = takes - each["idle"]
+            busy = min(float(step.seconds_and_busy(case.batches)[1][0]), active)
+            demands.append(Demand(*map(_exactly, (0.0, takes, 0.0, busy, active - busy))))
+            done += each["steps"] / each["elapsed"] * takes
+        pace = paces_of(demands, "value")[-1]
+        shares = sum(p * demand.work.value for p, demand in zip(pace, demands, strict=True))
+        out.append(Side(tuple(map(_name, together)), done, shares))
+    return out
 
 
-def measured(asked: Asked, uuid: str) -> dict[str, float] | None:
-    """{"seconds", "peak_gib"} of a fresh process; None when the batch does not fit."""
-    how = ["--train", json.dumps(asdict(asked)), "--uuid", uuid]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu_validation", *how],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
-    if done.returncode == OUT_OF_MEMORY:
-        return None
-    done.check_returncode()
-    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return told
+def _name(each: Mapping[str, Any]) -> str:
+    pause = f", {1e3 * each['idle']:.0f} ms idle" if each["idle"] else ""
+    return f"{each['case']['model']} {each['case']['batches'][0]}{pause}"
 
 
-def train(asked: Asked, uuid: str) -> dict[str, float]:
-    """Median seconds of a step, and the driver's peak (of a processor: of this process)."""
-    import torch
-
-    device = torch.device(asked.device)
-    on_card = device.type == "cuda"
-    before = _used_gib(uuid) if on_card else 0.0
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = asked.precision == "tf32"
-    step = _step(asked, device)
-    taken: list[float] = []
-    began = time.perf_counter()
-    for index in range(asked.steps + (WARM_STEPS if asked.steps > 2 else 0)):
-        started = time.perf_counter()
-        step()
-        if on_card:
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter() - started)
-        if index > WARM_STEPS and time.perf_counter() - began > MOST_SECONDS:
-            break
-    warm = min(WARM_STEPS, len(taken) - 1)
-    peak = _used_gib(uuid) - before if on_card else _peak_gib()
-    return {"seconds": statistics.median(taken[warm:]), "peak_gib": peak}
-
-
-def _step(asked: Asked, device: Any) -> Any:
-    """One training step as a script takes it: mixed precision, AdamW, gradients set to None."""
-    import torch
-
-    built = _built(asked)
-    layout = torch.channels_last if asked.layout == "nhwc" else torch.contiguous_format
-    module: Any = built.module.to(device, memory_format=layout).train()
-    for part in module.modules():
-        if isinstance(getattr(part, "fused_attn", None), bool):
-            part.fused_attn = True
-    optimizer: Any = torch.optim.AdamW(module.parameters(), lr=1e-5)
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(asked.precision)
-    scaler: Any = torch.amp.GradScaler(device.type, enabled=asked.precision == "fp16")
-    inputs = {
-        name: x.normal_().contiguous(memory_format=layout) if x.dim() == 4 and x.is_floating_point() else x
-        for name, x in built.inputs(asked.batch, str(device)).items()
-    }
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device.type, dtype=half, enabled=half is not None):
-            loss = built.loss(built.forward(inputs), inputs)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-
-    return step
-
-
-def _built(asked: Asked) -> Any:
-    """The model with real weights: what the tracer builds without memory, built with it."""
-    from memory_service.measure import traceable_model as built
-
-    built.on_meta = lambda construct: construct()
-    from memory_service.measure.build_model import build_model
-
-    row = _row_of(asked.model)
-    if row is None:
-        return build_model(asked.model, input_size=asked.size)
-    size = asked.size if row.input_kind == "image_size" and asked.size else row.default_input_size
-    return build_model(row.name, input_size=size, library=row.library, config=row.config, family=row.family)
-
-
-def _used_gib(uuid: str) -> float:
-    from memory_service.measure import nvml
-
-    return nvml.used_gib(uuid) or 0.0
-
-
-def _peak_gib() -> float:
-    from benchmarks.cpu_epochs import peak_gib
-
-    return peak_gib()
+def _exactly(seconds: float) -> Seconds:
+    return Seconds(seconds, seconds, seconds)
 
 
 def section(
-    card: TargetDevice, calibration: Calibration, rows: Sequence[Row], largest: Sequence[Largest]
+    calibration: Calibration, day: str, rows: Sequence[Row], largest: Sequence[Largest], sides: Sequence[Side]
 ) -> str:
     """The dated part of docs/accuracy.md between its markers."""
     now = calibration.fingerprint
-    versions = ", ".join(f"{name} {v}" for name, v in _versions(now).items() if v)
-    speed = [_off(r.predicted_per_second, r.measured_per_second) for r in rows if r.measured_per_second]
-    memory = [_off(r.predicted_gib, r.measured_gib) for r in rows if r.measured_gib]
-    rungs = [_rungs_apart(x) for x in largest if x.tried is not None]
-    what = "driver's peak" if now.kind == "cuda" else "peak of the process"
-    basis = card.calibrated.basis if card.calibrated else "data sheet"
-    lines = [
-        BEGIN,
-        "## Calibrated predictions against real training",
-        "",
-        f"{calibration.started_at[:10]}, {now.name} ({versions}), {basis}.",
-        "",
-        "| figure | cases | median error | largest | meant to be |\n|---|---:|---:|---:|---|",
-        _summary("throughput", speed, "median ≤ 10 %"),
-        _summary(what, memory, "median ≤ 5 %"),
-        f"| largest batch, rungs of the ladder apart | {len(rungs)} | "
-        + (f"{statistics.median(rungs):g} | {max(rungs)}" if rungs else "not tried | ")
-        + " | ≤ 1 |",
-        "",
-        f"| model | batch | predicted samples/s | measured | predicted {what}, GiB | measured |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {r.model} | {r.batch} | {r.predicted_per_second:.1f} | {_shown(r.measured_per_second, '.1f')} "
-        f"| {r.predicted_gib:.2f} | {_shown(r.measured_gib, '.2f')} |"
-        for r in rows
-    ]
-    lines += ["", "| model | largest batch predicted | found by trying |", "|---|---:|---:|"]
-    lines += [
-        f"| {x.model} | {x.predicted} | {'not tried' if x.tried is None else x.tried} |" for x in largest
-    ]
+    known = {
+        "driver": now.driver,
+        "torch": now.torch,
+        "CUDA": now.cuda,
+        "cuDNN": now.cudnn,
+        "host": now.host_cpu,
+    }
+    versions = ", ".join(f"{name} {version}" for name, version in known.items() if version)
+    how = TEXT.format(
+        day=day, name=now.name, versions=versions, count=len(calibration.sections),
+        seconds=CALIBRATION_SECONDS, folder=now.name.rpartition(" ")[2].lower(),
+    )  # fmt: skip
+    lines = [BEGIN, how, "", "| figure | cases | median error | 90th percentile | bias | inside |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for kind in KINDS:
+        mine = [row for row in rows if row.kind == kind]
+        lines += [
+            _summary(f"step time, {kind}, data sheet", [(r.sheet.value, r.seconds) for r in mine],
+                     [r.sheet.low <= r.seconds <= r.sheet.high for r in mine]),
+            _summary(f"step time, {kind}, calibrated", [(r.calibrated.value, r.seconds) for r in mine],
+                     [r.calibrated.low <= r.seconds <= r.calibrated.high for r in mine]),
+            _summary(f"live memory, {kind}", [r.allocated for r in mine]),
+            _summary(f"driver's peak, {kind}, data sheet", [(r.sheet_gib, r.driver_gib) for r in mine]),
+            _summary(f"driver's peak, {kind}, calibrated", [(r.calibrated_gib, r.driver_gib) for r in mine]),
+        ]  # fmt: skip
+    if sides:
+        lines.append(_summary("work done side by side", [(s.predicted, s.measured) for s in sides]))
+    lines += ["", "| model | batch: ms (data sheet, calibrated), driver's GiB (data sheet) | largest |"]
+    lines.append("|---|---|---|")
+    tried = {x.model: f"{x.tried} ({x.predicted})" for x in largest}
+    for name, each in groupby(rows, key=lambda row: row.model):
+        cells = "; ".join(
+            f"{r.batch}: {1e3 * r.seconds:.0f} ({1e3 * r.sheet.value:.0f}, {1e3 * r.calibrated.value:.0f}), "
+            f"{r.driver_gib:.1f} ({r.sheet_gib:.1f})"
+            for r in each
+        )
+        lines.append(f"| {name} | {cells} | {tried.get(name, '')} |")
+    if sides:
+        lines += ["", "| side by side | work done, times one alone | predicted |", "|---|---:|---:|"]
+        lines += [f"| {' + '.join(s.names)} | {s.measured:.2f} | {s.predicted:.2f} |" for s in sides]
     return "\n".join([*lines, END])
 
 
-def _versions(now: Fingerprint) -> Mapping[str, str | None]:
-    return {"driver": now.driver, "torch": now.torch, "CUDA": now.cuda, "cuDNN": now.cudnn}
-
-
-def _off(predicted: float, real: float | None) -> float:
-    return abs(predicted / (real or predicted) - 1.0)
-
-
-def _rungs_apart(x: Largest) -> int:
-    def place(batch: int | None) -> int:
-        return sum(1 for rung in BATCH_LADDER if rung <= (batch or 0))
-
-    return abs(place(x.predicted) - place(x.tried))
-
-
-def _summary(name: str, errors: Sequence[float], goal: str) -> str:
-    if not errors:
-        return f"| {name} | 0 | not measured |  | {goal} |"
-    return f"| {name} | {len(errors)} | {statistics.median(errors):.1%} | {max(errors):.1%} | {goal} |"
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "out of memory" if value is None else f"{value:{form}}"
+def _summary(figure: str, pairs: Sequence[tuple[float, float]], inside: Sequence[bool] | None = None) -> str:
+    errors = [predicted / measured - 1.0 for predicted, measured in pairs]
+    if len(errors) < 2:
+        return f"| {figure} | {len(errors)} | not measured |  |  |  |"
+    sizes = list(map(abs, errors))
+    ninth = quantiles(sizes, n=10, method="inclusive")[-1]
+    share = "" if inside is None else f"{sum(inside) / len(inside):.0%}"
+    return (
+        f"| {figure} | {len(errors)} | {median(sizes):.1%} | {ninth:.1%} | {median(errors):+.1%} | {share} |"
+    )
 
 
 def written(page: str, text: str) -> str:
@@ -360,33 +288,29 @@ def written(page: str, text: str) -> str:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--record", action="store_true", help="measure first; takes a card ten minutes")
     arguments.add_argument("--device", default="cuda:0")
-    arguments.add_argument("--models", type=lambda text: tuple(text.split(",")), default=MODELS)
-    arguments.add_argument("--batches", type=lambda text: tuple(map(int, text.split(","))), default=BATCHES)
-    arguments.add_argument("--image-size", type=int, default=None, help="default: each model's own")
-    arguments.add_argument("--precision", default=None, help="default: the device's best")
-    arguments.add_argument("--layout", default="nhwc", choices=("nhwc", "nchw"))
-    arguments.add_argument("--budget-seconds", type=float, default=60.0)
+    arguments.add_argument("--day", default="", help="of the recording; default: the calibration's own")
     arguments.add_argument("--dry", action="store_true", help="print, and leave docs/accuracy.md as it is")
-    arguments.add_argument("--train", default="", help=argparse.SUPPRESS)
-    arguments.add_argument("--uuid", default="", help=argparse.SUPPRESS)
     given = arguments.parse_args()
-    if given.train:
-        sys.exit(_child(Asked(**json.loads(given.train)), given.uuid))
-    text = section(*validate(given))
+    if given.record:
+        record(given.folder, given.device)
+    calibration = calibration_of(_lines(given.folder / "calibration.jsonl"))
+    sheet, calibrated = cards_of(calibration)
+    rows, largest = compared(
+        list(map(json.loads, _lines(given.folder / "training.jsonl"))), sheet, calibrated
+    )
+    together = given.folder / "together.jsonl"
+    sides = sharing(_lines(together), sheet) if together.exists() else []
+    text = section(calibration, given.day, rows, largest, sides)
     print(text)
     if not given.dry:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
-def _child(asked: Asked, uuid: str) -> int:
-    import torch
-
-    try:
-        print(json.dumps(train(asked, uuid)))
-    except (torch.OutOfMemoryError, MemoryError):
-        return OUT_OF_MEMORY
-    return 0
+def _lines(file: Path) -> list[str]:
+    return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 if __name__ == "__main__":

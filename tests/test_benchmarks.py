@@ -12,9 +12,10 @@ import pytest
 from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_clients, many_runs, pages
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
-from memory_service.domain.calibration.corrected_rates import calibrated_rates
+from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.prediction.device_step_time import prepare, rates_of
 from memory_service.services.knowledge.profiling import profile_model, read_profiles
-from tests.synthetic import Truth, calibration, references, sheets
+from tests.synthetic import sheets
 
 
 def test_a_table_replaces_only_its_own_part_of_the_page() -> None:
@@ -65,20 +66,41 @@ def test_a_case_past_its_target_is_said_to_be_missed() -> None:
     assert "0.90" in text
 
 
-def test_the_validation_table_counts_rungs_and_names_what_did_not_fit() -> None:
-    gpu = sheets()["a100"]
-    found = calibration(gpu, Truth(1))
-    card = replace(gpu, calibrated=calibrated_rates(found, (), (), gpu, references()))
-    rows = [
-        gpu_validation.Row("resnet50", 64, 110.0, 100.0, 10.0, 10.2),
-        gpu_validation.Row("resnet50", 4096, 110.0, None, 99.0, None),
-    ]
-    largest = [gpu_validation.Largest("resnet50", 384, 256), gpu_validation.Largest("swin", 64, None)]
-    text = gpu_validation.section(card, found, rows, largest)
-    assert "| throughput | 1 | 10.0% |" in text
-    assert "out of memory" in text
-    assert "| largest batch, rungs of the ladder apart | 1 | 1 | 1 |" in text
-    assert "| swin | 64 | not tried |" in text
+def recorded(name: str) -> list[str]:
+    """Lines recorded on a real H200 on 2026-11-26."""
+    return (Path(gpu_validation.__file__).parent / "data" / "h200" / name).read_text().splitlines()
+
+
+def test_the_validation_compares_what_was_predicted_of_a_recorded_card() -> None:
+    found = gpu_validation.calibration_of(recorded("calibration.jsonl"))
+    sheet, calibrated = gpu_validation.cards_of(found)
+    assert (sheet.slug, calibrated.calibrated.origin) == ("h200", "device")
+    line = next(line for line in map(json.loads, recorded("training.jsonl")) if line["case"].get("method"))
+    rows, largest = gpu_validation.compared([line, {"case": line["case"], "error": "no"}], sheet, calibrated)
+    assert [row.batch for row in rows] == line["case"]["batches"]
+    assert largest == []
+    assert all(row.allocated[0] == pytest.approx(row.allocated[1], rel=0.03) for row in rows)
+    tried = [gpu_validation.Largest(rows[0].model, 384, 256)]
+    text = gpu_validation.section(
+        found, "2026-11-26", rows, tried, [gpu_validation.Side(("a", "b"), 1.5, 1.2)]
+    )
+    assert "NVIDIA H200 (driver 580.159.04, torch 2.11.0+cu130" in text
+    assert "| 256 (384) |" in text
+    assert "| a + b | 1.50 | 1.20 |" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "milliseconds"), [("resnet50", 256, 56.1), ("vit_base_patch16_224", 256, 93.0)]
+)
+def test_a_card_whose_reference_networks_wait_for_the_host_is_not_taken_for_another(
+    model: str, batch: int, milliseconds: float
+) -> None:
+    """Its launches were taken for the card's and its arithmetic for free: ViT came out a third too fast."""
+    _, card = gpu_validation.cards_of(gpu_validation.calibration_of(recorded("calibration.jsonl")))
+    profile = gpu_validation.profile_of(gpu_validation.Case(model, (batch,)))
+    step = prepare(profile, card, StepConfig("bf16"))
+    assert step.seconds(batch) * 1e3 == pytest.approx(milliseconds, rel=0.15)
+    assert 20e-6 < rates_of(card, StepConfig("bf16")).host_seconds < 45e-6
 
 
 def test_pages_say_the_widest_ratio_and_the_heaviest_first_paint() -> None:

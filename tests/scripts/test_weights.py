@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -87,6 +88,17 @@ def test_weights_come_from_a_folder(workshop: Workshop, name: str) -> None:
     assert ended.status == 0, ended.log
     if not name.startswith("text"):  # the text model's weights are random, too
         assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+def test_weights_without_a_vocabulary_are_none(workshop: Workshop) -> None:
+    """transformers then makes a tokenizer of special tokens: every text is the same. Seen on an H200."""
+    trial = pretrained(workshop, "text-classification", folds=1)
+    folder = trial.folder / "weights"
+    shutil.copytree(workshop.bert, folder, ignore=shutil.ignore_patterns("*token*", "vocab*"))
+    trial.own["WEIGHTS"] = str(folder)
+    ended = trial.train()
+    assert ended.status == 1, ended.log
+    assert "no vocabulary in" in ended.log.strip().splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", ["tabular-regression-network", "image-regression"])

@@ -38,7 +38,10 @@ PROCESSOR_SD = 0.22
 epochs in docs/performance.md half were off by a fifth or more."""
 
 UNCHECKED_SD = 0.2
-"""The same where no reference network was measured."""
+"""The same where no reference network was measured, or all of them waited for the host."""
+
+GROWS_WITH_BATCH = 1.5
+"""Four times the batch takes at least so much longer where the device is busy."""
 
 BETWEEN_SD: Mapping[Origin, float] = {"device": 0.0, "model": 0.06, "architecture": 0.12}
 """How much devices of one model (cooling, power limit, software), and models of one architecture, differ."""
@@ -235,11 +238,18 @@ def _fitted(case: _Case) -> RateEffects | None:
 @lru_cache(maxsize=64)
 def _held_out(case: _Case) -> tuple[float, ...]:
     """log(measured / predicted) of each network held out, one figure a network: its batches share what is
-    wrong."""
+    wrong. One that waits for the host at every batch says nothing of the card."""
+    seconds: dict[str, list[float]] = {}
+    for t in timed_sections(case.calibration, case.profiles):
+        seconds.setdefault(t.network, []).append(t.seconds)
     found: dict[str, list[float]] = {}
     for name, error in _steps_held_out(case.calibration, case.gpu, case.profiles).items():
         found.setdefault(name.split(".")[1], []).append(error)
-    return tuple(fmean(errors) for errors in found.values())
+    return tuple(
+        fmean(errors)
+        for network, errors in found.items()
+        if len(seconds[network]) == 1 or max(seconds[network]) > GROWS_WITH_BATCH * min(seconds[network])
+    )
 
 
 def _log_spread(origin: Origin, errors: Sequence[float], cpu: bool) -> float:

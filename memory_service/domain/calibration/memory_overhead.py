@@ -14,8 +14,9 @@ from statistics import median
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.domain.calibration.timed_sections import profile_of_step, profiles_by_key
-from memory_service.domain.cost.memory import GIB, allocated_bytes, workspace_bytes
+from memory_service.domain.cost.memory import FRAGMENTS, GIB, LIBRARIES_GIB, allocated_bytes, workspace_bytes
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.step_config import precision_class
 
 LEAST_RATIO, MOST_RATIO = 0.9, 2.5
 MOST_WORKSPACE_SHARE = 3.0
@@ -77,7 +78,9 @@ def _of_card(calibration: Calibration, live: list[tuple[Probe, float, float]]) -
         if reserved and driver and driver > reserved:
             contexts.append(driver - reserved)
         if reserved and workspace > 0.02 * gib:
-            shares.append(_within((reserved - gib) / workspace, 0.0, MOST_WORKSPACE_SHARE))
+            kind = precision_class(probe.precision)
+            held = reserved - FRAGMENTS[kind] * gib - LIBRARIES_GIB[kind]
+            shares.append(_within(held / workspace, 0.0, MOST_WORKSPACE_SHARE))
     parts = [_value(calibration, f"memory.{name}_gib") or 0.0 for name in ("context", "conv", "matmul")]
     if not contexts and not parts[0]:
         return None

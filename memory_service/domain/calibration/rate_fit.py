@@ -34,6 +34,9 @@ SD = {
 }  # fmt: skip
 """How much log time differs at each level between a device and its data sheet, one standard deviation."""
 
+CARD_KERNEL_SD = 0.3
+"""Of what a kernel costs on a card beside its work: hardware, which differs less than hosts do."""
+
 DEFAULT_UPDATE_SECONDS = {True: 5e-5, False: 6e-6}
 """Of the optimizer's step per parameter tensor, on a processor (one loop over tensors) or a card (all at
 once)."""
@@ -42,6 +45,10 @@ TAILS = 2.5
 """A section further off than this many of its deviations counts less and less."""
 
 ROUNDS = 30
+
+TINY, LEAST_TINY = 0.2, 3
+"""So small a share of its time does a section compute whose time is the host's; that many of them say how
+long a launch takes there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +102,7 @@ class RateEffects:
             kernel_seconds=rates.kernel_seconds * exp(self._sum(("kernel.train",)) + network),
             inference_kernel_seconds=rates.inference_kernel_seconds
             * exp(self._sum(("kernel.infer",)) + network),
-            host_seconds=rates.host_seconds * exp(self._sum(("host",)) + network),
+            host_seconds=rates.host_seconds * exp(self._sum(("host.train",)) + network),
             memory_bytes_per_second=rates.memory_bytes_per_second / exp(self._sum(_STREAM) + network),
             tile_power=max(0.0, rates.tile_power + self._sum(("tile",))),
             group_power=max(0.0, rates.group_power + self._sum(("group",))),
@@ -120,9 +127,11 @@ def _effects_of(name: str, work: str, precision: str, layout: str) -> tuple[str,
     return (*out, f"case.{name}.{work}.{precision}.{laid_out}")
 
 
-def _sd_of(effect: str) -> float:
+def _sd_of(effect: str, cpu: bool) -> float:
     if effect == "group":
         return SD["tile"]
+    if effect == "kernel.train" and not cpu:
+        return CARD_KERNEL_SD
     return SD[effect.split(".", 1)[0]]
 
 
@@ -152,7 +161,8 @@ class _System:
         self.columns = [[g[3] for g in groups], [g[4] for g in groups]]
         self.launch = np.array(kernels) * np.array(cost)
         self.host, self.stream, self.update = np.array(host), np.array(stream), np.array(update)
-        for name in (*_STREAM, "host", "update", "kernel.train", "kernel.infer", "network"):
+        effects = ("kernel.train", "kernel.infer", "host.train", "host.infer")
+        for name in (*_STREAM, *effects, "update", "network"):
             self._column(name)
         size = len(self.names)
         self.design = [np.zeros((len(groups), size)) for _ in range(2)]
@@ -162,15 +172,18 @@ class _System:
                     self.design[side][index, self.names[name]] = weight
         self.single = {name: np.zeros((len(timed), size)) for name in ("launch", "host", "stream", "update")}
         for row in range(len(timed)):
-            self.single["launch"][row, self.names["kernel.infer" if infer[row] else "kernel.train"]] = 1.0
-            self.single["host"][row, self.names["host"]] = 1.0
+            mode = "infer" if infer[row] else "train"
+            self.single["launch"][row, self.names[f"kernel.{mode}"]] = 1.0
+            self.single["host"][row, self.names[f"host.{mode}"]] = 1.0
             self.single["update"][row, self.names["update"]] = 1.0
             for name in _STREAM:
                 self.single["stream"][row, self.names[name]] = 1.0
+        for row in () if cpu else self._waiting():
+            self.host[row], self.single["host"][row] = timed[row].seconds, 0.0
         self.network = np.zeros((len(timed), size))
         for row, t in enumerate(timed):
             self.network[row, self.names["network"]] = 1.0 if t.network else 0.0
-        self.prior = np.array([_sd_of(name) for name in self.names])
+        self.prior = np.array([_sd_of(name, cpu) for name in self.names])
 
     def _column(self, name: str) -> int:
         return self.names.setdefault(name, len(self.names))
@@ -207,6 +220,33 @@ class _System:
                 moved / rates.bytes_per_second[kind], columns[0], columns[1],
             ))  # fmt: skip
 
+    def starts(self) -> list[Floats]:
+        """Where to descend from: the data sheet; and a host so slow that networks wait for it, which no slope
+        leads to while the device seems the slower of the two."""
+        start = np.zeros(len(self.names))
+        networks = [row for row, t in enumerate(self.timed) if t.network and self.host[row] > 0.0]
+        if not networks:
+            return [start]
+        waits = start.copy()
+        slowness = min(self.timed[row].seconds / self.host[row] for row in networks)
+        waits[self.names["host.train"]] = log(max(1.0, slowness))
+        return [start, waits]
+
+    def _waiting(self) -> list[int]:
+        """Places of sections whose time may be the host's, so that it only bounds the device's: an operation
+        and its gradients, launched from Python, take a tenth of a millisecond however little there is to
+        compute."""
+        launches = np.array(
+            [0.0 if t.network or t.mode != "train" else t.work.kernels.sum() for t in self.timed]
+        )
+        seconds, device = np.exp(self.measured), np.zeros(len(self.timed))
+        np.add.at(device, self.of_row, self.seconds.max(axis=1))
+        tiny = (launches > 1) & (device < TINY * seconds)
+        if tiny.sum() < LEAST_TINY:
+            return []
+        host = launches * np.quantile(seconds[tiny] / launches[tiny], 0.8)
+        return [int(row) for row in np.flatnonzero((launches > 1) & (seconds < 1.5 * host))]
+
     def predicted(self, theta: Floats) -> tuple[Floats, Floats]:
         """(log seconds of every section, its derivative by every effect)."""
         sides = np.stack([self.seconds[:, s] * np.exp(self.design[s] @ theta) for s in range(2)])
@@ -235,24 +275,31 @@ def fit_effects(timed: Sequence[Timed], rates_at: RatesAt, *, cpu: bool) -> Rate
 
     Without a section every effect is zero; the same sections in any order give the same effects.
     """
+    timed = sorted(timed, key=lambda t: t.name)
     if not timed:
         return RateEffects({})
-    system = _System(sorted(timed, key=lambda t: t.name), rates_at, cpu)
-    theta = np.zeros(len(system.names))
-    prior = system.prior**-2.0
-    damping, best = 1e-3, np.inf
+    system = _System(timed, rates_at, cpu)
+    found = [_descended(system, start) for start in system.starts()]
+    theta = min(found, key=lambda theta: _loss(system, system.predicted(theta)[0], theta))
+    return RateEffects(dict(zip(system.names, theta.tolist(), strict=True)))
+
+
+def _descended(system: _System, start: Floats) -> Floats:
+    """Levenberg and Marquardt's method, sections reweighted by Cauchy's loss."""
+    theta, prior = start, system.prior**-2.0
+    damping = 1e-3
     logs, slopes = system.predicted(theta)
     for _ in range(ROUNDS):
         off = (system.measured - logs) / system.sd
         weight = 1.0 / (1.0 + (off / TAILS) ** 2) / system.sd**2
         hessian = (slopes * weight[:, None]).T @ slopes + np.diag(prior)
         gradient = slopes.T @ (weight * (system.measured - logs)) - prior * theta
-        best = _loss(system, logs, theta, prior)
+        best = _loss(system, logs, theta)
         while damping < 1e6:
             step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
             tried = theta + np.clip(step, -1.0, 1.0)
             new_logs, new_slopes = system.predicted(tried)
-            if _loss(system, new_logs, tried, prior) <= best:
+            if _loss(system, new_logs, tried) <= best:
                 break
             damping *= 4.0
         else:
@@ -261,13 +308,13 @@ def fit_effects(timed: Sequence[Timed], rates_at: RatesAt, *, cpu: bool) -> Rate
         theta, logs, slopes, damping = tried, new_logs, new_slopes, max(damping / 10.0, 1e-9)
         if moved < 1e-5:
             break
-    return RateEffects(dict(zip(system.names, theta.tolist(), strict=True)))
+    return theta
 
 
-def _loss(system: _System, logs: Floats, theta: Floats, prior: Floats) -> float:
+def _loss(system: _System, logs: Floats, theta: Floats) -> float:
     """Cauchy's loss of the sections plus what the effects cost."""
     off = (system.measured - logs) / system.sd / TAILS
-    return float(TAILS**2 * np.log1p(off**2).sum() + (prior * theta**2).sum())
+    return float(TAILS**2 * np.log1p(off**2).sum() + ((theta / system.prior) ** 2).sum())
 
 
 def spread_of(errors: Sequence[float], prior_sd: float, prior_n: float) -> float:

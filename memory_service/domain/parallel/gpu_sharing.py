@@ -31,12 +31,12 @@ TURNS = {"value": 0.03, "high": 0.10}
 time-sliced workers lost "a few percent" of throughput on a GTX 1080 (insureai360.com, GPU time-slicing for
 concurrent agents, 2026); nobody published a figure for training."""
 
-GAPS_USED = {"value": 0.5, "high": 0.0}
-"""Share of the gaps between launches that another process can use. Sources disagree: two launch-bound
-processes at 50 % use each took twice as long (pytorch/pytorch issue 14531), small trainings gained up to four
-times (arXiv 2209.06018, most of it with MPS). A context that has run dry was observed to stay on the device
-for 0.8 ms (NVIDIA forum 181203), longer than most such gaps. Half is between the two, the interval holds
-both."""
+GAPS_USED = {"value": 0.8, "high": 0.0}
+"""Share of the gaps between launches that another process can use. On an H200 (driver 580, no MPS;
+benchmarks/data/h200/together.jsonl) all were: two and three ResNet-18 of eight pictures, which wait for the
+host, did 1.76 and 2.79 times one's steps. Elsewhere less: two launch-bound processes at 50 % use each took
+twice as long (pytorch/pytorch issue 14531), and a context that has run dry was observed to stay on the device
+for 0.8 ms (NVIDIA forum 181203). The interval holds both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> S
 
 def _ends(demands: Sequence[Demand], part: str) -> list[float]:
     """When each process is over: all set up at once, then work at the pace of those that are still there."""
-    pace = _paces(demands, part)
+    pace = paces_of(demands, part)
     waits = [demand.setup.value for demand in demands]
     left, ends, clock = [1.0] * len(waits), [0.0] * len(waits), 0.0
     there = list(range(len(waits)))
@@ -145,7 +145,7 @@ _SUBSETS = {
 """Every subset of n processes as bits, each after its own subsets: its members, and it without each."""
 
 
-def _paces(demands: Sequence[Demand], part: str) -> list[list[float]]:
+def paces_of(demands: Sequence[Demand], part: str) -> list[list[float]]:
     """Shares of its work a second that each process gets done in every subset, by mean value analysis."""
     n, longer, kept = len(demands), 1.0 + TURNS[part], 1.0 - GAPS_USED[part]
     work = [max(getattr(demand.work, part), 1e-9) for demand in demands]

@@ -38,6 +38,11 @@ that."""
 
 REPEATED_VALUES = 2**16
 
+SPINS = 1_000_000
+"""Cycles of torch's own waiting kernel, timed once."""
+
+MOST_HOLD_SECONDS = 2e-3
+
 
 class Hardware:
     """A device as every section uses it."""
@@ -71,6 +76,9 @@ class Hardware:
 
     def flush(self) -> None:
         """Evict the last-level cache."""
+
+    def hold(self, seconds: float) -> None:
+        """Keep the device about so long from what is launched next, so that the host gets ahead of it."""
 
     def release(self) -> None:
         """Free the allocator's cache."""
@@ -152,6 +160,7 @@ class Cuda(Hardware):
     def __init__(self, torch_device: str, uuid: str) -> None:
         super().__init__(torch_device, uuid)
         self._scratch: torch.Tensor | None = None
+        self._spins_per_second = 0.0
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self.device)
@@ -170,6 +179,12 @@ class Cuda(Hardware):
         if self._scratch is None:
             self._scratch = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=self.device)
         self._scratch.zero_()
+
+    def hold(self, seconds: float) -> None:
+        spin: Any = torch.cuda._sleep
+        if not self._spins_per_second:
+            self._spins_per_second = SPINS / self.timed(lambda: spin(SPINS), 1)
+        spin(int(min(seconds, MOST_HOLD_SECONDS) * self._spins_per_second))
 
     def release(self) -> None:
         self._scratch = None

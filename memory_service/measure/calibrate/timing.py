@@ -43,6 +43,7 @@ def measured(
     def window() -> float:
         if flush_cache:
             hardware.flush()
+        hardware.hold(2.0 * once * times)  # else a short operation's time would be the host's
         return hardware.timed(work, times) / times
 
     return in_unit(probe, repeat(window, ends, () if flush_cache or times > 1 else (once,)))
