@@ -190,8 +190,15 @@ def test_facts_of_a_described_competition_complete_the_text(known: Database, loa
 
 
 @pytest.mark.parametrize(
-    ("name", "most_false", "least_true"),
-    [("blind4", 0.0125, 0.95), ("blind5", 0.0, 0.9), ("blind6", 0.016, 0.92), ("blind7", 0.06, 0.95)],
+    ("known", "name", "most_false", "least_true"),
+    [
+        ("sqlite", "blind4", 0.0125, 0.95),
+        ("sqlite", "blind5", 0.0, 0.9),
+        ("sqlite", "blind6", 0.016, 0.92),
+        ("sqlite", "blind7", 0.06, 0.95),
+        ("postgresql", "blind7", 0.06, 0.95),
+    ],
+    indirect=["known"],
 )
 def test_texts_of_other_competitions_are_not_taken_for_stored_ones(
     known: Database, remembering: Remembering, name: str, most_false: float, least_true: float
