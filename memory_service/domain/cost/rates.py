@@ -39,7 +39,7 @@ VOLUME_SHARE = 0.47
 """Of what tensor cores reach on pictures, in convolutions over volumes whose channels are first: 23 public
 rows of nnU-Net at 128^3 (A100, Titan RTX, Quadro RTX 6000; in fp32, which loses nothing, Titan Xp; epochs
 without their validation) are off by 6.3 %, p90 16 %, all inside. At 1 every step was a third too short. With
-channels last nothing is: as such counts NVIDIA's nnU-Net, twice as fast (`learning.measured_rows`)."""
+channels last nothing is, as NVIDIA's nnU-Net shows, twice as fast (`learning.measured_rows`)."""
 
 PAGING_SHARE = 0.5
 """Of the bus's bandwidth that pages of unified memory reach at best (bitsandbytes, docs/source/explanations/

@@ -198,8 +198,8 @@ def _is_nvidia_nnunet(source: str) -> bool:
 def _layout(text: str, precision: str, model: str, source: str) -> str:
     """As stated; TensorFlow and MXNet rows in mixed precision ran channels-last, others PyTorch's default.
 
-    NVIDIA's own nnU-Net over volumes counts as channels-last in mixed precision, though its tables name no
-    layout: it is twice as fast as its authors' (A100, 128^3, batch 2: 27.5 and 12 to 13 volumes a second).
+    NVIDIA's own nnU-Net over volumes ran channels-last in mixed precision (`--layout NDHWC` in its
+    scripts/benchmark.py), twice as fast as its authors' (A100, 128^3, batch 2: 27.5 and 12 to 13 a second).
     """
     if model == "nnunet-3d" and "amp" in precision and not text and _is_nvidia_nnunet(source):
         return "nhwc"
