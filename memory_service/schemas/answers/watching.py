@@ -68,6 +68,17 @@ class TimeBucket(Answer):
     temperature_c: float | None
 
 
+class RankWatched(Answer):
+    """One process of several that train together."""
+
+    rank: int
+    steps: int
+    step_seconds: float | None
+    samples_per_second: float | None = Field(description="Of this process alone.")
+    loader_wait_percent: float | None
+    peak_gib: float | None = Field(description="Of its card.")
+
+
 class Watch(Answer):
     """How the run looks now, in its own time."""
 
@@ -82,6 +93,7 @@ class Watch(Answer):
     end_minutes: Estimate | None = Field(description="When training ends, from its start.")
     fill: Fill | None
     peaks_gib: dict[MemoryKind, float]
+    ranks: list[RankWatched] = Field(description="Of a run of several processes; else empty.")
     odd_values: int = Field(description="Figures that cannot be, passed over.")
     expected: ExpectedNow
     stretch_seconds: int
