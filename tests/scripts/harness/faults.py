@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["NO_CLIENT", "PROCESSOR_CLOCK", "card_for", "copies_of_writes", "out_of_memory_over"]
+__all__ = ["NO_CLIENT", "PROCESSOR_CLOCK", "card_for", "copies_of_writes", "out_of_memory_over", "slow_disk"]
 
-NO_CLIENT = "import sys; sys.modules['memory_service'] = None"
+NO_CLIENT = "import sys; sys.modules['memory_service'] = sys.modules['memory_service.client'] = None"
 
 PROCESSOR_CLOCK = """
 import threading, time
@@ -81,3 +81,50 @@ def fit(self, *inputs, **named):
 xgboost.train, catboost.CatBoost.fit = train, fit
 xgboost.Booster.save_config = lambda self: "cuda:0"
 """
+
+
+_SLOW_DISK = """
+import builtins, io, os, time
+spent, sleep = [0.0], time.sleep
+def wait(seconds):
+    spent[0] += seconds
+    if not {virtual}:
+        sleep(seconds)
+if {virtual}:
+    real_clock = time.monotonic
+    time.monotonic = lambda: real_clock() + spent[0]
+class SlowFile(io.FileIO):
+    def readinto(self, buffer):
+        count = super().readinto(buffer)
+        wait(count / {rate})
+        return count
+    def readall(self):
+        found = super().readall()
+        wait(len(found) / {rate})
+        return found
+    def write(self, some):
+        count = super().write(some)
+        wait(count / {rate})
+        return count
+real_open, real_replace = io.open, os.replace
+def slow_open(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *more, **named):
+    kind = mode.replace("b", "").replace("t", "")
+    there = not isinstance(file, int) and str(file).startswith((os.environ["DATA_DIR"], os.environ["OUT_DIR"]))
+    if not there or kind not in ("r", "w") or buffering != -1 or more or named:
+        return real_open(file, mode, buffering, encoding, errors, newline, *more, **named)
+    raw = SlowFile(file, kind)
+    wait({latency})
+    buffered = io.BufferedReader(raw) if kind == "r" else io.BufferedWriter(raw)
+    return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding, errors, newline)
+def slow_replace(source, target, **more):
+    wait({latency} + os.path.getsize(source) / {rate})
+    real_replace(source, target, **more)
+builtins.open = io.open = slow_open
+os.replace = slow_replace
+"""
+
+
+def slow_disk(latency: float, bytes_a_second: float, *, virtual: bool = False) -> str:
+    """Each file of DATA_DIR and OUT_DIR takes so many seconds to open and to be put in place, and its bytes
+    theirs. `virtual`: nobody sleeps, the clock moves."""
+    return _SLOW_DISK.format(latency=latency, rate=bytes_a_second, virtual=virtual)
