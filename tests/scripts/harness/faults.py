@@ -109,7 +109,8 @@ class SlowFile(io.FileIO):
 real_open, real_replace = io.open, os.replace
 def slow_open(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *more, **named):
     kind = mode.replace("b", "").replace("t", "")
-    there = not isinstance(file, int) and str(file).startswith((os.environ["DATA_DIR"], os.environ["OUT_DIR"]))
+    folders = os.environ["DATA_DIR"], os.environ["OUT_DIR"]
+    there = not isinstance(file, int) and str(file).startswith(folders)
     if not there or kind not in ("r", "w") or buffering != -1 or more or named:
         return real_open(file, mode, buffering, encoding, errors, newline, *more, **named)
     raw = SlowFile(file, kind)
