@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Trial, Workshop
 from tests.scripts.test_killed import reached
 
-ENDLESS = {"epochs": 100_000, "early_stopping_patience": 100_000}
+ENDLESS: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000}
 BUDGETS = {
     "tabular-regression-lightgbm": (0.2, 2e5),
     "tabular-regression-network": (0.3, 1e6),
