@@ -17,7 +17,6 @@ meet (many_clients)? `make bench` writes the whole page anew, with the day and t
 from __future__ import annotations
 
 import datetime as dt
-import http.client
 import json
 import os
 import platform
@@ -40,9 +39,8 @@ from benchmarks.page import PAGE
 from benchmarks.servers import (
     ALL_CORES,
     ROOT,
-    ask,
+    Connection,
     free_port,
-    get,
     pin_client,
     pinned,
     postgresql,
@@ -129,7 +127,7 @@ def measure(name: str, url: str, folder: Path) -> Figures:
     with serving(environment) as (_, first_healthz, first_readyz, _):
         pass
     with serving(environment) as (port, healthz, readyz, process):
-        recommend, bare = against_bare(port, get(port, QUESTION), folder)
+        recommend, bare = against_bare(port, Connection(port).get(QUESTION), folder)
         rss = psutil.Process(process.pid).memory_info().rss / 2**20
     fill(url)
     # Seeding would cut the synthetic descriptions into passages anew and encode them all.
@@ -190,25 +188,24 @@ def per_second(port: int, expected: bytes) -> float:
 
 
 def _one_connection(port: int, expected: bytes) -> float:
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = Connection(port)
     for _ in range(20):
-        assert ask(connection, QUESTION) == expected
+        assert connection.get(QUESTION) == expected
     done, began = 0, time.perf_counter()
     while time.perf_counter() - began < SECONDS:
-        ask(connection, QUESTION)
+        connection.get(QUESTION)
         done += 1
     return done / (time.perf_counter() - began)
 
 
 def similar_seconds(port: int, texts: list[str]) -> float:
     """Median seconds of POST /similar."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = Connection(port)
     taken = []
     for text in texts:
-        body = json.dumps({"text": text})
+        body = json.dumps({"text": text}).encode()
         began = time.perf_counter()
-        connection.request("POST", "/similar", body, {"Content-Type": "application/json"})
-        answer = json.loads(connection.getresponse().read())
+        answer = json.loads(connection.ask("POST", "/similar", body)[1])
         taken.append(time.perf_counter() - began)
         assert answer["items"]
         assert answer["degraded"] is False

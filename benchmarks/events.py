@@ -12,7 +12,6 @@ there.
 from __future__ import annotations
 
 import datetime as dt
-import http.client
 import json
 import os
 import sqlite3
@@ -32,7 +31,7 @@ from sqlalchemy import make_url
 
 from benchmarks.mlflow_peer import Peer, peer_per_second, serving_peer
 from benchmarks.page import Section
-from benchmarks.servers import pin_client, pinned, postgresql, seeded, server_environment, serving
+from benchmarks.servers import Connection, pin_client, pinned, postgresql, seeded, server_environment, serving
 
 CLIENTS = 8
 SECONDS = 2.0
@@ -157,14 +156,14 @@ def service_per_second(port: int, size: int) -> float:
     start = threading.Barrier(CLIENTS)
 
     def send() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
+        connection = Connection(port)
         run_id = str(uuid.uuid4())
-        assert _post(connection, "/runs", json.dumps(BEGIN | {"run_id": run_id}).encode())[0] == 201
+        assert connection.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": run_id}).encode())[0] == 201
         path, bodies = f"/runs/{run_id}/events", _bodies(size)
         start.wait()
         sent, began = 0, time.perf_counter()
         while time.perf_counter() - began < SECONDS:
-            status, answer = _post(connection, path, next(bodies))
+            status, answer = connection.ask("POST", path, next(bodies))
             assert status == 200, answer
             sent += size
         done.append(sent / (time.perf_counter() - began))
@@ -193,12 +192,6 @@ def _bodies(size: int) -> Iterator[bytes]:
     while True:
         yield b'{"events":[' + b",".join(b'{"seq":%d,' % (seq + n) + p for n, p in enumerate(pieces)) + b"]}"
         seq += size
-
-
-def _post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
-    connection.request("POST", path, body, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    return response.status, response.read()
 
 
 def bare_per_second(url: str, size: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -15,9 +16,8 @@ from pathlib import Path
 __all__ = [
     "ALL_CORES",
     "ROOT",
-    "ask",
+    "Connection",
     "free_port",
-    "get",
     "pin_client",
     "pinned",
     "postgresql",
@@ -80,18 +80,42 @@ def wait_for(port: int, path: str, process: subprocess.Popen[bytes], seconds: fl
     raise TimeoutError(f"{path} did not answer 200 within {seconds:.0f} s")
 
 
-def get(port: int, path: str) -> bytes:
-    """The body of one answer."""
-    return ask(http.client.HTTPConnection("127.0.0.1", port), path)
+class Connection:
+    """A kept connection that reads of an answer its status, its length and its body: `http.client` takes as
+    long to read the fields of an answer as the server to give it, and so would hide what the server takes."""
 
+    _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
-def ask(connection: http.client.HTTPConnection, path: str) -> bytes:
-    """One GET over a kept connection."""
-    connection.request("GET", path)
-    response = connection.getresponse()
-    body = response.read()
-    assert response.status == 200, body[:300]
-    return body
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """(status, body) of the answer to a request, with JSON if it has a body."""
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        if body:
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self._socket.sendall(head.encode() + b"\r\n" + body)
+        read = b""
+        while (end := read.find(b"\r\n\r\n")) < 0:
+            read += self._more()
+        found = self._LENGTH.search(read, 0, end)
+        assert found is not None, read[:300]
+        whole = end + 4 + int(found[1])
+        while len(read) < whole:
+            read += self._more()
+        return int(read[9:12]), read[end + 4 :]
+
+    def get(self, path: str) -> bytes:
+        """The body of an answer that must be 200."""
+        status, body = self.ask("GET", path)
+        assert status == 200, body[:300]
+        return body
+
+    def _more(self) -> bytes:
+        received = self._socket.recv(262_144)
+        assert received, "the server hung up"
+        return received
 
 
 def server_environment(url: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from memory_service import __version__
 from memory_service.api import error_handlers as problems
+from memory_service.api.cached_plans import CachedPlans
 from memory_service.api.describe import describe
 from memory_service.api.request_middleware import Boundary
 from memory_service.api.routes import calibrations, keys, review, runs
@@ -72,7 +73,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     refusals.install(app)
     routers = (
-        runs.reporting, ask.remembering, ask.router, review.router, *know.routers(), calibrations.router,
+        runs.reporting, ask.router, review.router, *know.routers(), calibrations.router,
         runs.router, operate.router, keys.router, *pages.routers(),
     )  # fmt: skip
     for router in routers:
@@ -81,6 +82,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.append(by_mcp)
     app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
+    app.add_middleware(CachedPlans, service=service, route=ask.router.routes[0])
     app.add_middleware(
         Gate,
         keyring=service.keyring,

@@ -47,10 +47,16 @@ def plan_answer(request: Request, body: bytes, form: str) -> bytes:
 def accepted_form(request: Request, offered: Mapping[str, str] = _OFFERED) -> str:
     """`application/json`, or another form that is `offered` where the caller prefers it (of a plan
     `text/markdown` or `text/x-python`); NotAcceptable where none is admitted."""
-    for name, value in request.scope["headers"]:
+    asked = asked_form(request.scope["headers"])
+    return _JSON if asked is None else _preferred(asked.decode("latin-1"), offered)
+
+
+def asked_form(headers: list[tuple[bytes, bytes]]) -> bytes | None:
+    """The `Accept` header; None where JSON, or anything, is what it asks for."""
+    for name, value in headers:
         if name == b"accept" and value not in (b"*/*", b"application/json"):
-            return _preferred(value.decode("latin-1"), offered)
-    return _JSON
+            return value
+    return None
 
 
 def _preferred(accept: str, offered: Mapping[str, str]) -> str:

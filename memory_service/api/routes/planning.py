@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from memory_service.api.answers import accepted_form, json_answer, plan_answer
@@ -28,46 +26,17 @@ from memory_service.schemas.recommend import RecommendBody, RecommendQuery
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
-from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
 
-
-class _Remembering(StrictRoute):
-    """A question that was asked in just these words before is answered without reading it again."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        ask = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            if database_of(request).dialect.embedded:  # reading its revision takes less than a thread does
-                known = _known_answer(request)
-            else:
-                known = await run_in_threadpool(_known_answer, request)
-            return await ask(request) if known is None else known
-
-        return handle
-
-
 router = APIRouter(tags=["ask"], route_class=StrictRoute)
-remembering = APIRouter(tags=["ask"], route_class=_Remembering)
 
 _PLAN = texts("text/markdown", "text/x-python", "text/x-python-blend") | refusals(404, 406)
 _LEFT = texts("text/markdown", "text/x-python", "text/x-python-blend") | refusals(404, 406, 409)
 
 
-def _known_answer(request: Request) -> Response | None:
-    """As JSON alone: to write another form takes milliseconds."""
-    form, database = accepted_form(request), database_of(request)
-    if form != "application/json":
-        return None
-    query: bytes = request.scope["query_string"]
-    answer = database.caches.of(PlanCache).get_by_query(database.knowledge_revision(), query)
-    return None if answer is None else Response(answer, media_type=form)
-
-
-@remembering.get("/recommend", response_model=Recommendation, responses=_PLAN)
+@router.get("/recommend", response_model=Recommendation, responses=_PLAN)
 def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query()]) -> Response:
     """One explicit training plan for this task, this data, this card, these minutes."""
     form, query = accepted_form(request), request.scope["query_string"]

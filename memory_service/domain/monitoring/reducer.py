@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from memory_service.domain.monitoring.event import (
-    MEMORY_FIELDS,
-    SETTING_FIELDS,
     Event,
     is_bad_loss,
     loss_of,
     number_of,
 )
+from memory_service.domain.monitoring.event_shape import SETTINGS, shape_of
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
+from memory_service.domain.monitoring.rank_sums import NO_RANK_SUMS, batch_sums, with_event
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
     BUSY,
@@ -56,39 +55,9 @@ MAX_EPOCH_NUMBER = 1_000_000
 
 BUCKET_US = BUCKET_SECONDS * US
 
-_SETTINGS = frozenset(SETTING_FIELDS)
-_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
 _NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
-
-
-class _Shape(NamedTuple):
-    """What an event with these fields may say. A run has few shapes of events: each is looked at once."""
-
-    settings: bool
-    memory: tuple[tuple[str, str], ...]
-    percent: bool
-    sample: bool
-    loss: bool
-    flags: bool
-    aside: bool
-    rank: bool
-
-
-@lru_cache(1_000)
-def _shape(*names: str) -> _Shape:
-    known = frozenset(names)
-    return _Shape(
-        settings=not known.isdisjoint(_SETTINGS),
-        memory=tuple((name, kind) for name, kind in MEMORY_FIELDS.items() if name in known),
-        percent="memory_percent" in known,
-        sample="utilization_percent" in known or "temperature_c" in known,
-        loss="train_loss" in known or "loss" in known,
-        flags=not known.isdisjoint(_FLAGS),
-        aside=SET_ASIDE in known,
-        rank="rank" in known,
-    )
 
 
 def add_events(summary: Summary, events: Iterable[Event]) -> Summary:
@@ -172,7 +141,7 @@ class SummaryAccumulator:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if us > self.last_us:
             self.last_us = us
-        settings, memory, percent, sample, loss, flags, aside, ranked = _shape(*body)
+        settings, memory, percent, sample, loss, flags, aside, ranked = shape_of(*body)
         if aside:
             self.odd += 1
             if "epoch" in body[SET_ASIDE]:
@@ -205,7 +174,7 @@ class SummaryAccumulator:
             self.shared_us = latest(self.shared_us, us)
 
     def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
-        for name in _SETTINGS & body.keys():
+        for name in SETTINGS & body.keys():
             value = body[name]
             if value is None:
                 continue
@@ -265,17 +234,10 @@ class SummaryAccumulator:
         if steps is None and step is None:
             steps = 1.0
         if steps:
-            seconds = number_of(body.get("seconds"), most=1e7) or 0.0
-            waited = number_of(body.get("loader_wait_seconds"), most=1e7)
-            percent = number_of(body.get("loader_wait_percent"), most=100.0)
-            if waited is None and percent is not None:
-                waited = seconds * percent / 100.0
-            count, busy_us = int(steps), round(seconds * US)
-            samples = int(number_of(body.get("samples"), most=1e12) or 0.0)
+            count, busy_us, reported_us, waited_us, samples = batch_sums(body, steps)
             self.steps += count
             self.busy_us += busy_us
             self.samples += samples
-            reported_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
             sums = self._bucket_sums(us)
             sums[STEPS] += count
             sums[BUSY] += busy_us
@@ -303,21 +265,7 @@ class SummaryAccumulator:
     def _rank(self, kind: str, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]) -> int:
         """The rank of an event, whose sums it adds to."""
         rank = int(number_of(body["rank"], most=1e6) or 0)
-        steps, busy, known, waited, samples, peak = self.ranks.get(rank, (0,) * 6)
-        gib = [number_of(body[name], most=1e6) for name, _ in memory]
-        peak = max([peak, *(round(each * KIB_PER_GIB) for each in gib if each is not None)])
-        if kind == "batch":
-            seconds = number_of(body.get("seconds"), most=1e7) or 0.0
-            percent = number_of(body.get("loader_wait_percent"), most=100.0)
-            wait = number_of(body.get("loader_wait_seconds"), most=1e7)
-            if wait is None and percent is not None:
-                wait = seconds * percent / 100.0
-            steps += int(number_of(body.get("steps"), most=1e9) or 0.0)
-            busy += round(seconds * US)
-            known += 0 if wait is None else round(seconds * US)
-            waited += 0 if wait is None else min(round(seconds * US), round(wait * US))
-            samples += int(number_of(body.get("samples"), most=1e12) or 0.0)
-        self.ranks[rank] = (steps, busy, known, waited, samples, peak)
+        self.ranks[rank] = with_event(self.ranks.get(rank, NO_RANK_SUMS), kind, body, memory)
         if len(self.ranks) > MAX_RANKS:
             del self.ranks[max(self.ranks)]
         return rank

@@ -58,6 +58,10 @@ class PlanCache:
         with self._lock:
             return self._get(revision, question)
 
+    def has_query(self, query: bytes) -> bool:
+        """Whether a query string is known to mean a question."""
+        return query in self._questions
+
     def get_by_query(self, revision: int, query: bytes) -> bytes | None:
         """The same for a query string."""
         with self._lock:

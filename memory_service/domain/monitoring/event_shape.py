@@ -1,0 +1,41 @@
+"""Which parts of a summary an event can add to, by the names of its fields."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from memory_service.domain.monitoring.event import MEMORY_FIELDS, SETTING_FIELDS
+from memory_service.domain.monitoring.plausibility import SET_ASIDE
+
+SETTINGS = frozenset(SETTING_FIELDS)
+_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
+
+
+class EventShape(NamedTuple):
+    """What an event with these fields may say. A run has few shapes of events: each is looked at once."""
+
+    settings: bool
+    memory: tuple[tuple[str, str], ...]
+    percent: bool
+    sample: bool
+    loss: bool
+    flags: bool
+    aside: bool
+    rank: bool
+
+
+@lru_cache(1_000)
+def shape_of(*names: str) -> EventShape:
+    """The shape of an event with these fields."""
+    known = frozenset(names)
+    return EventShape(
+        settings=not known.isdisjoint(SETTINGS),
+        memory=tuple((name, kind) for name, kind in MEMORY_FIELDS.items() if name in known),
+        percent="memory_percent" in known,
+        sample="utilization_percent" in known or "temperature_c" in known,
+        loss="train_loss" in known or "loss" in known,
+        flags=not known.isdisjoint(_FLAGS),
+        aside=SET_ASIDE in known,
+        rank="rank" in known,
+    )
