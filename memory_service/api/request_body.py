@@ -201,16 +201,15 @@ def parse_json(raw: bytes) -> Any:
 
 def check_members(document: Any) -> int:
     """How many values a document holds; InvalidInput for an object of over `MAX_FIELDS` members."""
-    pending, values = [document], 0
+    pending, values = [document] if isinstance(document, dict | list) else [], 0
     while pending:
         value = pending.pop()
-        if isinstance(value, dict) and len(value) > MAX_FIELDS:
+        if value.__class__ is dict and len(value) > MAX_FIELDS:
             message = f"An object has at most {MAX_FIELDS} members, not {len(value)}"
             raise InvalidInput(message, [FieldError(next(iter(value))[:80], "is one of too many")])
-        if isinstance(value, dict | list):
-            values += len(value)
-            items = value.values() if isinstance(value, dict) else value
-            pending.extend(item for item in items if item.__class__ is dict or item.__class__ is list)
+        values += len(value)
+        items = value.values() if value.__class__ is dict else value
+        pending += [item for item in items if item.__class__ is dict or item.__class__ is list]
     return values
 
 
