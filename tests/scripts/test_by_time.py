@@ -102,6 +102,16 @@ def test_all_rows_are_fitted_with_the_rounds_of_the_folds(workshop: Workshop, li
     assert "All rows" not in again.log, "it is done"
 
 
+def test_a_linear_model_of_all_rows_is_sent(workshop: Workshop) -> None:
+    name = "tabular-regression-linear"
+    trial = workshop.trial(name, spoil=with_series, recipe=by_time(workshop, name), folds=3)
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert len(trial.checkpoints()) == 4, ended.log
+    whole = np.load(trial.out / "answers_all_1.npz")["test"]
+    assert [float(row[1]) for row in rows_of(trial.submission)[1:]] == pytest.approx(whole[:, 0])
+
+
 @pytest.mark.parametrize("kind", ["lightgbm", "network"])
 @pytest.mark.parametrize(("folds", "seeds"), [(1, 1), (1, 3), (3, 1), (3, 2), (5, 3)])
 def test_a_plan_prices_the_fits_that_its_script_runs(

@@ -13,6 +13,9 @@ from tests.scripts.harness.kinds import KINDS
 from tests.scripts.harness.spoil import spoiler_of
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
+from tests.scripts.test_reading import Open, opened
+
+__all__ = ["opened"]
 
 NETWORKS = ("image-classification", "image-segmentation", "text-classification", "tabular-regression-network")
 CLASSIFIERS = tuple(name for name in KINDS if name.startswith(("tabular-classification", "image-class")))
@@ -126,8 +129,9 @@ READING = (
     "audio-classification",
     "tabular-regression-network",
     "tabular-classification-xgboost",
+    "tabular-classification-linear",
 )
-"""Each way to read data: tables are read by the same lines of all scripts."""
+"""Each way to read data: tables are read by the same lines of all scripts, and encoded by others."""
 
 
 @pytest.mark.slow
@@ -141,3 +145,21 @@ def test_data_that_cannot_be_read_cost_their_own_sample_only(workshop: Workshop,
     assert len(trial.checkpoints()) == trial.plan["folds"], ended.log
     for said in SAID[name.partition("-")[0]]:
         assert said in ended.log, ended.log
+
+
+def test_strengths_are_tried_while_validation_gains_and_there_is_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = opened("tabular-regression-linear", lambda folder: None)
+    fitted: list[float] = []
+    left = iter((100.0, 100.0, 100.0, 100.0, 0.0))
+    monkeypatch.setattr(type(script.state), "seconds_left", lambda _: next(left))
+    losses = iter((5.0, 4.0, 3.0, 2.0))
+    script.module.fit = lambda strength, *_: fitted.append(strength)
+    script.module.predict_model, script.module.loss_of = lambda *_: None, lambda *_: next(losses)
+    assert script.choose((None, None), (None, None), 1, None)[1:3] == (3, 3.0)
+    assert fitted == [1e-4, 1e-3, 0.01], "the time was over"
+    fitted.clear()
+    left, losses = iter([100.0] * 20), iter((5.0, 4.0, 4.5))
+    assert script.choose((None, None), (None, None), 1, None)[1:3] == (2, 4.0)
+    assert fitted == [1e-4, 1e-3, 0.01], "the next was worse"

@@ -31,9 +31,11 @@ KINDS = (
     "tabular-classification-lightgbm",
     "tabular-regression-xgboost",
     "tabular-classification-catboost",
+    "text-regression-linear",
 )
 """All networks are trained, saved and sent by one file, torch_loop.py: of them, each form of an answer, what
-saves less than its weights, and no workers; of trees, which save themselves, each library."""
+saves less than its weights, and no workers; of trees, which save themselves, each library; of linear models,
+which are saved by one file, too, texts."""
 
 KILLS = MOMENTS // 10
 """The first ones; at the others the script stands still."""

@@ -42,6 +42,7 @@ DONE = {
     "tabular-classification-xgboost": ("frequency-encoding", "target-encoding", "class-weights"),
     "tabular-classification-catboost": ("frequency-encoding", "target-encoding", "class-weights"),
     "tabular-regression-catboost": ("frequency-encoding", "target-encoding", "lag-features"),
+    "tabular-classification-linear": ("class-weights",),
 }
 
 

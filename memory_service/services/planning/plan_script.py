@@ -35,7 +35,7 @@ from memory_service.services.planning.script_kinds import (
     HUB_NAMES,
     KINDS,
     NETS,
-    OWN_NETS,
+    OWN_MODELS,
     RESNETS,
     SCRIPTED,
     WIDTHS,
@@ -211,11 +211,12 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
         if plan.get("sharding") and (why := why_not_sharded(plan)):
             raise NoScript(why)
         kind = DECODERS.get(plan["task"])
-    own_nets = OWN_NETS.get(plan["task"], ())
+    own = OWN_MODELS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
         kind = CLASSES_OF_PAIRS
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
-    if kind is None or unknown or (model["library"] == "torch" and model["name"] not in own_nets):
+    unknown |= model["library"] in ("torch", "sklearn") and model["name"] not in own
+    if kind is None or unknown:
         raise NoScript(_offered(plan["task"], model))
     return kind
 
@@ -270,9 +271,9 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    libraries = ", ".join(name for name in of_task if name not in ("torch", "torchvision"))
+    libraries = ", ".join(name for name in of_task if name not in ("torch", "torchvision", "sklearn"))
     heads = [f"{', '.join(DETECTORS)} of torchvision"] if "torchvision" in of_task else []
-    offered = ", ".join([*OWN_NETS.get(task, ()), *heads, f"models of {libraries}"])
+    offered = ", ".join([*OWN_MODELS.get(task, ()), *heads, f"models of {libraries}"])
     return (
         f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
         f"{offered}: pin one by `model`"
@@ -335,7 +336,8 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
 
 def _headline(plan: Mapping[str, Any]) -> str:
     model = plan["model"]
-    size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
+    sizes = () if model["library"] == "sklearn" else ("image_size", "seq_len")
+    size = next((f" at {model[key]}" for key in sizes if key in model), "")
     return _plain(f"{plan['task']} with {model['name']}{size}.")
 
 

@@ -23,7 +23,7 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "table", "files", "network", "layout_matters", "members",
-     "tokens", "library", "blend", "pairs", "entities", "series"), False,
+     "tokens", "library", "linear", "blend", "pairs", "entities", "series"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
@@ -75,6 +75,11 @@ _TABLES = _NETWORK | {
     "needs": "torch >= 2.4",
 }
 _TREES = _PLAIN | {"layout": "inputs and the target or targets), test.csv"}
+_LINEAR = {  # what is read -> words
+    "tables": _TREES | {"linear": "tables", "checkpoints": "fold_K.joblib", "needs": ""},
+    "texts": _PLAIN
+    | {"linear": "texts", "checkpoints": "fold_K.joblib", "needs": "", "layout": _TEXTS["layout"]},
+}
 NETS = {  # the model's name -> its part
     "mlp": "net_mlp",
     "tabular-resnet": "net_resnet",
@@ -91,14 +96,14 @@ RESNETS = (*COCO_RESNETS, "resnet18", "resnet34", "resnet101", "resnet152", "res
 """Encoders that detectors take from torchvision, and of which of them it has a detector's weights; all others
 are timm's."""
 
-OWN_NETS = {
+OWN_MODELS = {
     "image-segmentation": tuple(WIDTHS),
-    "text-classification": ("fasttext",),
-    "text-regression": ("fasttext",),
-    "tabular-classification": tuple(NETS),
-    "tabular-regression": tuple(NETS),
+    "text-classification": ("fasttext", "tfidf-linear"),
+    "text-regression": ("fasttext", "tfidf-linear"),
+    "tabular-classification": (*NETS, "linear"),
+    "tabular-regression": (*NETS, "linear"),
 }
-"""Task -> networks of library torch whose definition the script holds."""
+"""Task -> models of torch and scikit-learn that have a script: networks that it defines, linear models."""
 
 _TREE_CHECKPOINTS = {"lightgbm": "fold_K.txt", "xgboost": "fold_K.json", "catboost": "fold_K.cbm"}
 
@@ -128,6 +133,12 @@ def _tree_kind(library: str, labels: bool, *, series: bool = False) -> Kind:
     return Kind(parts, {**_TREES, **words, "labels": labels, "series": series})
 
 
+def _linear_kind(reading: str, labels: bool) -> Kind:
+    targets = "labels" if labels else "values"
+    parts = (f"read_{reading}", f"linear_{reading}", "linear", "metric", targets)
+    return Kind(parts, {**_LINEAR[reading], "labels": labels})
+
+
 KINDS: dict[tuple[str, str], Kind] = {
     ("image-classification", "timm"): _network_kind("images", "images", _IMAGES, True),
     ("image-regression", "timm"): _network_kind("images", "images", _IMAGES, False),
@@ -154,6 +165,8 @@ KINDS: dict[tuple[str, str], Kind] = {
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
     KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_CHECKPOINTS}
+    KINDS[_task, "sklearn"] = _linear_kind("tables", _labels)
+    KINDS[_task.replace("tabular", "text"), "sklearn"] = _linear_kind("texts", _labels)
 
 _STEPS = ("network_labels", "network_step", "metric", "labels")
 KINDS["token-classification", "transformers"] = Kind(

@@ -7,7 +7,7 @@ small inputs, few folds and epochs, and a learning rate at which so small a mode
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from memory_service.services.planning.recommend import recommend
 from tests.scripts.harness import data
 from tests.scripts.harness.data import Size, Writer
 
-__all__ = ["KINDS", "OTHERS", "TREES", "Kind", "asked", "cut_down", "tiny_models"]
+__all__ = ["KINDS", "OTHERS", "TREES", "Kind", "asked", "cut_down", "tiny_model", "tiny_models"]
 
 TINY_BERT, TINY_LLAMA = "tiny-bert", "tiny-llama"
 """Stand for the folders that `tiny_models` made."""
@@ -76,6 +76,10 @@ def _trees(task: str, write: Writer, library: str) -> Kind:
     )
 
 
+def _linear(task: str, write: Writer, model: str, rows: Size, few: Size) -> Kind:
+    return Kind({"task": task, "model": model}, write, model, rows=rows, few=few)
+
+
 LIBRARIES = ("lightgbm", "xgboost", "catboost")
 CLASSES, VALUES = "tabular-classification", "tabular-regression"
 
@@ -114,6 +118,8 @@ KINDS: dict[str, Kind] = {
     f"{VALUES}-network": _network(VALUES, data.table_of_values),
     **{f"{CLASSES}-{name}": _trees(CLASSES, data.table_of_classes, name) for name in LIBRARIES},
     **{f"{VALUES}-{name}": _trees(VALUES, data.table_of_values, name) for name in LIBRARIES},
+    f"{CLASSES}-linear": _linear(CLASSES, data.table_of_classes, "linear", TABLE, SHORT_TABLE),
+    "text-regression-linear": _linear("text-regression", data.texts_of_values, "tfidf-linear", TEXTS, FEW),
 }
 
 SERIES = "time-series-regression"
@@ -123,6 +129,10 @@ OTHERS: dict[str, Kind] = {
     ),
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
     "token-classification": _texts("token-classification", data.words_of_classes),
+    f"{VALUES}-linear": _linear(VALUES, data.table_of_values, "linear", TABLE, SHORT_TABLE),
+    "text-classification-linear": _linear(
+        "text-classification", data.texts_of_classes, "tfidf-linear", TEXTS, FEW
+    ),
     f"{SERIES}-lightgbm": Kind(
         {"task": SERIES, "model": "lightgbm"}, data.series_of_values, "lightgbm", {}, 0.1, 5000, 150, LONG
     ),
@@ -159,20 +169,23 @@ def cut_down(plan: Mapping[str, Any], kind: Kind, folders: Path, **changes: Any)
 
 def tiny_models(folder: Path) -> None:
     """A BERT and a Llama of 8 000 weights that know the words of the data, with their tokenizer."""
+    tiny_model("Bert", folder / TINY_BERT, data.WORDS)
+    tiny_model("Llama", folder / TINY_LLAMA, data.WORDS)
+
+
+def tiny_model(name: str, folder: Path, known: Iterable[str], layers: int = 1) -> None:
+    """Random weights, and a tokenizer of these words."""
     import transformers
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ",", '"', *data.WORDS]
-    numbers = {word: number for number, word in enumerate(words)}
-    shape: dict[str, Any] = {
-        "vocab_size": len(words),
-        "hidden_size": 32,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "max_position_embeddings": 64,
-    }
-    bert = transformers.BertModel(transformers.BertConfig(**shape))
-    llama = transformers.LlamaModel(transformers.LlamaConfig(**shape))
-    for name, model in ((TINY_BERT, bert), (TINY_LLAMA, llama)):
-        model.save_pretrained(folder / name)
-        transformers.BertTokenizer(vocab=numbers).save_pretrained(folder / name)
+    words = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ",", '"', *known])
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=len(words),
+        hidden_size=32,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    getattr(transformers, f"{name}Model")(config).save_pretrained(folder)
+    vocabulary = {word: number for number, word in enumerate(words)}
+    transformers.BertTokenizer(vocab=vocabulary).save_pretrained(folder)

@@ -66,7 +66,7 @@ class Trial:
 
     def checkpoints(self) -> list[str]:
         """The names of what a fold left, in order; not its temporary files."""
-        ends = (".pt", ".txt", ".json", ".cbm")
+        ends = (".pt", ".txt", ".json", ".cbm", ".joblib")
         return sorted(path.name for path in self.out.glob("fold_*") if path.suffix in ends)
 
     def cells(self) -> dict[str, list[str]]:

@@ -34,6 +34,8 @@ ASKED: tuple[dict[str, Any], ...] = (
     *({"task": "text", "model": "qwen2.5-0.5b", "method": method} for method in ("full", "lora", "qlora")),
     {"task": "text-regression", "model": "gemma-2-9b", "method": "lora", "minutes": 500, "gpu": "h100"},
     *({"task": task, "model": name} for task in TABLES for name in (*TREES, *NETWORKS)),
+    *({"task": task, "model": "linear"} for task in TABLES),
+    *({"task": task, "model": "tfidf-linear"} for task in ("text-classification", "text-regression")),
     *({"task": "time-series-regression", "model": name} for name in TREES),
     *({"task": "object-detection", "model": name, "minutes": 240} for name in DETECTORS),
 )
@@ -69,10 +71,12 @@ def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(scripts, tmp_
     for number, text in enumerate(scripts):
         (tmp_path / f"script_{number}.py").write_text(text, encoding="utf-8")
         assert text.count("# === FILL IN") == 1
-        first = re.search("^(import|from) (torch|lightgbm|xgboost|catboost)", text, re.MULTILINE)
+        libraries = "torch|lightgbm|xgboost|catboost|sklearn.linear_model"
+        first = re.search(f"^(?:import|from) ({libraries})", text, re.MULTILINE)
         assert first is not None
         sleeping = text.find('setdefault("OMP_WAIT_POLICY"')
-        assert 0 < sleeping < first.start() or first[2] == "catboost", "OpenMP reads it as it is loaded"
+        without = ("catboost", "sklearn.linear_model")
+        assert 0 < sleeping < first.start() or first[1] in without, "OpenMP reads it as it is loaded"
     laid_out(tmp_path)
 
 
@@ -85,7 +89,8 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
         asked |= {"n_features": 20}
         text = plan_files(plan)["train.py"] if (number + number // 8) % 4 else whole
         answer = review_script(knowing, {"script": text} | ({"plan": plan} if text is whole else asked))
-        assert (answer["findings"], answer["not_checked"]) == ([], []), named
+        unsized = [] if plan["model"]["library"] == "sklearn" else answer["not_checked"]  # no card, no batch
+        assert (answer["findings"], unsized) == ([], []), named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE):
             assert answer["read"]["optimizer"] == plan["optimizer"], named
         if re.search("^BATCH_SIZE", whole, re.MULTILINE) and not plan["task"].startswith("tabular"):
@@ -174,7 +179,9 @@ def constants_of(text: str) -> dict[str, Any]:
 def test_the_constants_are_the_plans_settings(plans, scripts):
     for plan, text in zip(plans, scripts, strict=True):
         told = constants_of(text)
-        names = {"FOLDS": "folds", "EPOCHS": "epochs", "LEARNING_RATE": "learning_rate", "PLAN_ID": "plan_id"}
+        names = {"FOLDS": "folds", "PLAN_ID": "plan_id"}
+        if plan["model"]["library"] != "sklearn":  # fitted at once
+            names |= {"EPOCHS": "epochs", "LEARNING_RATE": "learning_rate"}
         if plan["optimizer"] == "adamw":
             names |= {
                 "BATCH_SIZE": "batch_size",
