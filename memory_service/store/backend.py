@@ -93,6 +93,10 @@ class Dialect(ABC):
         """Full text and vector index over `passages`; the table exists."""
 
     @abstractmethod
+    def index_vectors(self, connection: Connection) -> None:
+        """Build the index of vectors anew, where there is one."""
+
+    @abstractmethod
     def drop_search(self, connection: Connection) -> None: ...
 
     @abstractmethod

@@ -31,9 +31,14 @@ from memory_service.store.backend import (
 )
 
 _VECTOR_INDEX = (
-    "CREATE INDEX ix_passages_embedding_search ON passages USING hnsw (embedding vector_cosine_ops)"
+    "CREATE INDEX ix_passages_embedding_search ON passages USING hnsw (embedding vector_cosine_ops) "
+    "WITH (m = 32, ef_construction = 128)"
 )
+"""Twice pgvector's usual figures: among 100 000 a list half as long finds more (docs/scale.md)."""
 
+
+SEARCH_LIST = 240
+"""Passages that a search keeps while it walks (`hnsw.ef_search`)."""
 
 SILENCE_SECONDS = 25.0
 """After which a server that says nothing counts as gone; its own limit on a statement is a little longer."""
@@ -162,6 +167,11 @@ class Postgresql(Dialect):
         connection.exec_driver_sql("CREATE INDEX ix_passages_words_search ON passages USING gin (words)")
         connection.exec_driver_sql(_VECTOR_INDEX)
 
+    def index_vectors(self, connection: Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '256MB'")
+        connection.exec_driver_sql("DROP INDEX IF EXISTS ix_passages_embedding_search")
+        connection.exec_driver_sql(_VECTOR_INDEX)
+
     def drop_search(self, connection: Connection) -> None:
         connection.exec_driver_sql("DROP INDEX IF EXISTS ix_passages_embedding_search")
         connection.exec_driver_sql("DROP INDEX IF EXISTS ix_passages_words_search")
@@ -185,9 +195,8 @@ class Postgresql(Dialect):
         return [(int(row[0]), float(row[1])) for row in found]
 
     def nearest(self, session: Session, vector: Vector32, limit: int) -> list[tuple[int, float]]:
-        # The search list must be longer than the answer, or the graph is left before the last neighbours;
-        # 400 finds 0.94 of the ten nearest among 100 000 (docs/scale.md).
-        ef_search = min(1000, max(400, 2 * limit))
+        # The search list must be longer than the answer, or the graph is left before the last neighbours.
+        ef_search = min(1000, max(SEARCH_LIST, 2 * limit))
         session.execute(text(f"SET LOCAL hnsw.ef_search = {ef_search}"))
         query = text(
             "SELECT id, embedding <=> :vector AS distance FROM passages WHERE embedding IS NOT NULL "
@@ -204,8 +213,7 @@ class Postgresql(Dialect):
         yield
         session.flush()
         with _without_time_limits(connection):
-            connection.exec_driver_sql("SET LOCAL maintenance_work_mem = '256MB'")
-            connection.exec_driver_sql(_VECTOR_INDEX)
+            self.index_vectors(connection)
 
     def lock_seeding(self, session: Session) -> None:
         # Not a lock on the knowledge's row: writers take that last; held while touching rows, it deadlocks.

@@ -121,6 +121,9 @@ class Sqlite(Dialect):
         for statement in _TRIGGERS.values():
             connection.exec_driver_sql(statement)
 
+    def index_vectors(self, connection: Connection) -> None:
+        """Vectors are compared in memory."""
+
     def drop_search(self, connection: Connection) -> None:
         for name in _TRIGGERS:
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
