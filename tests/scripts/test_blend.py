@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from memory_service.domain.description.metric_resolution import resolve_metric
 from memory_service.services.planning.plan_script import NoScript, blend_script
 from tests.scripts.harness.kinds import KINDS
 from tests.scripts.harness.runner import Ended, plainly
-from tests.scripts.harness.submission import check_submission, gain
+from tests.scripts.harness.submission import check_submission, decode, gain
 from tests.scripts.harness.workshop import Trial, Workshop, rows_of, write_rows
 
+SCRIPTS = Path(__file__).parents[2] / "memory_service" / "scripts"
 CASES = (
     ("tabular-classification-lightgbm", "tabular-classification-network", "accuracy"),
     ("tabular-classification-xgboost", "tabular-classification-network", "macro F1"),
@@ -76,10 +79,50 @@ def test_a_run_that_knows_nothing_gets_no_weight(workshop: Workshop) -> None:
         assert float(cell) == pytest.approx(float(own))
 
 
-def test_without_answers_it_says_what_to_name_and_masks_have_none(workshop: Workshop) -> None:
+def test_runs_of_masks_keep_what_they_found_in_held_out_images_and_vote(workshop: Workshop) -> None:
+    rates = {"learning_rate": 3e-3}, {"learning_rate": 1e-2}, {"epochs": 1}
+    trials = [workshop.trial("image-segmentation", **each) for each in rates]
+    for trial in trials:
+        ended = trial.train()
+        assert ended.status == 0, ended.log
+    data = trials[0].data
+    head, *rows = rows_of(trials[0].out / "oof.csv")
+    assert head == ["id", "true_rle_mask", "p_rle_mask"]
+    assert [row[0] for row in rows] == [row[0] for row in rows_of(data.folder / "train.csv")[1:]]
+    for (_, true, found), mask in zip(rows, data.seen, strict=True):
+        assert (decode(true, mask.shape) == mask).all()
+        decode(found, mask.shape)
+    out = trials[0].folder / "blend"
+    done = blended(trials[0], out, *(trial.out for trial in trials))
+    assert done.status == 0, done.log
+    alone = [float(score) for score in re.findall(r"out: Dice=([\d.]+)", done.log)]
+    together = float(re.findall(r"BLEND: Dice=([\d.]+) of 48 out-of-fold masks", done.log)[0])
+    assert together >= max(alone), done.log
+    dice = []
+    for (_, _, text), mask in zip(rows, data.seen, strict=True):
+        found = decode(text, mask.shape)
+        both = found.sum() + mask.sum()
+        dice.append(2 * (found & mask).sum() / both if both else 1.0)
+    assert alone[0] == pytest.approx(np.mean(dice), abs=1e-4), done.log
+    assert gain(data, check_submission(data, out / "submission.csv")) > 0, done.log
+
+
+def test_a_vote_covers_what_has_the_votes_that_are_needed() -> None:
+    part = types.ModuleType("blend_masks")
+    exec((SCRIPTS / "blend_masks.py.txt").read_text(), part.__dict__)
+    vars(part)["MOST_VOTES"] = 1
+    patterns = part.patterns_of(["1 3 8 2", "2 4", ""])
+    assert patterns[:10].tolist() == [1, 3, 3, 2, 2, 0, 0, 1, 1, 0]
+    ways = {(votes, int(needed)): covered for votes, needed, covered in part.elections(3)}
+    assert part.run_lengths(ways[(1, 1, 0), 2][patterns]) == "2 2"
+    assert part.run_lengths(ways[(1, 1, 0), 1][patterns]) == "1 5 8 2"
+    assert part.run_lengths(ways[(0, 0, 1), 1][patterns]) == ""
+
+
+def test_without_answers_it_says_what_to_name_and_boxes_have_none(workshop: Workshop) -> None:
     trial = workshop.trial("tabular-regression-lightgbm")
     done = blended(trial, trial.folder / "blend", trial.folder / "nothing")
     assert done.status == 1
     assert "python blend.py run_1 run_2" in done.log
-    with pytest.raises(NoScript, match="no blend for image-segmentation"):
-        blend_script(workshop.plan("image-segmentation"))
+    with pytest.raises(NoScript, match="no blend for object-detection"):
+        blend_script(workshop.plan("object-detection"))

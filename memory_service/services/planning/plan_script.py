@@ -112,16 +112,21 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
     """The script that joins the runs of an answer of /recommend: a portfolio's last stage. NoScript where the
-    answers are masks, boxes or matches, of which runs keep no out-of-fold answers."""
+    answers are boxes or matches."""
     kind = _kind_of(plan)
-    if kind.words["masks"] or kind.words["retrieval"] or kind.words["boxes"]:
+    if kind.words["retrieval"] or kind.words["boxes"]:
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
     answer = "labels" if words["labels"] else "values"
-    parts = ("blend_settings", answer, "metric", "blending")
-    texts = [text for part in parts for text in _texts(part, words)]
+    joins: tuple[str, ...] = (answer, "metric", "blending")
+    if words["masks"]:
+        joins = ("metric", "blend_masks")
+        words |= {} if words["score"] else {"score": "dice", "metric": "Dice", "upwards": True}
+    texts = [text for part in ("blend_settings", "blend_folders", *joins) for text in _texts(part, words)]
     ending = _ENDING.format("blend_runs()")
+    if words["masks"]:
+        return joined(_rendered("blend_head", words), [*texts, ending], {})
     return standalone(_rendered("blend_head", words), texts, [_rendered("runtime", {})], ending)
 
 
