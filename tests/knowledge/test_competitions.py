@@ -11,6 +11,7 @@ import pytest
 
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.services.editorial.facts_format import as_row
+from tests.every_row import of_every
 from tests.knowledge import expected
 from tests.knowledge.seed_files import FACTS, rows
 
@@ -53,7 +54,7 @@ def test_the_60_are_there_once_each() -> None:
     assert len({row["slug"] for row in competitions}) == len(competitions)
 
 
-@pytest.mark.parametrize("row", competitions, ids=lambda row: row["slug"])
+@of_every(competitions, lambda row: row["slug"])
 def test_a_row_has_its_fields_in_the_vocabulary(row: dict[str, Any]) -> None:
     known_before = row["slug"] in expected.COMPETITIONS
     assert set(row) == (FIELDS if known_before else FIELDS - {"dataset_gb"} | MORE)
@@ -69,7 +70,7 @@ def test_a_row_has_its_fields_in_the_vocabulary(row: dict[str, Any]) -> None:
         assert value is None or (isinstance(value, kind) and value > 0), name
 
 
-@pytest.mark.parametrize("row", first_60, ids=lambda row: row["slug"])
+@of_every(first_60, lambda row: row["slug"])
 def test_a_description_is_long_enough_to_search_by(row: dict[str, Any]) -> None:
     assert 120 <= len(row["description"].split()) <= 250
     assert row["description"].count("\n\n") == 2, "task, data, judging: one paragraph each"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from memory_service.domain.common.vocabulary import SIZES, TASKS
+from tests.every_row import of_every
 from tests.knowledge import expected
 from tests.knowledge.seed_files import rows
 
@@ -39,7 +38,7 @@ NOTHING_TO_SAY = {
 by_slug = {row["slug"]: row for row in rows("competitions")}
 
 
-@pytest.mark.parametrize("row", patterns, ids=lambda row: row["id"])
+@of_every(patterns, lambda row: row["id"])
 def test_a_pattern_is_typed(row: dict[str, Any]) -> None:
     assert set(row) == FIELDS
     assert row["kind"] in KINDS
@@ -58,7 +57,7 @@ def test_a_pattern_is_typed(row: dict[str, Any]) -> None:
             assert {type(part) for part in value} == {kind}, name
 
 
-@pytest.mark.parametrize("row", patterns, ids=lambda row: row["id"])
+@of_every(patterns, lambda row: row["id"])
 def test_scope_and_competition_agree(row: dict[str, Any]) -> None:
     if row["scope"] == "kind":
         assert row["competition"] is None
@@ -73,13 +72,13 @@ def test_ids_are_unique() -> None:
     assert len({row["id"] for row in patterns}) == len(patterns)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@of_every(TASKS, str)
 def test_every_task_has_advice_of_every_kind_that_has_something_to_say(task: str) -> None:
     own = {row["kind"] for row in patterns if row["scope"] == "kind" and row["task"] == task}
     assert own == KINDS - NOTHING_TO_SAY.get(task, set())
 
 
-@pytest.mark.parametrize("slug", expected.COMPETITIONS)
+@of_every(expected.COMPETITIONS, str)
 def test_every_competition_has_a_validation_and_a_model_pattern(slug: str) -> None:
     own = [row for row in patterns if row["competition"] == slug]
     assert {"validation", "model"} <= {row["kind"] for row in own}

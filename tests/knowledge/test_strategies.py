@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.common.vocabulary import TASKS
+from tests.every_row import of_every
 from tests.knowledge import expected
 from tests.knowledge.seed_files import FACTS, rows
 
@@ -43,12 +44,12 @@ def of_rule(rule: str) -> list[dict[str, Any]]:
     return [row for row in strategies if row["rule"] == rule]
 
 
-@pytest.mark.parametrize("rule", expected.RULES)
+@of_every(expected.RULES, str)
 def test_every_rule_is_a_row(rule: str) -> None:
     assert of_rule(rule)
 
 
-@pytest.mark.parametrize("row", strategies, ids=lambda row: row["id"])
+@of_every(strategies, lambda row: row["id"])
 def test_a_row_is_typed(row: dict[str, Any]) -> None:
     assert set(row) == FIELDS
     assert row["id"].startswith(row["rule"] + "-")

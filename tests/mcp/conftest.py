@@ -7,8 +7,9 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,18 @@ def own_agent(servers: Servers, transport: str, folder: Path, mode: str = "auto"
     servers.drop(url)
 
 
-@pytest.fixture(scope="session", params=TRANSPORTS)
-def agent(
-    request: pytest.FixtureRequest, servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Agent]:
-    """All tests share it: starting a process takes seconds."""
-    with own_agent(servers, str(request.param), tmp_path_factory.mktemp("agent")) as made:
-        yield made
+@pytest.fixture(scope="session")
+def agents(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Agent]]:
+    """Of a transport the one that all tests share: starting a process takes seconds."""
+    with ExitStack() as running:
+
+        @cache
+        def agent_of(transport: str) -> Agent:
+            return running.enter_context(own_agent(servers, transport, tmp_path_factory.mktemp("agent")))
+
+        yield agent_of
+
+
+@pytest.fixture(params=TRANSPORTS)
+def agent(request: pytest.FixtureRequest, agents: Callable[[str], Agent]) -> Agent:
+    return agents(str(request.param))

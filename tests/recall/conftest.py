@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
 
 import numpy as np
 import pytest
@@ -61,12 +63,39 @@ def remembering(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> R
     return Remembering(encoder, dict(zip(texts, np.load(file), strict=True)))
 
 
-@pytest.fixture(scope="session", params=KINDS)
-def known(request: pytest.FixtureRequest, servers: Servers, remembering: Remembering) -> Iterator[Database]:
+@pytest.fixture(scope="session")
+def encoded(servers: Servers, remembering: Remembering) -> Callable[[str], str]:
+    """The name of a template with all seeds and their vectors, made once of a kind."""
+
+    def template(kind: str) -> str:
+        if (kind, "encoded") not in servers.templates:
+            url = servers.new(kind, "seeded")
+            database = Database(url)
+            seeding.fill_embeddings(database, remembering)
+            database.close()
+            servers.templates[kind, "encoded"] = url
+        return "encoded"
+
+    return template
+
+
+@pytest.fixture(scope="session")
+def known_in(servers: Servers, encoded: Callable[[str], str]) -> Iterator[Callable[[str], Database]]:
+    """Of a kind the database that all tests share, whichever kind the test before had."""
+    with ExitStack() as opened:
+
+        @cache
+        def database_of(kind: str) -> Database:
+            url = servers.new(kind, encoded(kind))
+            opened.callback(servers.drop, url)
+            database = Database(url)
+            opened.callback(database.close)
+            return database
+
+        yield database_of
+
+
+@pytest.fixture(params=KINDS)
+def known(request: pytest.FixtureRequest, known_in: Callable[[str], Database]) -> Database:
     """All seeds with their vectors; only to read."""
-    url = servers.new(str(request.param), "seeded")
-    database = Database(url)
-    seeding.fill_embeddings(database, remembering)
-    yield database
-    database.close()
-    servers.drop(url)
+    return known_in(str(request.param))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from memory_service.services.competitions.neighbours import recall
 from memory_service.services.competitions.register import add_competition
 from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
-from memory_service.services.editorial import seeding
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.planning.recommend import recommend
 from tests.conftest import Servers
@@ -44,21 +42,10 @@ NOTED = {
 """As a person wrote them (issue 13)."""
 
 
-@contextlib.contextmanager
-def opened(servers: Servers, encoder: Remembering) -> Iterator[Database]:
-    """All seeds with their vectors on SQLite."""
-    url = servers.new("sqlite", "seeded")
-    database = Database(url)
-    seeding.fill_embeddings(database, encoder)
-    yield database
-    database.close()
-    servers.drop(url)
-
-
 @pytest.fixture(scope="module")
-def seeded(servers: Servers, remembering: Remembering) -> Iterator[Database]:
-    with opened(servers, remembering) as database:
-        yield database
+def seeded(known_in: Callable[[str], Database]) -> Database:
+    """All seeds with their vectors on SQLite."""
+    return known_in("sqlite")
 
 
 def test_memory_finds_more_of_what_winners_did_than_the_most_frequent(
@@ -84,18 +71,21 @@ def test_the_control_arm_has_no_recipe(seeded: Database, asked: dict[str, Any]) 
 
 
 @pytest.fixture(scope="module")
-def cattle(servers: Servers, remembering: Remembering) -> Iterator[Database]:
+def cattle(servers: Servers, encoded: Callable[[str], str], remembering: Remembering) -> Iterator[Database]:
     """The seeds, and what a person told of cattle."""
-    with opened(servers, remembering) as database:
-        add_competition(database, CATTLE, encoder=remembering, who="ada")
-        for kind, statement in NOTED.items():
-            values = {
-                "id": f"cattle-{kind}", "scope": "competition", "competition": CATTLE["slug"],
-                "task": "image-regression", "kind": kind, "statement": statement, "advice": {},
-                "source": "a run of mine", "grade": "measured",
-            }  # fmt: skip
-            add_row(database, "patterns", values, encoder=lambda: remembering, who="ada")
-        yield database
+    url = servers.new("sqlite", encoded("sqlite"))
+    database = Database(url)
+    add_competition(database, CATTLE, encoder=remembering, who="ada")
+    for kind, statement in NOTED.items():
+        values = {
+            "id": f"cattle-{kind}", "scope": "competition", "competition": CATTLE["slug"],
+            "task": "image-regression", "kind": kind, "statement": statement, "advice": {},
+            "source": "a run of mine", "grade": "measured",
+        }  # fmt: skip
+        add_row(database, "patterns", values, encoder=lambda: remembering, who="ada")
+    yield database
+    database.close()
+    servers.drop(url)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_from_row, normal_gpu_name, resolve_gpu
 from memory_service.errors import InvalidInput
+from tests.every_row import of_every
 
 SEED = Path(__file__).parents[3] / "seeds" / "gpus.jsonl"
 ROWS = [json.loads(line) for line in SEED.read_text(encoding="utf-8").splitlines()]
@@ -109,7 +110,7 @@ def test_no_spelling_means_two_cards() -> None:
             assert owner.setdefault(normal_gpu_name(name), gpu.slug) == gpu.slug, name
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["slug"])
+@of_every(ROWS, lambda row: row["slug"])
 def test_a_row_is_complete_and_physical(row: dict[str, object]) -> None:
     gpu = gpu_from_row(row)
     assert len(gpu.source) > 20

@@ -13,6 +13,7 @@ from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.cost.families import family_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, models_for_task, resolve_model
 from memory_service.errors import InvalidInput
+from tests.every_row import of_every
 
 SEEDS = Path(__file__).parents[3] / "seeds"
 FACTS = Path(__file__).parents[3].parent / "shared" / "facts" / "vision_models.csv"
@@ -82,7 +83,7 @@ def test_every_task_has_three_models_and_two_with_a_cost(task: str) -> None:
     assert [m.quality_score for m in serving] == sorted((m.quality_score for m in serving), reverse=True)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
+@of_every(ROWS, lambda row: row["name"])
 def test_a_row_is_complete(row: dict[str, Any]) -> None:
     model = CatalogueModel.from_dict(row)
     assert set(row) == set(CatalogueModel.__slots__)
