@@ -40,6 +40,30 @@ def test_of_a_bar_over_all_epochs_a_later_fold_takes_as_long_again() -> None:
     assert found.epochs_left == pytest.approx(10 * 1.9)
 
 
+def test_of_a_bar_the_run_is_one_epoch_where_nobody_says_how_many() -> None:
+    bar = {"step": 100, "of": 1000, "elapsed_seconds": 100.0, "scope": "run"}
+    found = project(view(replace(RUN, epochs=None, folds=1), [("batch", 120.0, bar)]))
+    assert found is not None
+    assert (found.n, found.epoch.value) == (1, pytest.approx(1000.0))
+    assert found.epochs_left == pytest.approx(0.9)
+
+
+def test_steps_alone_leave_room_for_the_validation_behind_them() -> None:
+    """Of two folds each learns from 10 000 rows: in batches of 64 these are 157 steps."""
+    one, n, _ = epoch_seconds(view(RUN, [("batch", 100.0, {"steps": 100, "seconds": 50.0})]))
+    assert one is not None
+    assert (one.low, one.value, one.high) == pytest.approx((78.5, 1.12 * 78.5, 1.4 * 78.5))
+    assert n == 0
+
+
+def test_an_end_that_is_overdue_is_now() -> None:
+    said: list[Said] = [("epoch", 30.0 * n, {"fold": 1, "epoch": n, "seconds": 30.0}) for n in range(1, 11)]
+    said.append(("gpu", 400.0, {"utilization_percent": 1.0}))
+    found = project(view(replace(RUN, folds=1), said))
+    assert found is not None
+    assert (found.end.low, found.end.value, found.end.high) == (400.0, 400.0, 400.0)
+
+
 def test_epochs_alike_foresee_the_same_end_all_along() -> None:
     said: list[Said] = [
         ("epoch", 100.0 + 30.0 * n, {"fold": 1, "epoch": n, "seconds": 90.0 if n == 1 else 30.0})
