@@ -223,3 +223,37 @@ def test_trees_stop_while_predicting_still_fits(opened: Open, library: str) -> N
     assert 50 < max(asked) < 312, asked
     assert clock["now"] < 60, asked
     assert not result["done"]
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_each_target_has_its_share_of_the_time(opened: Open, library: str) -> None:
+    """Of 60 s each look at the clock takes 20 ms."""
+    name = f"tabular-regression-{library}"
+    script = opened(name, lambda _: None, epochs=5000, early_stopping_patience=5000, learning_rate=1e-3)
+    module, state, clock = script.module, script.state, iter(np.arange(0.0, 600.0, 0.02))
+    module.START, state.minutes, state.reserve_minutes, state.train_minutes = 0.0, 1.0, 0.15, 0.7
+    module.time = type("Clock", (), {"monotonic": staticmethod(lambda: next(clock))})
+    data = script.read_data()
+    data.targets, data.outputs = np.tile(data.targets, 3), ["a", "b", "c"]
+    state.out_dir.mkdir()
+    rows = np.arange(len(data.targets))
+    result = script.train_fold(1, data, rows[::2], rows[1::2], None)
+    assert min(result["rounds"]) > 0.8 * max(result["rounds"]) > 50, result["rounds"]
+    assert not result["done"]
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
+@pytest.mark.parametrize("most", [1, 12])
+def test_trees_cut_by_the_time_keep_their_best_round(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, library: str, most: int
+) -> None:
+    script = opened(f"tabular-regression-{library}", lambda _: None, learning_rate=0.9)
+    data = script.read_data()
+    features = script.features_of(data.inputs, script.fit_categories(data.inputs))
+    target = next(iter(script.targets_of(data)))
+    other = np.random.default_rng(0).permutation(target)  # nothing is learned for them
+    monkeypatch.setattr(type(script.state), "time_is_over", lambda _, run, rounds: rounds >= most)
+    model = script.fit((features, target), (features, other), 1, 0, None, 40)
+    assert script.rounds_of(model) <= min(most, 6)
+    assert len(script.predict_model(model, features)) == len(target)
+    assert script.rounds_of(script.fit((features, target), None, 1, 0, None, 40)) == most
