@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,20 @@ def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> 
     again = trial.train()
     assert "Fold 1 is done already" in again.log
     assert not trial.out.with_name("out-3").exists()
+    submitted = (other / "submission.csv").read_bytes()
+    (other / "submission.csv").unlink()
+    assert trial.predict().status == 0
+    assert (other / "submission.csv").read_bytes() == submitted, "predict finds the run of these settings"
+    assert content(trial.out) == before
+
+
+def test_of_other_tables_nothing_is_touched(workshop: Workshop, tmp_path: Path) -> None:
+    trial = workshop.short_trial("tabular-regression-lightgbm")
+    copied = {**trial.environment, "DATA_DIR": str(shutil.copytree(trial.data.folder, tmp_path / "data"))}
+    assert trial.forks.run(trial.folder, environment=copied).status == 0
+    before, table = content(trial.out), tmp_path / "data" / "train.csv"
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
+    ended = trial.forks.run(trial.folder, environment=copied)
+    assert "other settings (the tables)" in ended.log
+    assert "Fold 1 is done already" not in ended.log
+    assert content(trial.out) == before
