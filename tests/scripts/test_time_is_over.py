@@ -35,13 +35,13 @@ def cut(trial: Trial, where: str) -> None:
 
 
 def test_rows_that_were_predicted_in_time_are_submitted(workshop: Workshop) -> None:
-    trial = workshop.short_trial("image-classification", folds=1, epochs=1, batch_size=4)
+    trial = workshop.short_trial("image-classification", folds=1, epochs=1, batch_size=2)
     cut(trial, "test")
     ended = trial.train()
     assert "no time to predict all rows with fold_1.pt" in ended.log, ended.log
     assert "Submission written from 1 folds" in ended.log
     told = list(trial.cells().values())
-    assert 0 < sum(row != told[-1] for row in told) < len(told) - 1, "the others are the prior"
+    assert 1 < max(map(told.count, told)) < len(told), "the others are the prior"
 
 
 def test_an_epoch_whose_validation_does_not_fit_is_checked_on_fewer_rows(workshop: Workshop) -> None:
