@@ -16,8 +16,8 @@ import pytest
 from memory_service.services.planning.plan_script import plan_files
 from tests.client.conftest import Service
 from tests.conftest import Servers
-from tests.scripts.harness.ending import ON_REAL_DATA, ends_whole, says_what_it_does
-from tests.scripts.harness.kinds import KINDS, OTHERS, TREES
+from tests.scripts.harness.ending import ends_whole, says_what_it_does
+from tests.scripts.harness.kinds import TREES
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop
 
@@ -33,6 +33,8 @@ def service(servers: Servers) -> Iterator[Service]:
 
 
 PLAINLY = ("image-classification", "text-classification", "tabular-classification-xgboost")
+HERE = (*PLAINLY, "text-classification-lora", "image-multi-label")
+"""The others train on real data, with the same checks (test_real.py)."""
 
 
 HIDE = """
@@ -50,7 +52,7 @@ def runs_of(service: Service, plan_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in (*KINDS, *OTHERS) if name not in ON_REAL_DATA])
+@pytest.mark.parametrize("name", HERE)
 def test_a_script_ends_in_a_submission_that_has_learned_something(workshop: Workshop, name: str) -> None:
     workers = workshop.plan(name)["data_loader"] | {"num_workers": 1}
     trial = workshop.trial(name, data_loader=workers)
