@@ -159,7 +159,10 @@ def test_strengths_are_tried_while_validation_gains_and_there_is_time(
     script.module.predict_model, script.module.loss_of = lambda *_: None, lambda *_: next(losses)
     assert script.choose((None, None), (None, None), 1, None)[1:3] == (3, 3.0)
     assert fitted == [1e-4, 1e-3, 0.01], "the time was over"
+    assert script.state.model_cut
+    script.state.model_cut = False
     fitted.clear()
     left, losses = iter([100.0] * 20), iter((5.0, 4.0, 4.5))
     assert script.choose((None, None), (None, None), 1, None)[1:3] == (2, 4.0)
     assert fitted == [1e-4, 1e-3, 0.01], "the next was worse"
+    assert not script.state.model_cut
