@@ -100,9 +100,9 @@ def test_runs_of_masks_keep_what_they_found_in_held_out_images_and_vote(workshop
     assert together >= max(alone), done.log
     dice = []
     for (_, _, text), mask in zip(rows, data.seen, strict=True):
-        found = decode(text, mask.shape)
-        both = found.sum() + mask.sum()
-        dice.append(2 * (found & mask).sum() / both if both else 1.0)
+        covered = decode(text, mask.shape)
+        both = covered.sum() + mask.sum()
+        dice.append(2 * (covered & mask).sum() / both if both else 1.0)
     assert alone[0] == pytest.approx(np.mean(dice), abs=1e-4), done.log
     assert gain(data, check_submission(data, out / "submission.csv")) > 0, done.log
 

@@ -50,7 +50,8 @@ def digit_labels(folder: Path, count: int = 300) -> Data:
     """Which of the digits 0, 1 and 4 are among the one or two that a picture shows."""
     pixels, labels = datasets.load_digits(return_X_y=True)
     kept = np.flatnonzero(np.isin(labels, (0, 1, 4)))
-    rng, test, rows = np.random.default_rng(0), of_test(count), []
+    rng, test = np.random.default_rng(0), of_test(count)
+    rows: list[tuple[Any, ...]] = []
     for number in range(count):
         part, name = "test" if test[number] else "train", f"{number:04d}"
         shown = rng.choice(kept, rng.integers(1, 3), replace=False)

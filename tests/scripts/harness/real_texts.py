@@ -40,7 +40,7 @@ def sentences(folder: Path) -> Data:
 
 def places(folder: Path) -> Data:
     """How far into its page a sentence stands, in hundredths."""
-    known = {}
+    known: dict[str, float] = {}
     for _, text in documentation(*MODULES):
         found = split_up(text)
         known |= {sentence: round(100 * place / len(found), 1) for place, sentence in enumerate(found)}
@@ -52,7 +52,8 @@ def places(folder: Path) -> Data:
 def pairs(folder: Path) -> Data:
     """How many of two sentences are about linear models: none, half or all."""
     known = {sentence: module for module, text in documentation(*MODULES) for sentence in split_up(text)}
-    texts, rows = np.random.default_rng(0).permutation(list(known)).tolist(), []
+    texts = np.random.default_rng(0).permutation(list(known)).tolist()
+    rows: list[tuple[object, ...]] = []
     for one, other in zip(texts[:1400:2], texts[1:1400:2], strict=True):
         share = [known[text] == "linear_model" for text in (one, other)]
         rows.append((str(len(rows)), one, other, sum(share) / 2))
@@ -67,7 +68,7 @@ def parameters(*modules: object) -> Iterator[tuple[str, str, str]]:
 
 def signatures(folder: Path) -> Data:
     """Which words of a parameter's line are its name, its type, its default and the text behind them."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, said, about in dict.fromkeys(parameters(*MODULES, cluster, svm, tree)):
         kind, _, default = said.partition(", default=")
         parts = (("NAME", name), ("TYPE", kind), ("DEFAULT", default), ("O", about))
