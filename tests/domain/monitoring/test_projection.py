@@ -44,7 +44,8 @@ def test_of_a_bar_the_run_is_one_epoch_where_nobody_says_how_many() -> None:
     bar = {"step": 100, "of": 1000, "elapsed_seconds": 100.0, "scope": "run"}
     found = project(view(replace(RUN, epochs=None, folds=1), [("batch", 120.0, bar)]))
     assert found is not None
-    assert (found.n, found.epoch.value) == (1, pytest.approx(1000.0))
+    assert found.n == 1
+    assert found.epoch.value == pytest.approx(1000.0)
     assert found.epochs_left == pytest.approx(0.9)
 
 
