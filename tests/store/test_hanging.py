@@ -78,7 +78,7 @@ def test_a_postgresql_that_stands_still_costs_nobody_more_than_the_time_it_is_gi
 ):
     client = on_postgresql
     run_id = begin(client).json()["run_id"]
-    paths = ("/models?limit=1", "/runs?limit=1", "/gpus/a100", "/recommend?task=image")
+    paths = ("/models?limit=1", "/runs?limit=1", "/gpus/a100", "/recommend?task=image&gpu=a100")
     asked = [("GET", path) for path in paths]
     asked += [("POST", f"/runs/{run_id}/events"), ("POST", "/runs")]
     bodies = {asked[-2]: {"events": [EVENT]}, asked[-1]: case()}

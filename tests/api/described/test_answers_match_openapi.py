@@ -252,7 +252,7 @@ def refusals(ask: Asked) -> None:
     for path, methods in ask.document["paths"].items():
         for method in methods:
             ask.refused(f"{method.upper()} {path}", params={"no_such_field": "1"})
-    ask("GET /recommend", 406, "task=image", headers={"Accept": "image/png"})
+    ask("GET /recommend", 406, "task=image&gpu=a100", headers={"Accept": "image/png"})
     ask("POST /recommend", 400, content=b"{", headers={"Content-Type": "application/json"})
     ask("POST /recommend", 415, content=b"{", headers={"Content-Type": "text/csv"})
     ask("POST /recommend", 422, json={"task": "imge", "minutes": -1, "gpus": 1})
