@@ -37,7 +37,7 @@ _VECTOR_INDEX = (
 """Twice pgvector's usual figures: among 100 000 a list half as long finds more (docs/scale.md)."""
 
 
-SEARCH_LIST = 320
+SEARCH_LIST = 240
 """Passages that a search keeps while it walks (`hnsw.ef_search`)."""
 
 SILENCE_SECONDS = 25.0
