@@ -114,9 +114,9 @@ def test_a_vote_covers_what_has_the_votes_that_are_needed() -> None:
     patterns = part.patterns_of(["1 3 8 2", "2 4", ""])
     assert patterns[:10].tolist() == [1, 3, 3, 2, 2, 0, 0, 1, 1, 0]
     ways = {(votes, int(needed)): covered for votes, needed, covered in part.elections(3)}
-    assert part.run_lengths(ways[(1, 1, 0), 2][patterns]) == "2 2"
-    assert part.run_lengths(ways[(1, 1, 0), 1][patterns]) == "1 5 8 2"
-    assert part.run_lengths(ways[(0, 0, 1), 1][patterns]) == ""
+    assert np.flatnonzero(ways[(1, 1, 0), 2][patterns]).tolist() == [1, 2]
+    assert np.flatnonzero(ways[(1, 1, 0), 1][patterns]).tolist() == [0, 1, 2, 3, 4, 7, 8]
+    assert not ways[(0, 0, 1), 1][patterns].any()
 
 
 def test_without_answers_it_says_what_to_name_and_boxes_have_none(workshop: Workshop) -> None:

@@ -85,6 +85,14 @@ def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> 
     assert content(trial.out) == before
 
 
+def test_a_run_beside_its_data_goes_on(workshop: Workshop, tmp_path: Path) -> None:
+    trial = workshop.short_trial("tabular-regression-lightgbm")
+    here = str(shutil.copytree(trial.data.folder, tmp_path / "data"))
+    environment = {**trial.environment, "DATA_DIR": here, "OUT_DIR": here}
+    assert trial.forks.run(trial.folder, environment=environment).status == 0
+    assert "Fold 1 is done already" in trial.forks.run(trial.folder, environment=environment).log
+
+
 def test_of_other_tables_nothing_is_touched(workshop: Workshop, tmp_path: Path) -> None:
     trial = workshop.short_trial("tabular-regression-lightgbm")
     copied = {**trial.environment, "DATA_DIR": str(shutil.copytree(trial.data.folder, tmp_path / "data"))}

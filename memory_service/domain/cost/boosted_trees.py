@@ -172,9 +172,8 @@ def fit_cost(
         started = trees * start_seconds(kind, used, cores)
     speedup = 1.0 / (1.0 - PARALLEL_SHARE + PARALLEL_SHARE / cores)
     spread = spread * (1.0 + 0.1 * np.log2(cores))
-    basis = f"{law.note}; measured on 2 cores, {np.max(cores):.0f} by Amdahl's law"
-    if law.law in _ONE_CORE:
-        basis = f"{law.note}; measured on one core"
+    where = "one core" if law.law in _ONE_CORE else f"2 cores, {np.max(cores):.0f} by Amdahl's law"
+    basis = f"{law.note}; measured on {where}"
     seconds = law.factor * one_core / speedup + started
     if built is not None:
         spread = MEASURED_SPREAD * law.spread / CPU_MODELS["lightgbm"].spread

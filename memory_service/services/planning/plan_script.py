@@ -125,8 +125,6 @@ def blend_script(plan: Mapping[str, Any]) -> str:
         words |= {} if words["score"] else {"score": "dice", "metric": "Dice", "upwards": True}
     texts = [text for part in ("blend_settings", "blend_folders", *joins) for text in _texts(part, words)]
     ending = _ENDING.format("blend_runs()")
-    if words["masks"]:
-        return joined(_rendered("blend_head", words), [*texts, ending], {})
     return standalone(_rendered("blend_head", words), texts, [_rendered("runtime", {})], ending)
 
 
