@@ -82,7 +82,7 @@ def main() -> None:
                 encoding.append(time.perf_counter() - began)
                 began = time.perf_counter()
                 with database.read() as transaction:
-                    hits = [passages.nearest(transaction.session, one, DEPTH) for one in asked]
+                    hits = passages.nearest(transaction.session, asked, DEPTH)
                 searching.append(time.perf_counter() - began)
                 for one, of in zip(asked, hits, strict=True):
                     scores = np.sort(vectors @ one)[::-1]

@@ -108,8 +108,8 @@ class Dialect(ABC):
         """(passage id, score), best first, of passages with any of the plain words."""
 
     @abstractmethod
-    def nearest(self, session: Session, vector: Vector32, limit: int) -> list[tuple[int, float]]:
-        """(passage id, cosine similarity), nearest first."""
+    def nearest(self, session: Session, vectors: Vector32, limit: int) -> list[list[tuple[int, float]]]:
+        """Of each vector (n, 384) its (passage id, cosine similarity), nearest first."""
 
     @abstractmethod
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:

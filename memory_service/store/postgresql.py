@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import psycopg
 from pgvector.sqlalchemy import Vector
-from sqlalchemy import Connection, Engine, bindparam, event, text
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -38,7 +38,15 @@ _VECTOR_INDEX = (
 
 
 SEARCH_LIST = 240
-"""Passages that a search keeps while it walks (`hnsw.ef_search`)."""
+"""Passages that a search keeps while it walks (`hnsw.ef_search`); some times the length of an answer, or the
+graph is left before the last neighbours."""
+
+_NEAREST = text(
+    "SELECT asked.place, near.id, near.distance "
+    "FROM unnest(CAST(:vectors AS vector[])) WITH ORDINALITY AS asked(vector, place) CROSS JOIN LATERAL "
+    "(SELECT id, embedding <=> asked.vector AS distance FROM passages WHERE embedding IS NOT NULL "
+    "ORDER BY embedding <=> asked.vector LIMIT :limit) AS near ORDER BY asked.place, near.distance"
+)
 
 SILENCE_SECONDS = 25.0
 """After which a server that says nothing counts as gone; its own limit on a statement is a little longer."""
@@ -124,7 +132,7 @@ class Postgresql(Dialect):
         # lock_timeout is what busy_timeout is on SQLite; without it a forgotten psql session blocks for ever.
         options = (
             f"-c timezone=utc -c lock_timeout={BUSY_SECONDS}s -c statement_timeout=30s "
-            "-c idle_in_transaction_session_timeout=10min"
+            f"-c idle_in_transaction_session_timeout=10min -c hnsw.ef_search={SEARCH_LIST}"
         )
         # A host that is gone says nothing: without these its connections hold their threads for a quarter of
         # an hour. They kill no long query of a host that is there.
@@ -194,16 +202,12 @@ class Postgresql(Dialect):
         )
         return [(int(row[0]), float(row[1])) for row in found]
 
-    def nearest(self, session: Session, vector: Vector32, limit: int) -> list[tuple[int, float]]:
-        # The search list must be longer than the answer, or the graph is left before the last neighbours.
-        ef_search = min(1000, max(SEARCH_LIST, 2 * limit))
-        session.execute(text(f"SET LOCAL hnsw.ef_search = {ef_search}"))
-        query = text(
-            "SELECT id, embedding <=> :vector AS distance FROM passages WHERE embedding IS NOT NULL "
-            "ORDER BY embedding <=> :vector LIMIT :limit"
-        ).bindparams(bindparam("vector", type_=PgVector()))
-        rows = session.execute(query, {"vector": vector, "limit": limit})
-        return [(int(row[0]), 1.0 - float(row[1])) for row in rows]
+    def nearest(self, session: Session, vectors: Vector32, limit: int) -> list[list[tuple[int, float]]]:
+        asked = [str(checked_vector(vector).tolist()) for vector in vectors]
+        found: list[list[tuple[int, float]]] = [[] for _ in asked]
+        for place, passage, distance in session.execute(_NEAREST, {"vectors": asked, "limit": limit}):
+            found[place - 1].append((int(passage), 1.0 - float(distance)))
+        return found
 
     @contextlib.contextmanager
     def many_passages(self, session: Session) -> Iterator[None]:

@@ -144,17 +144,20 @@ class Sqlite(Dialect):
         )
         return [(int(row[0]), float(row[1])) for row in found]
 
-    def nearest(self, session: Session, vector: Vector32, limit: int) -> list[tuple[int, float]]:
+    def nearest(self, session: Session, vectors: Vector32, limit: int) -> list[list[tuple[int, float]]]:
         rows = session.execute(
             text("SELECT id, embedding FROM passages WHERE embedding IS NOT NULL ORDER BY id")
         ).all()
         if not rows:
-            return []
+            return [[] for _ in vectors]
         matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
-        norms = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
-        similarity = matrix @ vector / np.maximum(norms, 1e-12)
-        order = np.argsort(-similarity, kind="stable")[:limit]
-        return [(int(rows[i][0]), float(similarity[i])) for i in order]
+        norms = np.linalg.norm(vectors, axis=1)[:, None] * np.linalg.norm(matrix, axis=1)
+        similarity = vectors @ matrix.T / np.maximum(norms, 1e-12)
+        order = np.argsort(-similarity, axis=1, kind="stable")[:, :limit]
+        return [
+            [(int(rows[i][0]), float(of[i])) for i in places]
+            for of, places in zip(similarity, order, strict=True)
+        ]
 
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         return contextlib.nullcontext()

@@ -286,7 +286,7 @@ class TestPassages:
             assert set(table.competitions) == {"leaves", "whales", "tweets"}
             assert table.vectors.dtype == np.float32
             row = list(zip(table.competitions, table.kinds, strict=True)).index(("whales", "predicted"))
-            first = passages.nearest(unit.session, table.vectors[row], 3)
+            first = passages.nearest(unit.session, table.vectors[row : row + 1], 3)[0]
             assert (first[0].passage, first[0].competition) == (table.ids[row], "whales")
             assert first[0].score == pytest.approx(1.0, abs=1e-5)
             assert [hit.score for hit in first] == sorted((hit.score for hit in first), reverse=True)
@@ -348,7 +348,7 @@ class TestPassages:
         exact = set(np.argsort(-(vectors @ query))[:20])
         with database.read() as unit:
             table = passages.all_vectors(unit.session)
-            hits = passages.nearest(unit.session, query, 20)
+            hits = passages.nearest(unit.session, query[None], 20)[0]
             assert database.dialect.missing_search(unit.session.connection()) == []
         found = {table.ids.index(hit.passage) for hit in hits}
         assert len(found & exact) >= 19

@@ -89,8 +89,7 @@ def _by_meaning(
     if transaction is None:
         return None
     total = np.zeros(len(snapshot.competitions), dtype=np.float32)
-    for vector in vectors:
-        hits = passages.nearest(transaction.session, vector, _SEARCH_DEPTH)
+    for hits in passages.nearest(transaction.session, vectors, _SEARCH_DEPTH):
         # What the index did not return is at most as near as the last it did.
         best = np.full(len(total), hits[-1].score if hits else 0.0, dtype=np.float32)
         for hit in hits:

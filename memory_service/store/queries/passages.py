@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from sqlalchemy import delete, func, insert, or_, select, update
@@ -67,7 +68,6 @@ class Hit:
 
     passage: int
     competition: str
-    kind: str
     score: float
 
 
@@ -153,9 +153,12 @@ def all_vectors(session: ReadSession) -> VectorTable:
     return VectorTable([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], vectors)
 
 
-def nearest(session: ReadSession, vector: Vector32, limit: int) -> list[Hit]:
-    """Passages by cosine similarity, nearest first: HNSW on PostgreSQL, exact on SQLite."""
-    return _hits(session, dialects.of(session).nearest(session, vector, limit))
+def nearest(session: ReadSession, vectors: Vector32, limit: int) -> list[list[Hit]]:
+    """Of each vector (n, 384) the passages by cosine similarity, nearest first: HNSW on PostgreSQL, exact on
+    SQLite."""
+    ranked = dialects.of(session).nearest(session, vectors, limit)
+    hits = iter(_hits(session, [one for some in ranked for one in some]))
+    return [list(islice(hits, len(some))) for some in ranked]
 
 
 def search_words(session: ReadSession, text: str, limit: int) -> list[Hit]:
@@ -168,10 +171,10 @@ def search_words(session: ReadSession, text: str, limit: int) -> list[Hit]:
 
 
 def _hits(session: ReadSession, ranked: Sequence[tuple[int, float]]) -> list[Hit]:
-    ids = [passage for passage, _ in ranked]
-    rows = session.execute(select(Passage.id, Passage.competition, Passage.kind).where(Passage.id.in_(ids)))
-    about = {row[0]: (row[1], row[2]) for row in rows}
-    return [Hit(passage, *about[passage], score) for passage, score in ranked]
+    ids = {passage for passage, _ in ranked}
+    rows = session.execute(select(Passage.id, Passage.competition).where(Passage.id.in_(ids)))
+    competition = {row[0]: row[1] for row in rows}
+    return [Hit(passage, competition[passage], score) for passage, score in ranked]
 
 
 def vectors_of(session: ReadSession, competition: str) -> Vector32:
