@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import psycopg
 from pgvector.sqlalchemy import Vector
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, bindparam, event, text
 from sqlalchemy import Dialect as SqlDialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -37,16 +37,10 @@ _VECTOR_INDEX = (
 """Twice pgvector's usual figures: among 100 000 a list half as long finds more (docs/scale.md)."""
 
 
-SEARCH_LIST = 240
+SEARCH_LIST = 260
 """Passages that a search keeps while it walks (`hnsw.ef_search`); some times the length of an answer, or the
 graph is left before the last neighbours."""
 
-_NEAREST = text(
-    "SELECT asked.place, near.id, near.distance "
-    "FROM unnest(CAST(:vectors AS vector[])) WITH ORDINALITY AS asked(vector, place) CROSS JOIN LATERAL "
-    "(SELECT id, embedding <=> asked.vector AS distance FROM passages WHERE embedding IS NOT NULL "
-    "ORDER BY embedding <=> asked.vector LIMIT :limit) AS near ORDER BY asked.place, near.distance"
-)
 
 SILENCE_SECONDS = 25.0
 """After which a server that says nothing counts as gone; its own limit on a statement is a little longer."""
@@ -203,11 +197,12 @@ class Postgresql(Dialect):
         return [(int(row[0]), float(row[1])) for row in found]
 
     def nearest(self, session: Session, vectors: Vector32, limit: int) -> list[list[tuple[int, float]]]:
-        asked = [str(checked_vector(vector).tolist()) for vector in vectors]
-        found: list[list[tuple[int, float]]] = [[] for _ in asked]
-        for place, passage, distance in session.execute(_NEAREST, {"vectors": asked, "limit": limit}):
-            found[place - 1].append((int(passage), 1.0 - float(distance)))
-        return found
+        query = text(
+            "SELECT id, embedding <=> :vector AS distance FROM passages WHERE embedding IS NOT NULL "
+            "ORDER BY embedding <=> :vector LIMIT :limit"
+        ).bindparams(bindparam("vector", type_=PgVector()))
+        found = (session.execute(query, {"vector": vector, "limit": limit}) for vector in vectors)
+        return [[(int(row[0]), 1.0 - float(row[1])) for row in rows] for rows in found]
 
     @contextlib.contextmanager
     def many_passages(self, session: Session) -> Iterator[None]:
