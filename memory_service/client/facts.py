@@ -17,12 +17,12 @@ from memory_service import __version__
 from memory_service.client.gpu_sampler import cores
 
 PLAIN = ("task", "plan_id", "minutes", "precision", "folds", "epochs")
-OF_THE_MODEL = ("batch_size", "grad_accumulation")
+OF_THE_MODEL = ("batch_size", "grad_accumulation", "learning_rate")
 SIZES = ("image_size", "seq_len", "n_features")
 CUSTOM = "custom"
 """What a network or a card is called that the service does not know: watched, without predictions."""
 
-NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs"}
+NAMED = {"batch": "batch_size", "workers": "num_workers", "max_epochs": "epochs", "lr": "learning_rate"}
 """Other words for a field that scripts use."""
 
 

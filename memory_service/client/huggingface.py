@@ -52,6 +52,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
                 "epochs": round(state.num_train_epochs) or None if state.num_train_epochs < 10**6 else None,
                 "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else None,
                 "grad_accumulation": args.gradient_accumulation_steps,
+                "learning_rate": args.learning_rate,
                 "num_workers": args.dataloader_num_workers,
                 "metric": _no_loss(self._metric or args.metric_for_best_model),
                 "n_train": _length(getattr(kwargs.get("train_dataloader"), "dataset", None)),

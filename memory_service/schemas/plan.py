@@ -112,6 +112,7 @@ class BroughtPlan(_Part):
     gpu: _Card = Field(default_factory=_Card)
     batch_size: Count | None = None
     grad_accumulation: Count | None = None
+    learning_rate: Amount | None = None
     folds: Count | None = None
     seeds: Count | None = None
     epochs: Count | None = None

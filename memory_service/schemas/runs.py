@@ -67,6 +67,9 @@ class RunStart(Request):
     grad_accumulation: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         None, description="Steps an update."
     )
+    learning_rate: Annotated[float, Field(gt=0, le=1e4, allow_inf_nan=False)] | None = Field(
+        None, description="At its highest; a loss that is not a number is answered with a lower one."
+    )
     num_workers: Annotated[int, Field(ge=0, le=1024)] | None = Field(None, description="Loader processes.")
     mode: Literal["train", "infer"] = Field("train", description="What the run's steps are.")
     folds: f.Folds | None = Field(None, description="Folds in all; 1 = one split.")

@@ -142,12 +142,14 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
     slow, gain = slowdown(view), predicted_gain(view, to_batch)
     first, expected = view.first_epoch_seconds, view.state.expected.epoch_seconds
     in_first = first is not None and expected is not None and first <= expected.value
-    fast = in_first if slow is None else slow.ratio <= 1 / AS_PREDICTED
-    if fast and gain is not None and gain < KNEE_GAIN:
-        return (
-            f"{measured:.0f} samples/s is what batch {batch} was predicted to bring, or more, and batch "
-            f"{to_batch} would bring {100 * (gain - 1):.0f} % more at most"
-        )
+    if gain is None or gain >= KNEE_GAIN:
+        return None
+    more = f"batch {to_batch} would bring {100 * (gain - 1):.0f} % more at most"
+    if slow is not None and slow.ratio > SLOW * max(1.0, slow.late):
+        return f"{slow.words}, and {more}"
+    if in_first if slow is None else slow.ratio <= 1 / AS_PREDICTED:
+        as_predicted = f"is about what batch {batch} was predicted to bring, or more"
+        return f"{measured:.0f} samples/s {as_predicted}, and {more}"
     return None
 
 

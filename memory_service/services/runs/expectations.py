@@ -47,6 +47,7 @@ _NUMBERS = (
 )  # fmt: skip
 _SAID = (
     "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
+    "learning_rate",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ NEEDED = ("task", "gpu", "model")
 """Without these nobody can say what a run runs."""
 
 _OF_THE_PLAN = ("task", "minutes", "folds", "epochs", "precision")
-_OF_ITS_MODEL = ("batch_size", "grad_accumulation", "optimizer")
+_OF_ITS_MODEL = ("batch_size", "grad_accumulation", "learning_rate", "optimizer")
 _OF_THE_DATA = ("n_train", "n_test", "n_classes")
 
 

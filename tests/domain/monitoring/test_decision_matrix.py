@@ -164,6 +164,12 @@ def test_throughput_decides_where_the_card_gives_what_it_can(percent: float) -> 
     assert "throughput decides" in answer.why
 
 
+def test_a_run_that_is_slow_is_not_started_again_for_a_batch_that_would_not_help() -> None:
+    answer = measured(300.0, 30.0, Expectation(samples_per_second=RATE, curve=CURVE))
+    assert (answer.action, answer.rule) == ("investigate", "R18")
+    assert "batch_size" not in answer.set
+
+
 @pytest.mark.parametrize("percent", [30.0, 55.0])
 def test_the_fill_decides_where_a_larger_batch_is_predicted_to_be_faster(percent: float) -> None:
     curve = ((64, 450.0), (128, 800.0), (192, 1000.0), (256, 1200.0))

@@ -17,6 +17,7 @@ from memory_service.services.runs.runs import begin_run, run_page
 from memory_service.store.tables.runs import Run
 from tests.conftest import Servers
 from tests.registered import calibrate, register
+from tests.telling import at, case, take_events
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,7 @@ def test_what_a_run_leaves_out_is_its_plans(shared: Database, asked: dict[str, s
     assert page["model"] == plan["model"]["name"]
     assert (page["gpu"], page["device"]) == (plan["gpu"]["slug"], plan["gpu"].get("device", ""))
     assert page["advice"] is not None
+    assert page["given"].get("learning_rate") == plan["learning_rate"]
     on_card = "trees on a card" in ((page["prediction"].get("fit_seconds") or {}).get("basis") or "")
     assert on_card == (plan.get("tree_device") == "cuda") == (asked.get("model") == "catboost")
     again = page_of(shared, {"plan": plan})
@@ -174,3 +176,10 @@ def test_a_plan_its_run_and_its_review_count_the_same_fits(shared: Database, ask
     told = re.search(r"about ([\d.]+) minutes", message)
     assert told is not None
     assert float(told[1]) == pytest.approx(planned, rel=0.35)
+
+
+def test_a_loss_that_is_no_number_is_answered_with_a_third_of_the_stated_rate(shared: Database):
+    begun, _ = begin_run(shared, case(learning_rate=0.1))
+    epoch = {"seq": 0, "kind": "epoch", "at": at(30), "epoch": 1, "train_loss": "nan", "seconds": 30.0}
+    verdict = take_events(shared, begun["run_id"], {"events": [epoch]})["verdict"]
+    assert (verdict["action"], verdict["set"]) == ("relaunch", {"learning_rate": 0.03})
