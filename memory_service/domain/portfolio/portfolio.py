@@ -91,6 +91,8 @@ def choose_portfolio(sets: RunSets, objective: str, minutes: float) -> Portfolio
     elif not sets.done:
         left = (1.0 - reserve) * (minutes - float(pool.share[places].sum()))
         early = _one_split(sets, objective, min(FIRST_SHARE * minutes, left))
+        if early is not None and objective == "fast" and 2.0 * early.minutes > pool.alone[main]:
+            early = None  # what is planned is nearly there by then
     alone = len(places) == 1 and early is None
     drafts = [] if early is None else [_run(early, 1, "first", early.minutes / (1.0 - reserve))]
     for i in places:

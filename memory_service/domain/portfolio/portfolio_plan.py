@@ -188,7 +188,7 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
     count = "One run takes" if runs == 1 else f"{runs} runs take"
     left = portfolio.minutes - portfolio.runs[-1].deadline
     text = f"{count} {portfolio.used_percent:.0f} % of the minutes at p90, {left:.1f} are left over"
-    if runs > 1:
+    if len(portfolio.blend["runs"]) > 1:
         gained = portfolio.quality - portfolio.main.quality
         text += (
             f"; they blend to an expected index of {portfolio.quality:.1f}, {gained:.1f} over the main run"
@@ -216,9 +216,11 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
         out.append(f"{text}.")
     first, cost = portfolio.runs[0], EARLY_WORTH[portfolio.objective]
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
+        why = f"beside the others, and room for one would cost more than {cost:g} index points"
+        if portfolio.objective == "fast":
+            why = "in half of what the plan takes"
         out.append(
             f"No first submission within {FIRST_SHARE:.0%} of the time: no run of one split is over by then "
-            f"beside the others, and room for one would cost more than {cost:g} index points; it is "
-            f"there by minute {first.first:.1f}."
+            f"{why}; it is there by minute {first.first:.1f}."
         )
     return tuple(out)
