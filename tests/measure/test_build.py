@@ -1,4 +1,7 @@
-"""Can every kind of model be built without memory, run, and be trained for one step?"""
+"""Can every kind of model be built without memory, run, and be trained for one step?
+
+torch is imported where it is used: every worker imports this file, and one runs it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from memory_service.domain.planning.model_catalogue import side_step
 from memory_service.errors import InvalidInput
 from memory_service.measure.build_model import build_model
-from memory_service.measure.segmentation import DECODERS
-from memory_service.measure.vision import timm_name
 
 SEEDS = Path(__file__).parents[2] / "seeds"
 ROWS: dict[str, dict[str, Any]] = {
@@ -85,6 +85,8 @@ def build_row(name: str, **changes: Any) -> Any:
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
 def test_each_kind_takes_one_training_step_without_memory(name: str) -> None:
+    import torch
+
     built = build_row(name)
     inputs = built.inputs(BATCH)
     assert next(iter(inputs.values())).shape[0] == BATCH
@@ -115,6 +117,8 @@ def test_each_kind_takes_one_training_step_without_memory(name: str) -> None:
     ],
 )
 def test_timm_names_of_every_age_are_understood(given: str, current: str | None) -> None:
+    from memory_service.measure.vision import timm_name
+
     assert timm_name(given) == current
 
 
@@ -126,6 +130,8 @@ def test_params_of_known_networks_are_exact() -> None:
 
 @pytest.mark.parametrize("name", ["mnasnet1_0", "googlenet", "vit_b_16", "efficientnet_v2_s"])
 def test_classifiers_that_only_torchvision_has_are_built(name: str) -> None:
+    import torch
+
     built = build_model(name)
     assert built.library == "torchvision"
     inputs = built.inputs(BATCH)
@@ -145,6 +151,8 @@ def test_audio_sizes_are_frames_of_ten_milliseconds() -> None:
 
 
 def test_building_leaves_the_default_device_alone() -> None:
+    import torch
+
     build_model("resnet18")
     assert torch.zeros(1).device.type == "cpu"
 
@@ -171,13 +179,17 @@ def test_too_many_tokens_are_refused_with_the_limit() -> None:
         build_row("bert-base-uncased", input_size=513)
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
-def test_decoders_take_the_sides_that_their_package_takes(decoder: str) -> None:
-    built = build_model(f"{decoder}/resnet18", input_size=128)
-    side = side_step("smp", f"{decoder}/resnet18", {}) + 100
-    picture = torch.zeros(1, 3, side, side, device="meta")
-    if side == 101:
-        assert built.module(picture).shape[-2:] == (101, 101)
-        return
-    with pytest.raises(RuntimeError, match="divisible by"):
-        built.module.eval()(picture)
+def test_decoders_take_the_sides_that_their_package_takes() -> None:
+    import torch
+
+    from memory_service.measure.segmentation import DECODERS
+
+    for decoder in DECODERS:
+        built = build_model(f"{decoder}/resnet18", input_size=128)
+        side = side_step("smp", f"{decoder}/resnet18", {}) + 100
+        picture = torch.zeros(1, 3, side, side, device="meta")
+        if side == 101:
+            assert built.module(picture).shape[-2:] == (101, 101), decoder
+            continue
+        with pytest.raises(RuntimeError, match="divisible by"):
+            built.module.eval()(picture)

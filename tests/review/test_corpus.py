@@ -12,15 +12,19 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.review.review import review_script
 from tests.review.corpus import Example, Score, details, examples, score, table
 
-EXAMPLES = examples()
 Reviewed = list[tuple[Example, Score]]
 
 
 @pytest.fixture(scope="module")
-def reviewed(seeded_sqlite: Database) -> Reviewed:
+def every() -> list[Example]:
+    return examples()
+
+
+@pytest.fixture(scope="module")
+def reviewed(seeded_sqlite: Database, every: list[Example]) -> Reviewed:
     """Every example reviewed once, with the models' profiles at hand."""
     scores = []
-    for example in EXAMPLES:
+    for example in every:
         answer = review_script(seeded_sqlite, {"script": example.text, **example.facts})
         assert FAILED not in str(answer["not_checked"]), (example.name, answer["not_checked"])
         scores.append((example, score(example, answer["findings"])))
@@ -60,16 +64,18 @@ def test_nine_of_ten_fine_scripts_have_no_finding_at_all(reviewed: Reviewed) -> 
     assert len({where.split(":")[0] for where in loud}) <= len(fine) / 10, loud
 
 
-def test_a_third_of_at_least_sixty_examples_is_fine_and_every_rule_has_a_bad_one() -> None:
-    assert len(EXAMPLES) >= 60
-    assert sum(example.fine for example in EXAMPLES) >= len(EXAMPLES) / 3
-    assert len({example.style for example in EXAMPLES}) >= 10
-    faults = {place.rule for example in EXAMPLES for place in example.expected}
-    faults |= {rule for example in EXAMPLES for rule in example.expected_anywhere}
+def test_a_third_of_at_least_sixty_examples_is_fine_and_every_rule_has_a_bad_one(
+    every: list[Example],
+) -> None:
+    assert len(every) >= 60
+    assert sum(example.fine for example in every) >= len(every) / 3
+    assert len({example.style for example in every}) >= 10
+    faults = {place.rule for example in every for place in example.expected}
+    faults |= {rule for example in every for rule in example.expected_anywhere}
     assert faults == set(rulebook.RULES)
-    assert {rule for example in EXAMPLES for rule in example.rules} <= set(rulebook.RULES)
+    assert {rule for example in every for rule in example.rules} <= set(rulebook.RULES)
 
 
-def test_a_review_cannot_read_the_marks() -> None:
-    for example in EXAMPLES:
+def test_a_review_cannot_read_the_marks(every: list[Example]) -> None:
+    for example in every:
         assert not any(f"# {mark}" in example.text for mark in ("expect", "may", "also:", "review:"))

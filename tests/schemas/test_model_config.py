@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from transformers import CONFIG_MAPPING
 
-from memory_service.measure.nets import NETS
 from memory_service.schemas.model_config import (
     FIGURES_OF_NET,
     FIGURES_OF_TYPE,
@@ -20,6 +18,8 @@ OF_ALL = frozenset.intersection(*FIGURES_OF_TYPE.values())
 
 @pytest.mark.parametrize("kind", sorted(FIGURES_OF_TYPE))
 def test_every_figure_is_one_of_the_architectures_own(kind: str):
+    from transformers import CONFIG_MAPPING
+
     settings = CONFIG_MAPPING[kind]()
     by_keyword = {
         "position_buckets",
@@ -35,6 +35,8 @@ def test_every_figure_is_one_of_the_architectures_own(kind: str):
 
 
 def test_every_net_is_there_with_arguments_of_its_constructor():
+    from memory_service.measure.nets import NETS
+
     assert FIGURES_OF_NET.keys() == NETS.keys()
     for net, (_, constructor) in NETS.items():
         assert set(inspect.signature(constructor).parameters) >= FIGURES_OF_NET[net], net
