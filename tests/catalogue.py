@@ -1,19 +1,36 @@
-"""Models and profiles of the seeds are read once for each kind of database: every copy of a seeded one holds
-the same rows, and reading them anew takes most of a second."""
+"""Seeds are read once in a worker: the files that ship (two and a half seconds), and of each kind of database
+models and profiles, of which every copy of a seeded one holds the same (most of a second)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
+from memory_service import resources
 from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.editorial.seed_files import Seed, read_seeds
 from memory_service.services.knowledge import snapshot
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.snapshot import CATALOGUE
 from memory_service.store.queries.fingerprints import fingerprints
 
 _first_read = snapshot._renewed
+
+Seeds = dict[str, dict[str, Seed]]
+
+
+@cache
+def shipped_seeds() -> Seeds:
+    """Only to read."""
+    return read_seeds(resources.path("seeds"))
+
+
+def seeds_in(folder: Path) -> Seeds:
+    """Stands for `read_seeds`."""
+    return shipped_seeds() if folder == resources.path("seeds") else read_seeds(folder)
 
 
 class ReadOnce:

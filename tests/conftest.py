@@ -44,7 +44,7 @@ from memory_service.services.operations import database as databases
 from memory_service.services.operations.readiness import Preparation
 from memory_service.services.planning import plan_cache
 from memory_service.services.review import review
-from tests.catalogue import ReadOnce
+from tests.catalogue import ReadOnce, seeds_in
 from tests.in_one_call import handle_request
 
 KINDS = ("sqlite", "postgresql")
@@ -191,6 +191,13 @@ def no_plan_of_before() -> Iterator[None]:
     machine is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan_cache, "RENEWALS_SECONDS", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def seeds_read_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seeding, "read_seeds", seeds_in)
         yield
 
 

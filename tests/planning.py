@@ -5,19 +5,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from memory_service import resources
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import Candidate, price_candidates
 from memory_service.domain.planning.model_catalogue import model_index
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.schemas.recommend import plan_request
-from memory_service.services.editorial.seed_files import read_seeds
 from memory_service.services.knowledge.cards import cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.snapshot import CATALOGUE, Knowledge, assemble
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.tables.usable_rows import usable, usable_sheets
+from tests.catalogue import shipped_seeds
 
 CARDS = (
     "t4", "p100", "v100", "v100-32gb", "a10", "a10g", "l4", "l40s", "a40", "rtxa6000", "a100", "a100-80gb",
@@ -31,10 +30,7 @@ MINUTES = (3, 11, 20, 37, 60, 240)
 @lru_cache(maxsize=1)
 def seed_knowledge() -> Knowledge:
     """The snapshot of the seed files alone."""
-    rows = {
-        table: [seed.values for seed in seeds.values()]
-        for table, seeds in read_seeds(resources.path("seeds")).items()
-    }
+    rows = {table: [seed.values for seed in seeds.values()] for table, seeds in shipped_seeds().items()}
     models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
     priced = PricedCatalogue({model.name: model for model in models}, profiles)
     return assemble(0, priced, model_index(priced.models), cards_of(usable_sheets(rows["gpus"])), rows)

@@ -20,6 +20,10 @@ _MOST_PADDED = 4
 """Texts in one forward pass. A sentence takes nearly as long among eight as alone (8.1 ms of 10.8 on one
 core), so questions of several callers are not collected."""
 
+_ROWS_AT_ONCE = 16
+"""Of an activation, 100 KB of each thing that is computed on its way: that of a whole text is 4 MB, and its
+dozen passes through memory took a third of the time of a question (40 ms of 92 in a layer; now 9)."""
+
 
 class Bert:
     """Sentence vectors of a folder with `config.json`, `tokenizer.json` and `model.safetensors`."""
@@ -116,14 +120,19 @@ def _layer(weights: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _gelu(x: Floats) -> Floats:
-    """x times the normal distribution function, by formula 7.1.26 of Abramowitz and Stegun (error under
-    1.5e-7)."""
-    z = np.abs(x) * np.float32(0.7071067811865476)
-    t = 1.0 / (1.0 + np.float32(0.3275911) * z)
-    tail = np.float32(1.061405429) * t
-    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        tail += np.float32(coefficient)
-        tail *= t
-    tail *= np.exp(-z * z)
-    tail *= np.float32(0.5)
-    return np.asarray(x * np.where(x >= 0.0, 1.0 - tail, tail))
+    """x times the normal distribution function, in place, by formula 7.1.26 of Abramowitz and Stegun (error
+    under 1.5e-7). A few rows at a time: what is computed on the way stays in the cache of a core."""
+    for start in range(0, len(x), _ROWS_AT_ONCE):
+        rows = x[start : start + _ROWS_AT_ONCE]
+        size = np.abs(rows)
+        z = size * np.float32(0.7071067811865476)
+        t = np.float32(1.0) / (np.float32(1.0) + np.float32(0.3275911) * z)
+        tail = np.float32(1.061405429) * t
+        for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+            tail += np.float32(coefficient)
+            tail *= t
+        tail *= np.exp(-z * z)
+        tail *= np.float32(0.5) * size
+        np.maximum(rows, np.float32(0.0), out=rows)
+        rows -= tail
+    return x

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, create_model, model_validator
 
 from memory_service.domain.common.vocabulary import size_of
@@ -357,20 +358,8 @@ def profile_values(profile: Profile, source: str, grade: str) -> dict[str, Any]:
             "per_sample_mib": max((point.per_sample_bytes for point in profile.peak), default=0.0) / mib,
             "forward_gflops_per_sample": sum(w.flops_per_sample for w in profile.forward.values()) / 1e9,
             "torch_version": profile.torch_version or None,
-            "profile": profile.as_dict() | {"extra": _plain(dict(profile.extra))},
+            "profile": profile.as_dict() | {"extra": orjson.loads(orjson.dumps(dict(profile.extra)))},
             "source": source,
             "grade": grade,
         },
     )
-
-
-def _plain(value: Any) -> Any:
-    """Tuples as lists: what JSON gives back."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) if isinstance(item, _NESTED) else item for item in value]
-    return value
-
-
-_NESTED = (dict, list, tuple)

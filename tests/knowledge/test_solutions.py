@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from memory_service.domain.recipe.vocabulary import BASES, FAMILIES, LOSSES, SPLITS, TECHNIQUES
-from memory_service.services.editorial.seed_files import read_seeds
-from tests.knowledge.seed_files import FACTS, SEEDS, rows
+from tests.catalogue import shipped_seeds
+from tests.knowledge.seed_files import FACTS, rows
 
 solutions = rows("solutions")
 
@@ -37,7 +37,7 @@ def test_each_technique_is_told_in_one_sentence() -> None:
 
 
 def test_every_solution_says_where_it_is_from() -> None:
-    seeds = read_seeds(SEEDS)["solutions"]
+    seeds = shipped_seeds()["solutions"]
     assert len(seeds) == len(solutions)
     for row in solutions:
         values = seeds[f"{row['competition']}#{row['rank']}"].values

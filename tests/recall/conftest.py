@@ -13,11 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 from memory_service.recall.encoder import Encoder, LoadedEncoder, load_encoder
-from memory_service.resources import path
 from memory_service.services.competitions.encoding import texts_of
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
-from memory_service.services.editorial.seed_files import read_seeds
+from tests.catalogue import shipped_seeds
 from tests.conftest import KINDS, Servers
 
 
@@ -50,7 +49,7 @@ class Remembering:
 @pytest.fixture(scope="session")
 def remembering(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Remembering:
     """Has the vectors of all seeds, which the first worker that needs them computes for all."""
-    rows = read_seeds(path("seeds"))["competitions"].values()
+    rows = shipped_seeds()["competitions"].values()
     texts = [text for row in rows for _, text in texts_of(row.values)]
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

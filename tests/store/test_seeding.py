@@ -16,10 +16,11 @@ from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.competitions import register as competitions
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
-from memory_service.services.editorial.seed_files import FILES, read_seeds
+from memory_service.services.editorial.seed_files import FILES
 from memory_service.services.operations import database as databases
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.store.queries import passages
+from tests.catalogue import shipped_seeds
 from tests.store.fakes import HashEncoder, competition, model, pattern
 
 WHO: dict[str, Any] = {"who": "ada", "why": "a test"}
@@ -50,7 +51,7 @@ def _row(database: Database, table: str, key: str) -> dict[str, Any]:
 
 
 def test_all_that_ships_is_loaded(seeded_database: Database) -> None:
-    shipped = read_seeds(resources.path("seeds"))
+    shipped = shipped_seeds()
     assert len(shipped["competitions"]) == 227
     assert len(shipped["solutions"]) >= 387
     assert len(shipped["claims"]) == 73
