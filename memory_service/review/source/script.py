@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -45,6 +45,7 @@ class Script:
         self.lines = text.split("\n")
         self._left = MOST_VISITED
         self.parents: dict[ast.AST, ast.AST] = {}
+        self._children: dict[ast.AST, list[ast.AST]] = {}
         self._of: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         self.order: dict[ast.AST, int] = {}
         pending: list[ast.AST] = [tree]
@@ -53,6 +54,7 @@ class Script:
             self.order[node] = len(self.order)
             self._of[type(node)].append(node)
             children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKS)]
+            self._children[node] = children
             self.parents.update(dict.fromkeys(children, node))
             pending.extend(reversed(children))
         self.imports, self.modules = _imports(self)
@@ -139,7 +141,13 @@ class Script:
 
     def uses(self, *modules: str) -> bool:
         """Whether one of these packages is imported."""
-        return any(m == name or m.startswith(name + ".") for m in self.modules for name in modules)
+        return not self._packages.isdisjoint(modules)
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        """What is imported, and all packages that it is in."""
+        parts = [module.split(".") for module in self.modules]
+        return frozenset(".".join(each[:n]) for each in parts for n in range(1, len(each) + 1))
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """What encloses a node, the nearest first."""
@@ -196,7 +204,7 @@ class Script:
         followed: set[ast.AST] = set(pending)
         while pending:
             start = pending.pop()
-            for node in ast.walk(start):
+            for node in self._walk(start):
                 self._left -= 1
                 if self._left < 0:
                     return
@@ -206,6 +214,15 @@ class Script:
                         if target not in followed and len(followed) < MOST_FOLLOWED:
                             followed.add(target)
                             pending.append(target)
+
+    def _walk(self, start: ast.AST) -> Iterator[ast.AST]:
+        """Like `ast.walk`, without the marks, by the children found once: most of a review is walking."""
+        pending = deque([start])
+        while pending:
+            node = pending.popleft()
+            children = self._children.get(node)
+            pending.extend(ast.iter_child_nodes(node) if children is None else children)
+            yield node
 
     def resolve(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
         """Functions and classes of this file that a name can mean."""
