@@ -57,6 +57,7 @@ _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
 _SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
 _OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
+_BEFORE_YEAR = re.compile(r"\b(?:in|of|since|from|until|to|by|the|year|during|and) $|[-–]$", re.IGNORECASE)
 NEAR = 7
 """Words after a number in which its noun may stand, and about it in which its role may."""
 
@@ -120,6 +121,7 @@ def _with_groups(found: list[Quantity]) -> list[Quantity]:
             and len(between) < 40
             and _COUNTED_FROM.search(f" x{between}")
             and "," not in between
+            and not (rows.role and groups.role and rows.role != groups.role)
         ):
             role = rows.role or groups.role
             found[place - 1] = replace(rows, role=role, direct=rows.direct or rows.role is None)
@@ -133,7 +135,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
     numbers = [
         n
         for n in _NUMBER.finditer(sentence)
-        if not (_VAGUE.match(n[0]) or _YEAR.match(n[0]) or _SIZE.match(sentence, n.end()))
+        if not (_VAGUE.match(n[0]) or _is_year(sentence, n) or _SIZE.match(sentence, n.end()))
         and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
     for place, number in enumerate(numbers):
@@ -160,6 +162,15 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         )
 
 
+def _is_year(sentence: str, number: re.Match[str]) -> bool:
+    """1928, but not of "1928 test images"."""
+    if not _YEAR.match(number[0]):
+        return False
+    noun, role, _ = _noun_after(sentence, number.end(), len(sentence))
+    counts = role is not None and KIND_OF.get(noun) == "sample"
+    return not counts or bool(_BEFORE_YEAR.search(sentence, 0, number.start()))
+
+
 def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
     """The noun that a number counts (one that is known, else the first plural), the role said between the
     two, and where the noun ends."""
@@ -184,9 +195,13 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
     return (noun, role, end) if noun or not other[0] else (other[0], role, other[1])
 
 
+_NEXT_PHRASE = re.compile(r"[,;:.(&]|\b(?:and|while|whereas|but|plus|versus|vs)\b", re.IGNORECASE)
+"""Where what follows a noun is of something else: "891 rows and the test set has 418"."""
+
+
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
     """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
-    close = re.split(r"[,;:.(]", right, maxsplit=1)[0].split()
+    close = _NEXT_PHRASE.split(right, maxsplit=1)[0].split()
     if _TO_DO.match(right):
         return "test", True
     for words, direct in (
