@@ -7,8 +7,8 @@ import pytest
 from memory_service.domain.description.stated_facts import stated_in
 
 PLANTS = (
-    "A dataset of images of approximately 960 unique plants belonging to 12 species. You are given a training "
-    "set of 4750 images and a test set of 794 images."
+    "A dataset of images of approximately 960 unique plants belonging to 12 species. You are given a "
+    "training set of 4750 images and a test set of 794 images."
 )
 
 
