@@ -57,7 +57,7 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
 
 def cores_beside(card: Gpu) -> int | None:
     """Processor cores that work for the card: of a device as it said, of a processor its own."""
-    cores = card.extra.get("host_cores") or (card.extra.get("cores") if card.kind == "cpu" else None)
+    cores = card.extra.get("host_cores") or card.cores
     return cores if isinstance(cores, int) else None
 
 

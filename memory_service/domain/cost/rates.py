@@ -156,8 +156,8 @@ def with_cores(gpu: AnyGpu, cores: int | None) -> AnyGpu:
 
     Arithmetic grows with the cores; bandwidth does too until the memory channels of the row are shared out.
     """
-    stated = gpu.extra.get("cores")
-    if gpu.kind != "cpu" or cores is None or not isinstance(stated, int) or cores == stated:
+    stated = gpu.cores
+    if cores is None or stated is None or cores == stated:
         return gpu
     share = cores / stated
     bandwidth = min(gpu.bandwidth_gb_s * share, max(gpu.bandwidth_gb_s, MOST_HOST_GB_S))

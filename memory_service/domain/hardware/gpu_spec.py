@@ -61,6 +61,12 @@ class Gpu:
         return self.device or self.slug
 
     @property
+    def cores(self) -> int | None:
+        """Of a processor, what its figures are of; None where they do not say, and of a card."""
+        cores = self.extra.get("cores")
+        return cores if self.kind == "cpu" and isinstance(cores, int) else None
+
+    @property
     def pcie_gb_s(self) -> float:
         """To the host, one direction."""
         return PCIE_GB_S.get(self.architecture, 15.75)

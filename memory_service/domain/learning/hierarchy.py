@@ -34,12 +34,12 @@ def where(one: MatchedObservation) -> str:
 
 def level_keys(s: PredictionKey, own: bool, config: StepConfig | None = None) -> dict[str, tuple[Any, ...]]:
     """Level -> key, most specific first; `own`: observed by a run here, not read in a table. config: in the
-    place of the subject's."""
+    place of the subject's, of what does not depend on its cores."""
     here = s.device or s.gpu
     c = config or s.config
     setting = (c.precision, c.layout, c.mode, c.compiled, c.stack)
     keys: dict[str, tuple[Any, ...]] = {
-        "case": ("case", s.gpu, s.model, s.input_size, setting),
+        "case": ("case", s.gpu, s.model, s.input_size, setting, None if config else s.cores),
         "model": ("model", s.gpu, s.model, c.mode),
         "here": ("here", here, s.family, c.precision, c.mode, c.compiled),
         "card family": ("card family", s.gpu, s.family),

@@ -147,8 +147,9 @@ class MemoryPosterior:
 
 
 def for_memory(s: PredictionKey) -> PredictionKey:
-    """Memory follows the class of precision and whether gradients are included, not layout or speed."""
-    return replace(s, config=StepConfig(precision_class(s.config.precision), mode=s.config.mode))
+    """Memory follows the class of precision and whether gradients are included, not layout, cores or
+    speed."""
+    return replace(s, config=StepConfig(precision_class(s.config.precision), mode=s.config.mode), cores=None)
 
 
 def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:

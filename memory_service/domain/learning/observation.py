@@ -24,6 +24,7 @@ class Observation:
     gpu               slug of the GPU model
     model             catalogue name without the tag of timm's weights; family as in the profile
     input_size        pixels a side, tokens or columns
+    cores             of a processor, that it ran on; None of a card, and where it was stored without them
     precision         fp32 | tf32 | fp16 | bf16; layout nhwc | nchw; mode train | infer
     step_seconds      steady state, loader not counted as far as it was measured separately; None = not
                       observed
@@ -43,6 +44,7 @@ class Observation:
     precision: str
     batch_size: int
     device: str = ""
+    cores: int | None = None
     input_kind: str = "image_size"
     layout: str = "nhwc"
     mode: StepMode = "train"
@@ -88,6 +90,7 @@ class PredictionKey:
     input_size: int
     checkpointing: bool
     config: StepConfig
+    cores: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ Predict = Callable[[Observation], BaselinePrediction | None]
 def observation_key(observation: Observation) -> PredictionKey:
     """What the observation was made of."""
     o = observation
-    return PredictionKey(o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config)
+    return PredictionKey(o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config, o.cores)
 
 
 def observation_of(key: PredictionKey, batch_size: int, **figures: Any) -> Observation:
@@ -147,7 +150,7 @@ MOST_KNOWN = 64
 def prediction_keys(stack: ProfileStack, gpu: Gpu, config: StepConfig, layout: Integers) -> PredictionKeys:
     """`prediction_key` of each profile with its optimizer ("adamw" in inference) and its layout, a place in
     LAYOUTS; made once of a stack."""
-    asked = (gpu.slug, gpu.device, config, layout.tobytes())
+    asked = (gpu.slug, gpu.device, gpu.cores, config, layout.tobytes())
     known = stack.keys.get(asked)
     if known is None:
         known = _keys(stack, gpu, config, layout)
@@ -179,4 +182,5 @@ def _key(profile: Profile, gpu: Gpu, config: StepConfig) -> PredictionKey:
         profile.input_size,
         profile.checkpointing,
         config,
+        gpu.cores,
     )

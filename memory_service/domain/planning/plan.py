@@ -213,8 +213,7 @@ _CORES = re.compile(r"\b\d+ cores\b")
 
 def _name_of(card: TargetDevice) -> str:
     """A processor's row is called after the cores that it has: those asked for stand in their place."""
-    cores = card.extra.get("cores")
-    return _CORES.sub(f"{cores} cores", card.name) if card.kind == "cpu" and cores else card.name
+    return _CORES.sub(f"{card.cores} cores", card.name) if card.cores else card.name
 
 
 def plan_id_of(question: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

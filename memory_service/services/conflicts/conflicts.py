@@ -86,6 +86,7 @@ def _same_thing(row: Row, subject: Subject, one: Shown) -> bool:
     return (
         one.quantity == quantity
         and o.gpu == subject.gpu.slug
+        and o.cores == subject.gpu.cores
         and o.mode == "train"
         and o.model == model.architecture
         and o.input_size == subject.option.input_size
@@ -166,7 +167,7 @@ def _of_runs(shown: Sequence[Shown]) -> Iterator[Item]:
         if width <= 1.0:
             continue
         o = one.what
-        where = o.device or o.gpu
+        where = (o.device or o.gpu) + (f"/{o.cores} cores" if o.cores else "")
         batch = f"/b{one.batch_size}" if one.batch_size else ""
         yield _item(
             f"{o.model}@{o.input_size}/{o.precision}/{o.layout}/{o.optimizer}/{o.mode}{batch}/{where}/{one.quantity}",

@@ -17,7 +17,7 @@ from memory_service.domain.prediction.device_memory import largest_batch, peak_m
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.services.conflicts.statements import Statement
 from memory_service.services.devices.devices import KeptCalibration
-from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_card, observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
 
 NOISE, STEP_NOISE, P90 = 0.02, 0.05, 1.2816
@@ -84,8 +84,8 @@ def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
     for one in knowledge.observations:
         cases.setdefault(_case_of(one), []).append(one)
     for _, runs in sorted(cases.items(), key=lambda item: str(item[0])):
-        cards, profile = knowledge.cards, observed_profile(knowledge.priced, runs[0])
-        card = cards.devices.get(runs[0].device) or cards.sheets.get(runs[0].gpu)
+        card = observed_card(knowledge.cards, runs[0])
+        profile = observed_profile(knowledge.priced, runs[0])
         if card is None or profile is None:
             continue
         yield from _of_case(runs, profile, card)
@@ -94,7 +94,7 @@ def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
 def _case_of(o: Observation) -> tuple[Any, ...]:
     return (
         o.gpu, o.device, o.model, o.input_size, o.precision, o.layout, o.mode, o.optimizer, o.compiled,
-        o.checkpointing, o.stack,
+        o.checkpointing, o.stack, o.cores,
     )  # fmt: skip
 
 
@@ -167,7 +167,8 @@ def _source(runs: Sequence[Observation]) -> str:
     named = ", ".join(dict.fromkeys(o.run_id or o.source or "a table" for o in runs[-MOST_NAMED:]))
     more = f" and {len(runs) - MOST_NAMED} more" if len(runs) > MOST_NAMED else ""
     day = max((o.at for o in runs), default="")[:10]
-    return f"run {named}{more} on {runs[0].device or runs[0].gpu}" + (f", {day}" if day else "")
+    where = (runs[0].device or runs[0].gpu) + (f" ({runs[0].cores} cores)" if runs[0].cores else "")
+    return f"run {named}{more} on {where}" + (f", {day}" if day else "")
 
 
 def _largest(

@@ -111,12 +111,14 @@ def _why_nothing(row: Mapping[str, Any]) -> str:
     return "Nothing is computed for this quantity."
 
 
-def shown(here: Knowledge, answer: Mapping[str, Any], input_size: int | None) -> list[Item]:
+def shown(
+    here: Knowledge, answer: Mapping[str, Any], input_size: int | None, cores: int | None
+) -> list[Item]:
     """What runs showed, newest first, `same` where it is of the very case that was answered: the same input
-    size, class of precision and mode."""
-    wanted = (input_size, precision_class(str(answer["precision"])), answer["mode"])
+    size, class of precision and mode, of a processor with as many cores."""
+    wanted = (input_size, precision_class(str(answer["precision"])), answer["mode"], cores)
     found = [
-        _seen(o) | {"same": (o.input_size, precision_class(o.precision), o.mode) == wanted}
+        _seen(o) | {"same": (o.input_size, precision_class(o.precision), o.mode, o.cores) == wanted}
         for o in here.observations[-MOST_SHOWN:]
     ]
     return found[::-1]

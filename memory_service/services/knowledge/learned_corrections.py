@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
+from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import baseline_prediction
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
@@ -20,11 +22,20 @@ def observation_selection(
     """All that the observations say of predictions on the cards."""
 
     def predict(observation: Observation) -> BaselinePrediction | None:
-        card = cards.devices.get(observation.device) or cards.sheets.get(observation.gpu)
+        card = observed_card(cards, observation)
         profile = observed_profile(priced, observation)
         return None if card is None or profile is None else baseline_prediction(observation, profile, card)
 
     return ObservationSelection(observations, predict)
+
+
+def observed_card(cards: Cards, observation: Observation) -> TargetDevice | None:
+    """The card that ran, a processor with the cores it ran on. None where nobody knows the card, or the cores
+    of an unregistered processor: such observations were stored before cores were, and say nothing."""
+    card = cards.devices.get(observation.device) or cards.sheets.get(observation.gpu)
+    if card is None or (card.cores and not card.device and observation.cores is None):
+        return None
+    return with_cores(card, observation.cores)
 
 
 def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profile | None:

@@ -18,7 +18,7 @@ from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.accuracy.scored_runs import Scored, counted, ended_runs, largest_first
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.learned_corrections import observed_profile
+from memory_service.services.knowledge.learned_corrections import observed_card, observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.file_formats import TableExport
 from memory_service.store.queries.runs import EndedRun
@@ -49,7 +49,7 @@ _COLUMNS: Mapping[str, type[Any]] = {
 
 _SETTINGS = (
     "gpu", "model", "input_size", "precision", "batch_size", "layout", "optimizer", "mode", "compiled",
-    "checkpointing",
+    "checkpointing", "cores",
 )  # fmt: skip
 """Of a run: what its figure by profile and data sheet depends on."""
 
@@ -218,7 +218,8 @@ def _sheet_errors(
 
 
 def _of_sheet(knowledge: Knowledge, quantity: str, o: Observation) -> float | None:
-    sheet, profile = knowledge.cards.sheets.get(o.gpu), observed_profile(knowledge.priced, o)
+    sheet = observed_card(knowledge.cards, replace(o, device=""))
+    profile = observed_profile(knowledge.priced, o)
     if sheet is None or profile is None or not o.batch_size:
         return None
     try:

@@ -57,7 +57,7 @@ def sizing_case_page(
         "answer": answer,
         "begin": min(answer["knee_batch_size"] or 0, answer.get("safe_batch_size", 0)) or None,
         "points": [] if "fit_seconds" in answer else _points(database, gpu, model, said, answer),
-        "measurements": [] if "fit_seconds" in answer else shown(here, answer, size),
+        "measurements": [] if "fit_seconds" in answer else shown(here, answer, size, card.cores),
         "claims": claimed(here),
         "elsewhere": [] if row is None else _elsewhere(knowledge, card, row, said, answer),
         "choices": _choices(knowledge, card),

@@ -194,7 +194,10 @@ def _tried(knowledge: Knowledge, case: RunCase) -> list[list[float]]:
     of = case.observation()
     if of is None:
         return []
-    same = ("device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled")
+    same = (
+        "device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
+        "cores",
+    )  # fmt: skip
     found = {
         one.batch_size: one.batch_size / one.step_seconds
         for one in knowledge.observations
