@@ -11,6 +11,11 @@ CHANGED = 0.01
 FAR = 0.35
 """An observation that far off counts once others agree with it (`domain.learning.shrinkage`)."""
 
+NO_ROWS = "no n_train was said"
+"""Why nothing was predicted for trees: nothing would be learned of them with it either."""
+
+_BY_LAW = "models such as boosted trees are priced by a fixed law, which no run changes"
+
 _WHY_NOT = {
     "contended": "another process used the card in over a tenth of the time",
     "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
@@ -37,11 +42,9 @@ def learned_figures(
     prediction   when it began; now: the same prediction today, None where it cannot be made any more
     excluded     why its speed says nothing of the device
     """
-    if prediction.get("case") is None:
-        why = prediction.get("why_not") or "there is no cost of its model by which other runs could profit"
-        return [f"It changed no prediction: {str(why).rstrip('.')}."]
-    if not observations:
-        return ["It changed no prediction: it ended before a step or a peak of memory was measured."]
+    why = _why_nothing(prediction, bool(observations), excluded)
+    if why is not None:
+        return [f"It changed no prediction: {why.rstrip('.')}."]
     found = []
     if any(one["out_of_memory"] for one in observations):
         most = min(one["batch_size"] for one in observations if one["out_of_memory"])
@@ -68,3 +71,19 @@ def learned_figures(
                 "once two other runs agree with it."
             )
     return found or ["It changed no prediction: no step was measured at the batch that it began with."]
+
+
+def _why_nothing(prediction: Mapping[str, Any], observed: bool, excluded: str | None) -> str | None:
+    """Why it could teach nothing; None where it could. What would have kept a longer run from it as well goes
+    before its shortness."""
+    if excluded == "no_card":
+        return _WHY_NOT[excluded]
+    why = prediction.get("why_not")
+    unknown = prediction.get("case") is None
+    if unknown and why not in (None, NO_ROWS):
+        return str(why)
+    if excluded == "too_short":
+        return _WHY_NOT[excluded]
+    if unknown:
+        return _BY_LAW
+    return None if observed else "it ended before a step or a peak of memory was measured"

@@ -26,6 +26,7 @@ from memory_service.domain.planning.budget import (
 from memory_service.domain.planning.fits import fits_of
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.runs.learned_figures import NO_ROWS
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import predict
@@ -140,7 +141,7 @@ def _trees(
     """
     reported = case.reported
     if not reported.get("n_train"):
-        return {}, "no n_train was said"
+        return {}, NO_ROWS
     rows = reported["n_train"]
     requested = {
         "model": case.model,

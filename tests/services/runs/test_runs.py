@@ -337,6 +337,26 @@ class TestEnding:
 
 
 class TestWhatItChanged:
+    @pytest.mark.parametrize(
+        ("said", "ended", "why"),
+        [
+            ({"gpu": "l4", "host": {"gpu_seen": False}}, 600, "no card was seen"),
+            ({"gpu": "l4", "host": {"gpu_seen": False}, "batch_size": None}, 600, "no card was seen"),
+            ({"gpu": "l4"}, 3, "within seconds"),
+            ({"gpu": "cpu", "model": "lightgbm", "n_features": 9}, 3, "within seconds"),
+            ({"gpu": "cpu", "model": "xgboost", "n_features": 9}, 600, "a fixed law"),
+            ({"gpu": "cpu", "model": "xgboost", "n_train": None}, 600, "a fixed law"),
+            ({"gpu": "l4", "model": "custom/mine"}, 3, "a network of the script's own"),
+        ],
+    )
+    def test_a_run_that_teaches_nothing_says_the_true_reason(
+        self, shared: Database, said: dict[str, Any], ended: int, why: str
+    ) -> None:
+        begun, _ = begin_run(shared, case(**said))
+        [line] = finish_run(shared, begun["run_id"], {"status": "completed", "at": at(ended)})["learned"]
+        assert line.startswith("It changed no prediction: ")
+        assert why in line
+
     def test_the_page_says_by_how_much_a_run_moved_the_next_prediction(self, shared: Database) -> None:
         changed = told(shared, case(gpu="a40"), epochs(0.05))
         [step] = [line for line in changed["learned"] if line.startswith("A step")]
