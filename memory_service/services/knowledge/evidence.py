@@ -43,13 +43,17 @@ def evidence_rows(
     The first three as in `snapshot.Knowledge`.
     """
     named = [*ALWAYS, *_policy_rows(case, input_size)]
-    out = [_strategy(strategy[row]) for row in dict.fromkeys(named) if row in strategy]
+    out = [
+        _strategy(strategy[row], corrected=row in case.policy.changed)
+        for row in dict.fromkeys(named)
+        if row in strategy
+    ]
     for rule in MATCHED:
         rows = [(_specific(row["key"], case, model), row) for row in rules.get(rule, ())]
         fitting = [(score, row["followed"], row["id"], row) for score, row in rows if score is not None]
         if fitting:
-            row = _strategy(max(fitting, key=lambda item: item[:3])[3])
-            out += [] if row in out else [row]
+            row = max(fitting, key=lambda item: item[:3])[3]
+            out += [] if row["id"] in named else [_strategy(row)]
     if case.visible and "R06-a100-a10" in strategy:
         out.append(_strategy(strategy["R06-a100-a10"]))
     slugs = {card.slug for card in case.cards}
@@ -96,12 +100,15 @@ def _specific(key: Mapping[str, Any], case: PlanningProblem, model: str) -> int 
     return len(key)
 
 
-def _strategy(row: Mapping[str, Any]) -> dict[str, Any]:
+def _strategy(row: Mapping[str, Any], *, corrected: bool = False) -> dict[str, Any]:
+    """corrected: the numbers of its sentence are not those that plans are made with any more."""
     text = (
         row["statement"]
         if row.get("followed", True)
         else f"{row['statement']} Not followed: {row.get('why_not')}"
     )
+    if corrected:
+        text += f" Corrected here: {', '.join(f'{name} {value}' for name, value in row['value'].items())}."
     return {"id": row["id"], "grade": row["grade"], "text": text, "source": row["source"]}
 
 

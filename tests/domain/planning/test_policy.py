@@ -73,7 +73,9 @@ def test_a_corrected_row_changes_the_plan_and_is_named(
 ) -> None:
     before, after = _plan(seed_knowledge(), **asked), _plan(_corrected(row, **changes), **asked)
     assert before[field] != value == after[field]
-    assert row in _ids(after)
+    told = next(one["text"] for one in after["evidence"] if one["id"] == row)
+    assert "Corrected here: " in told, "the sentence still says the number of before"
+    assert all(f"{name} {number}" in told for name, number in changes.items())
     assert promises_kept(after) == []
 
 
