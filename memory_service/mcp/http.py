@@ -5,16 +5,19 @@ after a restart, any of several processes can answer, and nothing is stored for 
 nothing to stream: each call is answered with one JSON document, like any other route's. Keys and the name
 that the server was asked by (DNS rebinding) are checked before, for every route alike:
 `api.security.auth_middleware`.
+
+The protocol's library is loaded when the first agent comes: it takes a quarter of the start of a server.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
+import anyio.abc
 import anyio.to_thread
 import orjson
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
@@ -22,7 +25,9 @@ from starlette.types import Message, Receive, Scope, Send
 from memory_service.api.request_body import LOOP_BYTES, check_members, raw_body
 from memory_service.api.service import Service
 from memory_service.errors import TooLarge, Unavailable
-from memory_service.mcp.server import build_server
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 PATH = "/mcp"
 MOST_VALUES = 5_000
@@ -34,32 +39,57 @@ class Endpoint:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._begun = anyio.Lock()
         self._manager: StreamableHTTPSessionManager | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        manager = StreamableHTTPSessionManager(
-            build_server(self._service),
-            json_response=True,
-            stateless=True,
-            max_request_body_size=self._service.settings.max_body_bytes,  # refused before, as anywhere else
-        )
-        async with manager.run():
-            self._manager = manager
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             try:
                 yield
             finally:
-                self._manager = None
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    async def _serving(self) -> StreamableHTTPSessionManager:
+        if self._tasks is None:
+            raise Unavailable("The service is starting or ending; ask again in a moment")
+        async with self._begun:
+            return self._manager or await self._tasks.start(self._serve)
+
+    async def _serve(self, *, task_status: anyio.abc.TaskStatus[StreamableHTTPSessionManager]) -> None:
+        manager = await anyio.to_thread.run_sync(_manager_of, self._service)
+        try:
+            async with manager.run():
+                self._manager = manager
+                task_status.started(manager)
+                await anyio.sleep_forever()
+        finally:
+            self._manager = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._manager is None:
-            raise Unavailable("The service is starting or ending; ask again in a moment")
+        manager = await self._serving()
         body = await raw_body(Request(scope, receive))
         if len(body) > LOOP_BYTES:
             await anyio.to_thread.run_sync(_check, body, limiter=self._service.long_bodies)
         else:
             _check(body)
-        await self._manager.handle_request(scope, _replay(body, receive), send)
+        await manager.handle_request(scope, _replay(body, receive), send)
+
+
+def _manager_of(service: Service) -> StreamableHTTPSessionManager:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from memory_service.mcp.server import build_server
+
+    return StreamableHTTPSessionManager(
+        build_server(service),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=service.settings.max_body_bytes,  # refused before, as anywhere else
+    )
 
 
 def _check(body: bytes) -> None:
