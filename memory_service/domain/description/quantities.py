@@ -57,7 +57,15 @@ _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
 _SIZE = re.compile(r"\s?(?:[x×*]|by|to|-|–)\s?\d|\s?(?:px|°|:)")
 _OF_A_SIZE = re.compile(r"\d\s?(?:[x×*]|by)\s?$")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
-_BEFORE_YEAR = re.compile(r"\b(?:in|of|since|from|until|to|by|the|year|during|and) $|[-–]$", re.IGNORECASE)
+_DATED = re.compile(
+    r"\b(?:in|since|until|till|to|from|by|during|before|after|early|late|mid|year|the|january|february|march"
+    r"|april|may|june|july|august|september|october|november|december|spring|summer|autumn|winter)\W*$",
+    re.IGNORECASE,
+)
+"""What stands before a year."""
+_FEW_WORDS = re.compile(r"(?: [a-z][a-z-]*){1,3}", re.IGNORECASE)
+_JOINS = r"\b(?:and|while|whereas|but|plus|then)\b"
+_CLAUSE_END = re.compile(rf"[,;:.(]|{_JOINS}", re.IGNORECASE)
 NEAR = 7
 """Words after a number in which its noun may stand, and about it in which its role may."""
 
@@ -118,10 +126,10 @@ def _with_groups(found: list[Quantity]) -> list[Quantity]:
         between = groups.before.rpartition(rows.words)[2]
         if (
             rows.value > groups.value
+            and len({rows.role, groups.role} - {None}) < 2
             and len(between) < 40
             and _COUNTED_FROM.search(f" x{between}")
             and "," not in between
-            and not (rows.role and groups.role and rows.role != groups.role)
         ):
             role = rows.role or groups.role
             found[place - 1] = replace(rows, role=role, direct=rows.direct or rows.role is None)
@@ -135,7 +143,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
     numbers = [
         n
         for n in _NUMBER.finditer(sentence)
-        if not (_VAGUE.match(n[0]) or _is_year(sentence, n) or _SIZE.match(sentence, n.end()))
+        if not (_VAGUE.match(n[0]) or _is_year(n, sentence) or _SIZE.match(sentence, n.end()))
         and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
     for place, number in enumerate(numbers):
@@ -162,13 +170,15 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         )
 
 
-def _is_year(sentence: str, number: re.Match[str]) -> bool:
-    """1928, but not of "1928 test images"."""
+def _is_year(number: re.Match[str], sentence: str) -> bool:
+    """2019, but not "2019 test images" nor "a set of 2000 photos"."""
     if not _YEAR.match(number[0]):
         return False
-    noun, role, _ = _noun_after(sentence, number.end(), len(sentence))
-    counts = role is not None and KIND_OF.get(noun) == "sample"
-    return not counts or bool(_BEFORE_YEAR.search(sentence, 0, number.start()))
+    noun, role, end = _noun_after(sentence, number.end(), len(sentence))
+    near = _FEW_WORDS.fullmatch(sentence, number.end(), end)
+    counted = near and KIND_OF.get(noun) in ("sample", "group")
+    dated = _DATED.search(sentence, max(0, number.start() - 20), number.start())
+    return not counted or (role is None and dated is not None)
 
 
 def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None, int]:
@@ -195,23 +205,27 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
     return (noun, role, end) if noun or not other[0] else (other[0], role, other[1])
 
 
-_NEXT_PHRASE = re.compile(r"[,;:.(&]|\b(?:and|while|whereas|but|plus|versus|vs)\b", re.IGNORECASE)
-"""Where what follows a noun is of something else: "891 rows and the test set has 418"."""
-
-
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
-    """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
-    close = _NEXT_PHRASE.split(right, maxsplit=1)[0].split()
+    """The role of the set named before ("a training set of 5,000"), else the one said just after ("5,000
+    images for training", "310 to segment"), else the nearest before."""
+    if leading := _LEADING.search(left):
+        return _ROLES[leading[1].lower()], True
     if _TO_DO.match(right):
         return "test", True
-    for words, direct in (
-        (close[:4], True),
-        (reversed(re.findall(r"[\w-]+", left.rpartition(";")[2])), False),
-    ):
-        for word in words:
-            if (role := _ROLES.get(word.lower().strip("()"))) is not None:
-                return role, direct
-    return None, False
+    close = " ".join(_CLAUSE_END.split(right, maxsplit=1)[0].split()[:4])
+    if after := _ROLE.search(close):
+        return _ROLES[after[0].lower()], True
+    before = _ROLE.findall(left.rpartition(";")[2])
+    return (_ROLES[before[-1].lower()] if before else None), False
+
+
+_ROLE = re.compile(rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b)", re.IGNORECASE)
+_LEADING = re.compile(
+    rf"(?<![\w/])({'|'.join(_ROLES)})[ ._-](?:sets?|splits?|data|dataset|part|partition|portion|subset|file"
+    rf"|csv|folder)\b(?:\.csv)?[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",
+    re.IGNORECASE,
+)
+"""A set that leads to its number: "the test set has about ", "training data: "."""
 
 
 MOST = 1e15

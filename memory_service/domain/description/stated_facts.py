@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import Quantity, quantities_in
@@ -110,6 +111,8 @@ def stated_in(text: str) -> Stated:
     stated |= one_figure("n_train", _of_samples(found, "train") or _of_samples(found, None))
     stated |= one_figure("n_test", _of_samples(found, "test"))
     stated |= _n_classes(found, text)
+    if "n_train" not in stated and "n_classes" in stated:
+        stated |= one_figure("n_train", _of_all_classes(found, text, stated["n_classes"][0]))
     if "n_train" in stated and stated.get("n_classes", (0, ""))[0] > stated["n_train"][0]:
         del stated["n_classes"]  # it counts something else: boxes, words
     columns = [q for q in found if q.value >= 2 and (q.kind == "column" or DESCRIBED_BY.search(q.before))]
@@ -162,6 +165,23 @@ def subtask_in(text: str) -> Stated:
         if match := pattern.search(text):
             return {"subtask": (name, " ".join(match[0].split())[:80])}
     return {}
+
+
+_PER_CLASS = r" (?:per|(?:for|in|of) (?:each|every)) (?:class|category|species|label)\b"
+_BOUND = re.compile(r"\b(?:to|at least|at most|than|least|most|maximum of|minimum of) $|[-–] ?$")
+
+
+def _of_all_classes(found: Sequence[Quantity], text: str, classes: int) -> list[Quantity]:
+    """ "50 labelled images per class" for each of the classes."""
+    return [
+        replace(q, value=q.value * classes)
+        for q in found
+        if q.each
+        and q.kind == "sample"
+        and q.role != "test"
+        and not (_BOUND.search(q.before) or "valid" in q.words)
+        and re.search(re.escape(q.words) + _PER_CLASS, text)
+    ]
 
 
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10

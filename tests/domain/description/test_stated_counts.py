@@ -1,0 +1,62 @@
+"""Does each count go to the set that it is said of, and do other numbers go to none?"""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.domain.description.stated_facts import stated_in
+
+
+@pytest.mark.parametrize(
+    ("text", "train", "test"),
+    [
+        ("The training set contains 891 rows and the test set contains 418 rows.", 891, 418),
+        ("training set of 4750 images and a test set of 794 images", 4750, 794),
+        ("a test set of 794 images and a training set of 4750 images", 4750, 794),
+        ("training set of 1,000 documents and a test set of 500", 1000, 500),
+        ("train set has 1460 houses and the test set 1459", 1460, 1459),
+        ("The training data holds 812 patients and the test data 203 patients.", 812, 203),
+        ("train.csv has 880 rows and 15 columns, test.csv has 220 rows and 14 columns", 880, 220),
+        ("It is split into a training set (41,000 samples) and a test set (9,000 samples).", 41000, 9000),
+        ("The train split consists of 5,000 clips while the test split consists of 1,200 clips.", 5000, 1200),
+        ("The training set, with 7,500 homes, is bigger than the test set, with 2,500 homes.", 7500, 2500),
+        ("trained on 11,000 questions and evaluated on a test set of 2,750 questions", 11000, 2750),
+        ("3,200 training images, a validation set of 400 images and a test set of 800 images", 3200, 800),
+        ("We provide 7,200 photos for training and 1,800 photos for testing.", 7200, 1800),
+        ("For training we provide 7,200 photos, for testing 1,800.", 7200, 1800),
+        ("14,200 are in the training set and 3,550 in the test set", 14200, 3550),
+        ("640 patients are used for training, 160 patients are used for testing", 640, 160),
+        ("8600 training images and 2150 testing images of birds", 8600, 2150),
+        ("18000 train / 4500 test images", 18000, 4500),
+        ("Training set: 8600 images. Test set: 2150 images.", 8600, 2150),
+        ("The 5,600 cells of the training set come from 30 mice.", 5600, None),
+        ("The test set includes 700 leaf images.", None, 700),
+        ("50 labeled images per class, 200 classes", 10000, None),
+        ("up to 50 labeled images per class, 200 classes", None, None),
+        ("50 images per patient, 200 classes", None, None),
+    ],
+)  # fmt: skip
+def test_a_count_is_of_the_set_named_before_it_or_right_behind_it(
+    text: str, train: int | None, test: int | None
+) -> None:
+    stated = stated_in(text)
+    assert (stated.get("n_train", (None,))[0], stated.get("n_test", (None,))[0]) == (train, test)
+
+
+@pytest.mark.parametrize(
+    ("text", "train", "test"),
+    [
+        ("3662 retina images in training, 1928 test images", 3662, 1928),
+        ("training set of 2000 images and a test set of 1984 images", 2000, 1984),
+        ("2000 images, taken in 2019, of 12 species, at 512x512", 2000, None),
+        ("In 2019 images of 12 species were collected, at 512x512.", None, None),
+        ("The 2019 photos show 12 species. Entry closes on 14 October 2019 - Entry is free.", None, None),
+        ("images of about 960 unique plants, a training set of 4750 and a test set of 794", 4750, 794),
+        ("For 4209 cars the testing time in seconds is given.", 4209, None),
+    ],
+)  # fmt: skip
+def test_years_sizes_species_and_plants_are_not_samples(
+    text: str, train: int | None, test: int | None
+) -> None:
+    stated = stated_in(text)
+    assert (stated.get("n_train", (None,))[0], stated.get("n_test", (None,))[0]) == (train, test)
