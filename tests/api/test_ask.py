@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -227,3 +228,21 @@ def test_the_callers_request_id_comes_back(client: TestClient):
     assert len(made) == 32
     refused = client.get("/nowhere", headers={"X-Request-ID": "abc-2"})
     assert refused.json()["request_id"] == refused.headers["x-request-id"] == "abc-2"
+
+
+def test_the_page_of_a_plan_for_a_processor_speaks_of_its_cores_and_of_the_run(sqlite_client: TestClient):
+    asked = "task=image&gpu=cpu&minutes=2&n_train=1400&cpu_count=2&weights=none&n_classes=10"
+    page = sqlite_client.get(f"/?{asked}", headers={"Accept": "text/html"}).text
+    facts = page[page.index('id="facts"') : page.index("What to expect")]
+    assert "CPU, 2 cores" in facts
+    assert 'data-fill="cpu"' in facts
+    assert "8 cores" not in page[page.index('id="facts"') :]
+    assert "of the host's 32 GiB.</p>" in page
+    assert "wasted memory" not in page
+    plan = sqlite_client.get(f"/recommend?{asked}").json()
+    first, seconds = plan["checks"]["first_after_seconds"], 60 * plan["expected"]["total_minutes"]["value"]
+    assert 0 < first <= seconds / 4 < 60
+    assert f"First check after {first} s.</p>" in page
+    card = sqlite_client.get("/?task=image&gpu=a100&minutes=30", headers={"Accept": "text/html"}).text
+    assert "of the GPU's 40 GiB. Typical: 70–90 %." in card
+    assert re.search(r"First check after 60 s, then every \d+ s\.", card)

@@ -8,6 +8,7 @@ good in every figure is never slower.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -151,6 +152,10 @@ def _bytes_key(key: str, c: Mapping[str, float]) -> str:
     return own if own in c else f"{key.split('.', maxsplit=1)[0]}.conv.bytes"
 
 
+_CORES = re.compile(r"\b\d+ cores\b")
+"""Of the name: a processor's row is called after the cores it has."""
+
+
 def with_cores(gpu: AnyGpu, cores: int | None) -> AnyGpu:
     """A processor row with as many cores as there really are; cards and rows that do not say stay as is.
 
@@ -163,6 +168,7 @@ def with_cores(gpu: AnyGpu, cores: int | None) -> AnyGpu:
     bandwidth = min(gpu.bandwidth_gb_s * share, max(gpu.bandwidth_gb_s, MOST_HOST_GB_S))
     return replace(
         gpu,
+        name=_CORES.sub(f"{cores} cores", gpu.name),
         tflops={name: peak * share for name, peak in gpu.tflops.items()},
         bandwidth_gb_s=bandwidth,
         extra={**gpu.extra, "cores": cores},

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -187,7 +186,7 @@ def gpu_facts(
     tightest = min(cards, key=lambda card: card.usable_gib)
     facts: dict[str, Any] = {
         "slug": tightest.slug,
-        "name": _name_of(tightest),
+        "name": tightest.name,
         "kind": tightest.kind,
         "memory_gib": round(tightest.memory_gib, 2),
         "usable_gib": round(usable_gib, 2),
@@ -206,14 +205,6 @@ def gpu_facts(
     if visible:
         facts["visible"] = [card.key for card in visible]
     return facts
-
-
-_CORES = re.compile(r"\b\d+ cores\b")
-
-
-def _name_of(card: TargetDevice) -> str:
-    """A processor's row is called after the cores that it has: those asked for stand in their place."""
-    return _CORES.sub(f"{card.cores} cores", card.name) if card.cores else card.name
 
 
 def plan_id_of(question: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -221,6 +221,7 @@ def _facts(case: PlanningProblem, memory: RequestText) -> list[dict[str, Any]]:
         out.append(
             {"field": fact.name, "value": cards if fact.name == "gpu" else value, "from": fact.source}
             | {"words": fact.words, "why": why, "assumed": fact.source == "usual"}
+            | ({"fill": ", ".join(case.question.gpus)} if fact.name == "gpu" else {})
             | {"record": record if fact.source == "record" and fact.name != "cpu_count" else None}
         )
     return out
