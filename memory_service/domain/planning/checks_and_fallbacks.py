@@ -28,9 +28,6 @@ large."""
 TARGET_PERCENT = DEFAULT_POLICY.target_percent
 EVERY_S = DEFAULT_POLICY.every_seconds
 FIRST_CHECK_S = 60
-FIRST_CHECK_SHARE = 0.25
-"""Of the run or its budget, where that is sooner: R20's 60 s are of runs of many minutes."""
-
 NOT_BEFORE_STEPS = 20
 """Peak memory and speed are read after cuDNN has chosen its kernels: about 20 steps."""
 
@@ -49,9 +46,7 @@ def model_class_of(name: str, params_m: float) -> str:
     return "large" if params_m >= LARGE_FROM_M else "small"
 
 
-def checks_of(
-    name: str, params_m: float, fill_percent: Estimate | None, total_minutes: float, policy: Policy
-) -> dict[str, Any]:
+def checks_of(name: str, params_m: float, fill_percent: Estimate | None, policy: Policy) -> dict[str, Any]:
     """R20-R22 for this plan. `fill_percent` is the expected driver-seen fill; None without a GPU.
 
     R20 kills under 50 %. Where the plan itself expects less (small data, a small model), that alarm would
@@ -61,7 +56,7 @@ def checks_of(
     least = policy.kill_percent
     kill = 0 if fill_percent is None else least if fill_percent.low >= least else int(0.6 * fill_percent.low)
     return {
-        "first_after_seconds": max(1, int(min(FIRST_CHECK_S, FIRST_CHECK_SHARE * 60.0 * total_minutes))),
+        "first_after_seconds": FIRST_CHECK_S,
         "every_seconds": policy.every_seconds,
         "kill_below_percent": kill,
         "target_percent": list(policy.target_percent),

@@ -117,9 +117,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         expected=expected,
         timetable=stages,
         reserve_minutes=minutes - training_end,
-        checks=advice.checks_of(
-            option.model.name, option.model.params_m, fill, expected.total_minutes.value, problem.policy
-        ),
+        checks=advice.checks_of(option.model.name, option.model.params_m, fill, problem.policy),
         on_trouble=advice.trouble_ladder(
             settings,
             trees=option.is_trees,
