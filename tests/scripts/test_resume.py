@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.scripts.harness.submission import gain
@@ -59,6 +60,25 @@ def test_a_fold_goes_on_behind_its_last_epoch(workshop: Workshop, name: str) -> 
     told = [int(epoch) for epoch in re.findall(r"Epoch (\d+)/12", ended.log)]
     assert told == list(range(int(went_on[1]) + 1, 13))
     assert gain(trial.data, trial.cells()) > 0, ended.log
+
+
+def test_a_better_epoch_of_an_earlier_start_is_kept(workshop: Workshop) -> None:
+    """Killed before last.pt was written, or after a better epoch than it knows of."""
+    import torch
+
+    trial = workshop.short_trial("tabular-regression-network", folds=1, epochs=3)
+    edited(trial, r"SECONDS_BETWEEN_SAVES = \d+", "SECONDS_BETWEEN_SAVES = 1000")
+    killed = trial.train(kill_when=(trial.out / "fold_1.pt").exists)
+    assert killed.status == -9, killed.log
+    kept = torch.load(trial.out / "fold_1.pt", weights_only=True)
+    kept["score"] = kept["best"]["score"] = 0.0  # nothing is better
+    torch.save(kept, trial.out / "fold_1.pt")
+    ended = trial.train()
+    assert ended.status == 0, ended.log
+    assert torch.load(trial.out / "fold_1.pt", weights_only=True)["score"] == 0.0
+    with np.load(trial.out / "answers_1.npz") as answers:
+        assert answers["score"] == 0.0
+        assert np.array_equal(answers["valid"], kept["best"]["valid"].numpy())
 
 
 @pytest.mark.parametrize("name", ["image-classification", "tabular-regression-lightgbm"])
