@@ -301,6 +301,40 @@ def test_a_sound_is_read_by_soundfile_where_there_is_one(opened: Open) -> None:
     assert sound == pytest.approx(0.25)
 
 
+def test_the_rows_of_one_id_are_where_the_sample_has_its_first_and_its_second(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil(folder: Path) -> None:
+        head, *rows = rows_of(folder / "test.csv")
+        write_rows(folder / "test.csv", [head, ["a", *rows[0][1:]], ["b", *rows[1][1:]], ["a", *rows[2][1:]]])
+        write_rows(folder / "sample_submission.csv", [["id", "price"], ["a", "0"], ["a", "0"], ["b", "0"]])
+
+    script = opened("tabular-regression-lightgbm", spoil)
+    data, out = script.read_data(), script.DATA_DIR
+    answers = script.submission_of(data, np.array([[1.0], [2.0], [3.0]]))
+    script.write_submission(data, answers, out)
+    assert rows_of(out / "submission.csv")[1:] == [["a", "1.0"], ["a", "3.0"], ["b", "2.0"]]
+    data.sample.iloc[0, 0] = "c"
+    for _ in range(2):
+        script.write_submission(data, answers, out)
+    assert rows_of(out / "submission.csv")[1:] == [["a", "1.0"], ["b", "2.0"], ["a", "3.0"]]
+    assert capsys.readouterr().out.count("2 of the 3 rows of sample_submission.csv are predicted") == 1
+
+
+def test_texts_of_one_id_stay_two_texts(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        rows = [["a", "one two"], ["b", "three"], ["a", "four five six"]]
+        write_rows(folder / "test.csv", [["id", "tokens"], *rows])
+        write_rows(folder / "sample_submission.csv", [["id", "labels"], ["b", "O"], ["a", "O"], ["a", "O"]])
+
+    script = opened("token-classification", spoil)
+    data = script.read_data()
+    answers = script.submission_of(data, np.eye(3)[[0, 1, 2, 0, 1, 2]])
+    script.write_submission(data, answers, script.DATA_DIR)
+    cells = [[name, len(labels.split())] for name, labels in rows_of(script.DATA_DIR / "submission.csv")[1:]]
+    assert cells == [["b", 1], ["a", 2], ["a", 3]]
+
+
 def test_small_targets_are_learned_as_large_ones(opened: Open) -> None:
     script = opened("tabular-regression-network", column(-1, ["1e-9", "3e-9"]))
     data = script.read_data()
