@@ -91,6 +91,26 @@ def test_a_class_may_be_named_none_and_one_of_the_sample_may_have_no_sample(
     assert answers.iloc[0, 1:].to_dict() == {"bee": 0.0, "ape": 0.75, "None": 0.25}
 
 
+def test_columns_of_the_sample_are_the_classes_that_they_begin_or_end_with(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("image-classification", column(-1, ["cat", "wild cat", "dog"]))
+    data = script.read_data()
+    chances = np.tile([0.5, 0.3, 0.2], (len(data.test_ids), 1))  # cat, dog, wild cat
+    given, wild = ["image", "is_Dog", "p_wild cat", "cat_p", "newt"], {"is_Dog": 0.3, "p_wild cat": 0.2}
+    for columns, answer, told in (
+        (given, {**wild, "cat_p": 0.5, "newt": 0.0}, "NOTE: taken by name"),
+        (["image", "dogs", "cats", "rest"], {"dogs": 0.5, "cats": 0.3, "rest": 0.2}, "taken in this order"),
+    ):
+        data.sample = pd.DataFrame(columns=columns)
+        script.WARNED.discard("classes")
+        assert script.submission_of(data, chances).iloc[0, 1:].to_dict() == answer
+        assert told in capsys.readouterr().out
+    data.sample = pd.DataFrame(columns=["image", "dogs", "cats"])
+    with pytest.raises(ValueError, match="the sample has the columns"):
+        script.submission_of(data, chances)
+
+
 def test_labels_between_spaces_are_several_and_a_name_of_words_is_one(opened: Open) -> None:
     def spoil(cells: list[str]) -> Callable[[Path], None]:
         def spoiled(folder: Path) -> None:
