@@ -122,12 +122,32 @@ def test_a_rows_own_target_is_not_in_its_mean(opened: Open, workshop: Workshop) 
     means = script.fit_target_means(data.inputs, targets, categories)
     known = script.target_means_of(data.inputs, means)
     assert known.iloc[0, 0] > known.iloc[1, 0]
-    own = script.train_target_means(data.inputs, targets, categories)
+    own = script.train_target_means(data, np.arange(len(targets)), data.inputs, targets, categories)
     assert own.iloc[0, 0] == 0.0
     assert own.iloc[2:, 0].max() > 0.0
     data.test_inputs["kind"] = "larch"
     unknown = script.target_means_of(data.test_inputs, means).iloc[:, 0]
     assert unknown.to_numpy() == pytest.approx(targets.mean())
+
+
+@pytest.mark.parametrize("by", ["groups", "times"])
+def test_a_mean_knows_no_row_of_its_group_and_none_that_is_later(
+    opened: Open, workshop: Workshop, by: str
+) -> None:
+    told = recipe(workshop, "tabular-regression-lightgbm", "target-encoding")
+    script = opened("tabular-regression-lightgbm", column(4, ["oak", "elm"]), recipe=told)
+    script.state.minutes = script.state.train_minutes = 0.0  # nothing else is tried
+    data = script.read_data()
+    number = np.random.default_rng(0).permutation(len(data.inputs)) // 6
+    setattr(data, by, number)
+    rows, place = np.arange(len(number)), 20
+    before = script.sides_of(data, rows, rows[:0])[1].filter(like="mean")
+    data.targets = data.targets + np.where(number == place, 1000, 0)[:, None]
+    after = script.sides_of(data, rows, rows[:0])[1].filter(like="mean")
+    moved = (after - before).abs().max(axis=1).to_numpy() > 0.1
+    assert moved.any()
+    assert not moved[number == place if by == "groups" else number <= place].any()
+    assert before.isna().all(axis=1).sum() == (0 if by == "groups" else 24), "the first tenth"
 
 
 def test_a_patch_of_another_image_takes_its_share_of_the_label(opened: Open, workshop: Workshop) -> None:
