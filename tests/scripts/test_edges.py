@@ -110,10 +110,11 @@ def test_a_network_of_no_library_ends_in_a_submission_too(workshop: Workshop) ->
         plan_script({**trial.plan, "model": own | {"name": "nnunet-2d"}})
 
 
+UNREAD = "1 of 6 test files cannot be read (0025."
 SAID = {
-    "image": ("0003.", "0005.", "0007", "0025."),
-    "object": ("0003.", "0005.", "0025."),  # of one that is gone and has no boxes nobody knows
-    "audio": ("0005.", "0007", "0025."),  # half a sound is one
+    "image": ("0003.", "0005.", "0007", "0025.", UNREAD),
+    "object": ("0003.", "0005.", "0025.", UNREAD),  # of one that is gone and has no boxes nobody knows
+    "audio": ("0005.", "0007", "0025.", UNREAD),  # half a sound is one
     "text": ("train.csv", "line"),
     "tabular": ("train.csv", "line 9"),
 }

@@ -75,6 +75,22 @@ def test_greys_of_sixteen_bits_keep_their_shades_and_masks_their_object(opened: 
         assert (np.asarray(script.read_mask(str(tmp_path / "mask.png"))) == 255 * there).all()
 
 
+def test_of_a_picture_that_is_cut_off_the_readable_part_counts_if_there_is_one(
+    opened: Open, tmp_path: Path
+) -> None:
+    script = opened("image-classification", lambda folder: None)
+    ramp = np.tile(np.linspace(0, 255, 400).astype(np.uint8), (400, 1))
+    Image.fromarray(ramp).save(tmp_path / "ramp.jpg")
+    Image.fromarray(np.full_like(ramp, 9)).save(tmp_path / "plain.jpg")
+    whole = (tmp_path / "ramp.jpg").read_bytes()
+    (tmp_path / "half.jpg").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "head.jpg").write_bytes(whole[: whole.index(b"\xff\xda") + 12])  # no pixel
+    assert len(np.unique(np.asarray(script.read_image(tmp_path / "half.jpg", partial=True)))) > 200
+    assert np.unique(np.asarray(script.read_image(tmp_path / "plain.jpg", partial=True))).tolist() == [9]
+    with pytest.raises(OSError, match="truncated"):
+        script.read_image(tmp_path / "head.jpg", partial=True)
+
+
 def test_a_class_may_be_named_none_and_one_of_the_sample_may_have_no_sample(
     opened: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
