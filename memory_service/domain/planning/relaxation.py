@@ -19,7 +19,7 @@ from memory_service.domain.planning.candidates import (
 from memory_service.domain.planning.expected_figures import summary
 from memory_service.domain.planning.plan import Closest
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
-from memory_service.domain.planning.request import MOST_MINUTES
+from memory_service.domain.planning.request import MOST_MINUTES, Question
 
 STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
 FASTER_CARDS = ("a100", "h200")
@@ -133,6 +133,7 @@ def _shorter(problem: PlanningProblem, share: float) -> Iterator[Change]:
         most = min(question.folds - 1, math.ceil(question.folds * share))
         for fewer in dict.fromkeys((most, max(1, most - 1), 1)):
             yield {"folds": fewer}, "fewer folds (R12, R17)"
+    yield from _smaller_input(question)
 
 
 def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
@@ -149,8 +150,12 @@ def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int |
             yield from (
                 ({"batch_size": rung}, why) for rung in reversed(BATCH_LADDER) if rung < question.batch_size
             )
+    yield from _smaller_input(question)
+
+
+def _smaller_input(question: Question) -> Iterator[Change]:
     for name, sizes in (
-        ("image_size", (512, 384, 320, 256, 224, 128)),
+        ("image_size", (512, 384, 320, 256, 224, 160, 128, 96, 64, 32)),
         ("seq_len", (2048, 1024, 512, 256, 128)),
     ):
         pinned = getattr(question, name)

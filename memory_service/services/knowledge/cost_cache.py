@@ -6,11 +6,13 @@ import contextlib
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
@@ -25,7 +27,7 @@ from memory_service.domain.planning.cost_table import (
     with_memory,
     worst_of,
 )
-from memory_service.domain.planning.hyperparameters import learns_from_scratch
+from memory_service.domain.planning.hyperparameters import is_dense, learns_from_scratch
 from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
     architecture_of,
@@ -44,6 +46,7 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches
 from memory_service.services.knowledge.decoder_options import DecoderOptions, Sizes
+from memory_service.services.knowledge.models_at_size import SHORTLIST, SMALL_SIZES, cheapest, shortlist
 from memory_service.services.knowledge.profiling import profile_in_child_process
 
 ProfileKey = tuple[str, int, str]
@@ -62,10 +65,6 @@ Key = tuple[Any, ...]
 Priced = TypeVar("Priced")
 Known = tuple[tuple[Option, ...], Columns, OptionNames]
 """Options of a question, their constants, and what names them."""
-
-SHORTLIST = 48
-"""Models considered at a size nobody profiled: the best scores and, among the rest, the cheapest per
-score."""
 
 
 class PricedCatalogue:
@@ -266,7 +265,10 @@ class PricedCatalogue:
         if weightless:
             kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
             rows = untrained(kept)
-        for row in self._shortlist(rows, sizes, model):
+        pinned = sizes.image_size or sizes.seq_len
+        if pinned and not model and len(rows) > SHORTLIST:
+            rows = shortlist(task, self._taking(rows, pinned), pinned)
+        for row in rows:
             wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
             if wanted is not None:
                 out.extend([self._option(task, row, wanted)] if can_take(row, wanted, profiled) else [])
@@ -274,23 +276,23 @@ class PricedCatalogue:
                 usual = [size for size in profiled if size in row.input_sizes]
                 usual = usual or [_nearest(row.default_input_size, profiled)]
                 out.extend(self._option(task, row, size) for size in usual)
+        if sizes.image_size is None and modality_of(task) == "image" and not is_dense(task):
+            least = {option.model.name: option.input_size for option in reversed(out)}
+            for size in SMALL_SIZES:
+                cheap = cheapest(task, self._taking(rows, size), size)
+                out.extend(self._option(task, row, size) for row in cheap if size < least[row.name])
         return out
 
-    def _shortlist(
-        self, rows: Sequence[CatalogueModel], sizes: Sizes, model: str | None
-    ) -> Sequence[CatalogueModel]:
-        pinned = sizes.image_size is not None or sizes.seq_len is not None
-        if model or not pinned or len(rows) <= SHORTLIST:
-            return rows
-        best = sorted(rows, key=lambda row: -row.quality_score)[: SHORTLIST // 2]
-        frontier, least = [], float("inf")
-        for row in sorted(rows, key=lambda row: (-row.quality_score, row.params_m)):
-            if row.params_m < least:
-                frontier.append(row)
-                least = row.params_m
-        names = dict.fromkeys(row.name for row in (*best, *frontier))
-        by_name = {row.name: row for row in rows}
-        return [by_name[name] for name in names][:SHORTLIST]
+    def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, float]]:
+        """The models that accept the size, with what they compute of a pixel or token."""
+        takes = (row for row in rows if can_take(row, size, self.profiled_sizes(row)))
+        return [(row, self._work(row)) for row in takes]
+
+    def _work(self, row: CatalogueModel) -> float:
+        size = self.profiled_sizes(row)[0]
+        profile = self.plain_profile(row, size, "amp") or self.plain_profile(row, size, "fp32")
+        work = sum(each.flops_per_sample for each in profile.forward.values()) if profile else inf
+        return work / (size * size if row.input_kind == "image_size" else size)
 
     def _option(self, task: str, row: CatalogueModel, size: int) -> Option:
         plain = {kind: self.plain_profile(row, size, kind) for kind in ("amp", "fp32")}

@@ -132,7 +132,7 @@ def test_a_pinned_batch_that_cannot_fit_is_refused_with_the_largest_that_does() 
 
 
 def test_a_budget_that_is_too_short_is_refused_with_the_shortest_that_holds() -> None:
-    asked = {"task": "image", "n_train": 300_000, "gpu": "t4", "model": "resnet50"}
+    asked = {"task": "image", "n_train": 300_000, "gpu": "t4", "model": "resnet50", "image_size": 224}
     answer = plan(**asked, minutes=3)
     assert not answer["feasible"]
     changes = [answer["closest"], *answer["closest"].get("or", [])]
@@ -154,7 +154,8 @@ def test_a_precision_the_card_lacks_is_refused_with_the_one_it_has() -> None:
         {"gpu": "a100", "plan_for": "t4", "n_train": 2_000_000, "minutes": 3},
         {"gpu": "t4", "n_train": 40_000, "minutes": 5, "precision": "bf16"},
         {"gpu": "a100", "n_train": 40_000, "vram_gib": 1},
-        {"gpu": "t4", "n_train": 40_000, "batch_size": 65_536},
+        {"gpu": "t4", "n_train": 40_000, "batch_size": 65_536, "image_size": 224},
+        {"gpu": "t4", "n_train": 40_000, "minutes": 2, "image_size": 384},
         {"gpu": "t4", "n_train": 40_000, "batch_size": 512, "model": "resnet50", "image_size": 1024},
         {"gpu": "cpu", "n_train": 4_000_000, "minutes": 5, "objective": "quality"},
     ],

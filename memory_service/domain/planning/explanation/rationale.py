@@ -330,10 +330,11 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
             "process can use, "
             "for every option that the question leaves open."
         )
+    minutes = problem.question.minutes
+    shown = next((s for n in (1, 2, 3) if float(s := f"{needed:.{n}f}") > minutes), f"{needed:g}")
     return (
-        f"Time: the shortest plan needs {needed:.1f} minutes so that p90 keeps 15 % for inference and "
-        "writing; the "
-        f"budget is {problem.question.minutes:g}."
+        f"Time: the shortest plan needs {shown} minutes so that p90 keeps 15 % for inference and "
+        f"writing; the budget is {minutes:g}."
     )
 
 
