@@ -38,7 +38,8 @@ say what is usual. Judged: more than the quality index gives a doubling of the s
 
 MOST_UPSAMPLED, MOST_UPSAMPLED_TINY, TINY = 2.0, 3.0, 128
 """An image is not planned at more than this many times its own pixels a side: of 48 solutions on larger
-images 46 went no further than twice. Tiny ones went to 2.5 times (101 to 256) and more."""
+images 46 went no further than twice. Tiny ones went to 2.5 times (101 to 256) and more, and Big Transfer trains
+images under 96 pixels at 128 (google-research/big_transfer, bit_hyperrule.py), so that is always open."""
 
 FAR = 50.0
 
@@ -159,8 +160,9 @@ def _size(
     kind: str, usual: tuple[int, int] | None, own: int | None, noted: tuple[int | None, Note] | None
 ) -> SizePreference | None:
     unit = "pixels" if kind == "image_size" else "tokens"
-    times = MOST_UPSAMPLED_TINY if own and own < TINY else MOST_UPSAMPLED
-    most = int(times * own) if own and kind == "image_size" else None
+    most = None
+    if own and kind == "image_size":
+        most = max(int(MOST_UPSAMPLED_TINY * own), TINY) if own < TINY else int(MOST_UPSAMPLED * own)
     if noted is not None and noted[0]:
         why = f"{noted[0]} {unit}: noted of this kind of data ({noted[1].source})"
         return SizePreference(noted[0], max(most, noted[0]) if most else None, why, slack=0.0)

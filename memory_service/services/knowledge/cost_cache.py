@@ -17,7 +17,7 @@ from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.interpolation import fp32_bound, interpolate_profile
-from memory_service.domain.cost.profile import Profile
+from memory_service.domain.cost.profile import Profile, Work
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.cost_table import (
     CostTable,
@@ -277,22 +277,30 @@ class PricedCatalogue:
                 usual = usual or [_nearest(row.default_input_size, profiled)]
                 out.extend(self._option(task, row, size) for size in usual)
         if sizes.image_size is None and modality_of(task) == "image" and not is_dense(task):
-            least = {option.model.name: option.input_size for option in reversed(out)}
+            usual_ones = {(option.model.name, option.input_size) for option in out}
             for size in SMALL_SIZES:
                 cheap = cheapest(task, self._taking(rows, size), size)
-                out.extend(self._option(task, row, size) for row in cheap if size < least[row.name])
+                out.extend(
+                    self._option(task, row, size) for row in cheap if (row.name, size) not in usual_ones
+                )
         return out
 
-    def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, float]]:
-        """The models that accept the size, with what they compute of a pixel or token."""
+    def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, Work]]:
+        """The models that accept the size, with what they compute and move of a pixel or token."""
         takes = (row for row in rows if can_take(row, size, self.profiled_sizes(row)))
         return [(row, self._work(row)) for row in takes]
 
-    def _work(self, row: CatalogueModel) -> float:
+    def _work(self, row: CatalogueModel) -> Work:
         size = self.profiled_sizes(row)[0]
         profile = self.plain_profile(row, size, "amp") or self.plain_profile(row, size, "fp32")
-        work = sum(each.flops_per_sample for each in profile.forward.values()) if profile else inf
-        return work / (size * size if row.input_kind == "image_size" else size)
+        if profile is None:
+            return Work(inf, inf)
+        units = size * size if row.input_kind == "image_size" else size
+        work = list(profile.forward.values())
+        return Work(
+            sum(each.flops_per_sample for each in work) / units,
+            sum(each.bytes_per_sample for each in work) / units,
+        )
 
     def _option(self, task: str, row: CatalogueModel, size: int) -> Option:
         plain = {kind: self.plain_profile(row, size, kind) for kind in ("amp", "fp32")}

@@ -71,7 +71,7 @@ def test_a_pinned_image_size_is_no_better_than_the_free_plan(
     gpu: str, minutes: float, n_train: int, weights: str, own: int | None, size: int
 ) -> None:
     """But for sizes beyond what the images have, which only who pins them gets."""
-    most = None if own is None else own * (3 if own < 128 else 2)
+    most = None if own is None else max(own * 3, 128) if own < 128 else own * 2
     asked = {"gpu": gpu, "minutes": minutes, "n_train": n_train, "weights": weights, "task": "image",
              "objective": "quality"}  # fmt: skip
     said = Preferences(image_size=SizePreference(None, most, "", own=own))

@@ -19,6 +19,7 @@ from memory_service.domain.quality.quality_model import (
     QualityModel,
     quality_kind,
 )
+from memory_service.domain.quality.quality_index import learning_of, size_points
 from memory_service.domain.quality.ranking import (
     Candidate,
     expected_best,
@@ -53,6 +54,15 @@ def test_a_model_that_nobody_measured_has_its_published_score_and_a_wider_interv
     assert known.points[1] == pytest.approx(78.0, abs=0.05)
     assert known.sd[1] > known.sd[0]
     assert known.measured.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_images_at_64_pixels_lose_half_of_what_resnets_lose_on_imagenet(pretrained: bool) -> None:
+    """github.com/sndnyang/imagenet64x64: ResNet-18 and -50 lose 26.8 and 24.2 points beside 224 pixels."""
+    at = size_points([32 / 224, 64 / 224, 112 / 224, 1.0], learning_of("image-classification", pretrained))
+    assert 24.2 / 2 - 1 < -at[1] < 26.8 / 2 + 1
+    assert at[2:].tolist() == [-3.0, 0.0], "the first halving is cheap"
+    assert at[0] < at[1] - 10
 
 
 @pytest.mark.parametrize("task", TASKS)

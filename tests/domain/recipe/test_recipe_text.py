@@ -95,7 +95,7 @@ def test_the_plan_comes_first_then_the_recipe_and_no_warning_is_lost_to_a_second
 
 
 def test_a_refusal_tells_the_recipe_too():
-    refusal = plan(task="image", size="large", gpu="t4", minutes=3) | {"recipe": RECIPE}
+    refusal = plan(task="image", size="large", gpu="t4", minutes=1) | {"recipe": RECIPE}
     assert not refusal["feasible"]
     assert "- validation: group by patient, 4 folds." in plan_markdown(refusal)
 
