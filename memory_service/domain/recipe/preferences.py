@@ -38,8 +38,8 @@ say what is usual. Judged: more than the quality index gives a doubling of the s
 
 MOST_UPSAMPLED, MOST_UPSAMPLED_TINY, TINY = 2.0, 3.0, 128
 """An image is not planned at more than this many times its own pixels a side: of 48 solutions on larger
-images 46 went no further than twice. Tiny ones went to 2.5 times (101 to 256) and more, and Big Transfer trains
-images under 96 pixels at 128 (google-research/big_transfer, bit_hyperrule.py), so that is always open."""
+images 46 went no further than twice. Tiny ones went to 2.5 times (101 to 256) and more, and Big Transfer
+trains images under 96 pixels at 128 (google-research/big_transfer, bit_hyperrule.py): that is always open."""
 
 FAR = 50.0
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.quality.conditioning import given_runs
+from memory_service.domain.quality.quality_index import learning_of, size_points
 from memory_service.domain.quality.quality_model import (
     DIFFERENCE_SD,
     NO_FIGURES,
@@ -19,7 +20,6 @@ from memory_service.domain.quality.quality_model import (
     QualityModel,
     quality_kind,
 )
-from memory_service.domain.quality.quality_index import learning_of, size_points
 from memory_service.domain.quality.ranking import (
     Candidate,
     expected_best,
