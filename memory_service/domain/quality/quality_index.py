@@ -50,8 +50,8 @@ _FAR = 8.0
 """Classified images far below a network's size: ResNet-18 and -50 as they are reach 43.0 and 52.0 % on
 ImageNet at 64 pixels (github.com/sndnyang/imagenet64x64) and 69.8 and 76.1 % at 224 (torchvision), 26.8 and
 24.2 less. Half of that counts, as with other differences of published scores: 3 points for the first halving
-and 11 for each below say 12. Their stride of 32 costs more of it than the lost detail: with a stride of 8 at 32 pixels
-they lose 16 (github.com/ma-xu/DNN)."""
+and 11 for each below say 12. Their stride of 32 costs more of it than the lost detail: with a stride of 8 at
+32 pixels they lose 16 (github.com/ma-xu/DNN)."""
 
 _PRETRAINED = {
     "image": Learning(15.0, 1.5, 0.5, 1.5, 1.4, 3.0, _FAR),
