@@ -248,7 +248,7 @@ def test_numbers_are_read_as_people_write_them(visit: Visitor, seeded: Site):
 
 
 def test_no_change_gives_up_what_nobody_fixed(visit: Visitor, seeded: Site):
-    page = visit(seeded, "/?task=image-classification&size=medium&gpu=a100&minutes=30&batch_size=100000")
+    page = visit(seeded, "/?task=image-classification&size=medium&gpu=a100&minutes=30&batch_size=1000000")
     offered = page.locator("#main h2:has-text('What would fit') + ul li").all_inner_texts()
     assert offered
     assert len(set(offered)) == len(offered)
