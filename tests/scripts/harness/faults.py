@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["NO_CLIENT", "PROCESSOR_CLOCK", "card_for", "copies_of_writes", "out_of_memory_over", "slow_disk"]
+__all__ = [
+    "NO_CLIENT",
+    "PROCESSOR_CLOCK",
+    "card_for",
+    "copies_of_writes",
+    "diverging",
+    "out_of_memory_over",
+    "slow_disk",
+]
 
 NO_CLIENT = "import sys; sys.modules['memory_service'] = sys.modules['memory_service.client'] = None"
 
@@ -59,6 +67,27 @@ def call(self, *inputs, **named):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB (pretended)")
     return real(self, *inputs, **named)
 torch.nn.Module.__call__ = call
+"""
+
+
+def diverging(after: int) -> str:
+    """In the first fold all weights are NaN behind so many steps, as after a gradient of NaN."""
+    return f"""
+import torch
+steps = {{}}
+def spoiled(real):
+    def step(self, *inputs, **named):
+        answer = real(self, *inputs, **named)
+        steps[self] = steps.get(self, 0) + 1
+        if steps[self] >= {after} and self is next(iter(steps)):
+            with torch.no_grad():
+                for group in self.param_groups:
+                    for weight in group["params"]:
+                        weight.fill_(float("nan"))
+        return answer
+    return step
+for kind in (torch.optim.AdamW, torch.optim.SGD):
+    kind.step = spoiled(kind.step)
 """
 
 
