@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
+from tests.scripts.test_reading import Open, opened
+
+__all__ = ["opened"]
 
 
 def as_lists(folder: Path) -> None:
@@ -35,3 +40,32 @@ def test_a_text_with_a_label_too_many_is_named(workshop: Workshop) -> None:
     assert ended.status != 0
     assert "500 has" in ended.log
     assert "change read_data" in ended.log
+
+
+def test_an_entity_is_right_where_its_ends_and_its_kind_are(opened: Open) -> None:
+    script = opened("token-classification", lambda folder: None)
+    for true, found, score in (
+        ("B-PER I-PER O B-LOC B-LOC", "B-PER I-PER O B-LOC I-LOC", 2 * 1 / (3 + 2)),
+        ("B-PER I-PER O O", "B-PER O O O", 0.0),
+        ("I-PER I-LOC O", "B-PER B-LOC O", 1.0),
+        ("S-PER S-PER B-LOC E-LOC I-LOC", "S-PER S-PER B-LOC E-LOC O", 2 * 3 / (4 + 3)),
+        ("GOOD GOOD O BAD", "GOOD GOOD O GOOD", 0.5),
+        ("O O", "O O", 0.0),
+    ):
+        script.NAMES[:] = sorted({*true.split(), *found.split()})
+        numbers, guessed = (
+            np.array([script.NAMES.index(one) for one in each.split()]) for each in (true, found)
+        )
+        assert script.score_of(numbers, np.eye(len(script.NAMES))[guessed]) == score
+
+
+def test_each_word_is_answered_once_with_words_around_it(opened: Open) -> None:
+    script = opened("token-classification", lambda folder: None)
+    size, margin = script.PIECE, script.MARGIN
+    texts = [["film"] * count for count in (1, size, size + 1, 3 * size, 5 * size + 3)]
+    pieces = script.Pieces(texts, np.arange(sum(map(len, texts))), False)
+    answered = [pieces[place][2] for place in range(len(pieces))]
+    assert sorted(np.concatenate(answered)) == list(range(sum(map(len, texts))))
+    assert len(pieces) == 1 + 1 + 2 + 4 + 7
+    for (_, start, row), rows in zip(pieces.pieces, answered, strict=True):
+        assert rows[0] - row == (margin if start else 0)

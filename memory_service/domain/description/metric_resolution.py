@@ -89,6 +89,7 @@ MEASURES: tuple[Measure, ...] = (
         wants="per class|class average|average of classes",
     ),
     _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=r"weighted|top (?!1\b)|top k|token"),
+    _labels("entity F1", "entity F1", "f1_entities", "Entity_F1", "classes", unless=r"token|weighted|macro"),
     _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "classes"),
     _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
     _labels("macro ROC AUC", "ROC AUC", "auc", "AUC", "chances", wants="macro", unless=_OTHER_AUC),
@@ -286,12 +287,14 @@ def resolve_metric(
     """
     metric, answer = metric_named(text), answer_of(task, text)
     measure = measure_of(text, answer) if answer else None
-    of_entities = task == "token-classification" and measure is not None and measure.function in _BESIDE_NONE
-    measure = None if of_entities else measure
+    of_words, function = task == "token-classification", measure.function if measure else ""
+    beside = function in (_BESIDE_NONE if of_words else ("f1_entities",))
+    if beside:
+        measure = measure_of("entity F1", "labels") if function in ("f1", "f1_micro") else None
     row = stored or {}
     name = _said_of(metric, text) if metric is not None and row.get("name") else text
     shown = name
-    if metric is not None and not of_entities and any((m.of, m.answer) == (name, answer) for m in MEASURES):
+    if metric is not None and not beside and any((m.of, m.answer) == (name, answer) for m in MEASURES):
         name, shown = f"a variant of {_phrase_of(metric, text)}", text
     family = row.get("metric_family") or (metric.family if metric else None)
     direction = row.get("metric_direction") or (metric.direction if metric else None)
@@ -303,7 +306,8 @@ def resolve_metric(
 
 
 _BESIDE_NONE = ("f1", "f1_micro", "f1_samples", "f1_weighted", "f_beta", "f_beta_micro", "f_beta_samples")
-"""F scores that hosts compute of the entities alone; with the words that are none they are near accuracy."""
+"""F scores that hosts compute of the entities alone; with the words that are none they are near accuracy. Of
+the first two a script computes what they mean there, the F1 of whole entities."""
 
 
 def _phrase_of(metric: Metric, text: str) -> str:

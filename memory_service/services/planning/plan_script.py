@@ -287,7 +287,7 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     """What the parts are told of the score: the plan's metric where the script computes it, the usual one
     where nobody says one, else the validation loss."""
     answer, said = _answer_of(plan), plan.get("metric")
-    name = said["name"] if said else _USUAL[answer]
+    name = said["name"] if said else "entity F1" if kind.words["entities"] else _USUAL[answer]
     absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
     measure = measure_of(name, answer) if said is None or said["in_script"] else None
     note = "" if said else "Nobody said what predictions are judged by: this is usual of the task."
@@ -312,6 +312,7 @@ def _judged(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "score": measure.function,
         "scored": scored,
         "form": form,
+        "of_entities": measure.function == "f1_entities",
         "tuned": form in ("cut", "grades", "matches"),
         "judges_classes": form in ("classes", "cut", "grades"),
         "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),

@@ -124,9 +124,13 @@ def test_a_metric_of_a_text_keeps_what_the_host_says_and_none_of_the_words_about
     assert metric_of(description=said) == (name, "the description")
 
 
-def test_an_f_score_of_labelled_words_is_of_the_entities_which_no_script_computes():
-    for said in ("F1", "micro F1", "micro F5"):
+def test_an_f_score_of_labelled_words_is_of_whole_entities():
+    for said in ("F1", "micro F1", "entity-level F1", "seqeval"):
+        judged = resolve_metric(said, "as asked", "token-classification")
+        assert (judged.name, judged.in_script) == ("entity F1", True)
+    for said in ("micro F5", "weighted F1", "token-level F1"):
         assert not resolve_metric(said, "as asked", "token-classification").in_script
+    assert not resolve_metric("entity F1", "as asked", "text-classification").in_script
     assert resolve_metric("macro F1", "as asked", "token-classification").in_script
 
 
