@@ -81,6 +81,33 @@ def test_a_better_epoch_of_an_earlier_start_is_kept(workshop: Workshop) -> None:
         assert np.array_equal(answers["valid"], kept["best"]["valid"].numpy())
 
 
+def test_folds_with_fewer_epochs_than_planned_are_trained_again_where_there_is_more_time(
+    workshop: Workshop,
+) -> None:
+    """Behind those that are missing; with no more time than they had they stay as they are."""
+    trial = workshop.short_trial("tabular-regression-network", folds=2, epochs=6, early_stopping_patience=6)
+    edited(trial, r"int\(state.seconds_left\(\) / seconds\)", 'int(os.environ["FITTING"])')
+    trial.own["FITTING"] = "1"
+    assert trial.train().log.count("Epoch 2/2") == 2
+    (trial.out / "answers_2.npz").unlink()
+    (trial.out / "fold_2.pt").unlink()
+    answers = dict(np.load(trial.out / "answers_1.npz"))
+    assert not answers["done"]
+    np.savez(trial.out / "answers_1.npz", **(answers | {"seconds": 1e9}))
+    before = (trial.out / "fold_1.pt").read_bytes()
+    as_long = trial.train()
+    assert "=== Fold 2" in as_long.log, as_long.log
+    assert "no time for fold 1 but what it had" in as_long.log
+    assert (trial.out / "fold_1.pt").read_bytes() == before
+    np.savez(trial.out / "answers_1.npz", **answers)
+    trial.own["FITTING"] = "99"
+    longer = trial.train()
+    assert longer.log.count("Epoch 6/6") == 2, longer.log
+    assert re.findall(r"Fold \d is done already", trial.train().log) == [
+        "Fold 1 is done already", "Fold 2 is done already",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["image-classification", "tabular-regression-lightgbm"])
 def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> None:
     trial = workshop.short_trial(name)
