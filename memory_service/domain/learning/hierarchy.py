@@ -32,6 +32,14 @@ def where(one: MatchedObservation) -> str:
     return one.key.device or one.key.gpu
 
 
+def lone_devices(matched: Iterable[MatchedObservation]) -> set[str]:
+    """Devices (of tables: cards) on which only one network was observed."""
+    models: dict[str, set[str]] = {}
+    for one in matched:
+        models.setdefault(where(one), set()).add(one.key.model)
+    return {where for where, names in models.items() if len(names) < 2}
+
+
 def level_keys(s: PredictionKey, own: bool, config: StepConfig | None = None) -> dict[str, tuple[Any, ...]]:
     """Level -> key, most specific first; `own`: observed by a run here, not read in a table. config: in the
     place of the subject's, of what does not depend on its cores."""

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.hierarchy import Hierarchy, MatchedObservation, is_own, level_keys, where
+from memory_service.domain.learning.hierarchy import (
+    OWN_LEVELS,
+    Hierarchy,
+    MatchedObservation,
+    is_own,
+    level_keys,
+    lone_devices,
+    where,
+)
 from memory_service.domain.learning.observation import Observation, PredictionKey
 from memory_service.domain.learning.shrinkage import Floats, Loadings, without_outliers
 
@@ -96,8 +104,9 @@ class MemoryPosterior:
             for s in matched
             if _peak(s.observation, reading) is not None
         ]
+        lone = lone_devices(observed)
         known: dict[Hashable, Loadings] = {}
-        rows = [_row(s, known) for s in observed]
+        rows = [_row(s, lone, known) for s in observed]
         predicted = [_baseline_peak(s, reading) for s in observed]
         values = [
             float(_peak(s.observation, reading) or 0.0) - p for s, p in zip(observed, predicted, strict=True)
@@ -108,7 +117,7 @@ class MemoryPosterior:
         self._posterior, aside = without_outliers(
             rows, values, noise, far, [where(s) for s in observed], runs
         )
-        self._levels = Hierarchy(s for i, s in enumerate(observed) if i not in set(aside))
+        self._levels = Hierarchy((s for i, s in enumerate(observed) if i not in set(aside)), lone)
 
     @property
     def observed(self) -> Collection[Hashable]:
@@ -163,11 +172,13 @@ def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:
     return one.baseline.reserved_gib if reading == "reserved" else one.baseline.driver_gib
 
 
-def _row(one: MatchedObservation, known: dict[Hashable, Loadings]) -> Loadings:
+def _row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
     """The same one for all observations of a case at one batch."""
     key = (one.key, one.baseline.allocated_gib, is_own(one.observation))
     if key not in known:
         keys = level_keys(one.key, key[2])
+        if where(one) in lone:
+            keys = {level: each for level, each in keys.items() if level in OWN_LEVELS}
         known[key] = {**_fixed_loadings(keys), **_share_loadings(keys, one.baseline.allocated_gib)}
     return known[key]
 

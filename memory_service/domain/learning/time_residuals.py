@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt
 from typing import Any
@@ -16,6 +16,7 @@ from memory_service.domain.learning.hierarchy import (
     MatchedObservation,
     is_own,
     level_keys,
+    lone_devices,
     where,
 )
 from memory_service.domain.learning.observation import Observation, PredictionKey
@@ -84,7 +85,7 @@ class TimePosterior:
     def __init__(self, matched: Sequence[MatchedObservation]) -> None:
         observed = [s for s in matched if s.observation.excluded is None]
         timed = [s for s in observed if _is_time(s.observation.step_seconds)]
-        self._lone = lone = _lone(observed)
+        self._lone = lone = lone_devices(observed)
         known: dict[Hashable, Loadings] = {}
         rows = [_known_row(s, lone, known) for s in timed]
         values = [log((s.observation.step_seconds or 0.0) / s.baseline.step_seconds) for s in timed]
@@ -199,14 +200,6 @@ def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashab
         for part, share in zip(parts, shares, strict=True) if share > 0.0
         for effect, loading in part.items()
     }  # fmt: skip
-
-
-def _lone(matched: Iterable[MatchedObservation]) -> set[str]:
-    """Devices on which only one network was observed."""
-    models: dict[str, set[str]] = {}
-    for one in matched:
-        models.setdefault(where(one), set()).add(one.key.model)
-    return {where for where, names in models.items() if len(names) < 2}
 
 
 def _time_row(one: MatchedObservation, lone: Container[str]) -> dict[Hashable, float]:

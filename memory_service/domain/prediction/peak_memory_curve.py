@@ -269,10 +269,14 @@ def _as_learned(
 ) -> _Bands:
     """The same peaks as observed runs would have them; allocated <= reserved <= driver still holds.
 
-    What was learned holds; a figure nobody observed gives way to it.
+    What was learned holds; a figure nobody observed gives way to it: a larger one keeps its distance.
     """
     predicted = bands[0].value
     live, reserved, driver = (_shifted(b, c, predicted) for b, c in zip(bands, learned, strict=True))
+    for_caching, for_context = bands[1].value - predicted, bands[2].value - bands[1].value
+    observed = np.maximum(live.n, reserved.n)
+    reserved = _raised(reserved, live, for_caching, reserved.n < observed)
+    driver = _raised(driver, reserved, for_context, driver.n < observed)
     if refused is not None:
         driver = _at_least(driver, device.usable_gib * OVERFULL, f"ran out of memory at batch {refused}")
     elif (ran := batch <= proven).any():
@@ -314,11 +318,15 @@ def _at_most(band: _Band, gib: Floats | float, where: NDArray[np.bool_] | bool) 
     return replace(band, value=value, low=low, high=high)
 
 
-def _raised(outer: _Band, inner: _Band) -> _Band:
-    less = outer.value < inner.value
+def _raised(
+    outer: _Band, inner: _Band, apart: Floats | float = 0.0, where: NDArray[np.bool_] | bool = True
+) -> _Band:
+    """The outer peak at least `apart` GiB above the inner one."""
+    low, value, high = inner.low + apart, inner.value + apart, inner.high + apart
+    less = np.logical_and(outer.value < value, where)
     return replace(
         outer,
-        value=np.where(less, inner.value, outer.value),
-        low=np.where(less, np.maximum(outer.low, inner.low), outer.low),
-        high=np.where(less, np.maximum(outer.high, inner.high), outer.high),
+        value=np.where(less, value, outer.value),
+        low=np.where(less, np.maximum(outer.low, low), outer.low),
+        high=np.where(less, np.maximum(outer.high, high), outer.high),
     )

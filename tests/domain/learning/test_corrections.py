@@ -294,6 +294,27 @@ def test_peaks_are_learned_each_in_its_own_sense() -> None:
     assert kin.grade == "estimated"
 
 
+def test_the_memory_of_one_network_says_nothing_of_other_families_that_of_two_does() -> None:
+    other, cold = PROFILES["vit_base"], peak_memory(PROFILES["vit_base"], 64, BOX, AMP)
+    runs = []
+    for name in ("resnet50", "resnet18"):
+        gib = 1.0 + peak_memory(PROFILES[name], 64, BOX, AMP).driver_gib.value
+        runs.append(ran(name, times=None, run=name, peak_driver_gib=gib))
+    assert peak_memory(other, 64, taught(runs[:1]), AMP) == cold
+    assert peak_memory(other, 64, taught(runs), AMP).driver_gib.value > cold.driver_gib.value + 0.3
+
+
+def test_what_is_reserved_keeps_its_distance_above_live_memory_that_alone_was_observed() -> None:
+    cold = peak_memory(PROFILES["resnet50"], 64, BOX, AMP)
+    gib = 2.0 * cold.allocated_gib.value
+    runs = [ran(times=None, run=f"run {i}", batch=64, peak_allocated_gib=gib) for i in range(3)]
+    warm = peak_memory(PROFILES["resnet50"], 64, taught(runs), AMP)
+    assert warm.allocated_gib.value > 1.8 * cold.allocated_gib.value
+    for outer, inner in (("reserved_gib", "allocated_gib"), ("driver_gib", "reserved_gib")):
+        apart, before = (getattr(m, outer).value - getattr(m, inner).value for m in (warm, cold))
+        assert apart == pytest.approx(before)
+
+
 def test_more_live_memory_than_traced_lowers_the_largest_batch() -> None:
     p = PROFILES["resnet50"]
     more = {b: 1.3 * peak_memory(p, b, BOX, AMP).allocated_gib.value for b in (32, 64, 128)}
