@@ -13,8 +13,8 @@ Followed = Literal["yes", "no", "open"]
 """open: the run still goes on and may take it."""
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 120.0, 0.1
-"""Advice to stop was followed if the run sent nothing new after 2 minutes or a tenth of its time, and an
-epoch's time: the one under way may end."""
+"""Advice to stop was followed if no epoch but the one under way ended after it, and the run sent nothing new
+after 2 minutes or a tenth of its time, and an epoch's time."""
 
 SAME_VALUE = 1e-6
 
@@ -31,7 +31,8 @@ def followed(
     ended = state.facts.status != "running"
     if action == "stop_and_predict":
         within = max(STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * at_seconds) + _epoch_seconds(state)
-        taken = ended and state.now_seconds - at_seconds <= within
+        later_epochs = sum(epoch["done"][0] > at_seconds * 1e6 for epoch in state.summary.epochs.values())
+        taken = ended and later_epochs <= 1 and state.now_seconds - at_seconds <= within
     elif action == "add_monitoring":
         taken = _reads_after(state, at_seconds)
     elif action in ("continue", "investigate"):

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from memory_service.domain.monitoring.state import Expectation
+from memory_service.domain.monitoring.advice_followed import followed
+from memory_service.domain.monitoring.reducer import add_events
+from memory_service.domain.monitoring.state import Expectation, State
+from memory_service.domain.monitoring.summary import Summary
 from tests.domain.monitoring.test_deadline import READING, RUN
-from tests.watching import Said, judged
+from tests.watching import Said, events, judged
 
 PLATEAU = [1.0, 0.8, 0.7, 0.72, 0.73, 0.74, 0.75, 0.76, 0.78]
 
@@ -45,6 +48,16 @@ def test_the_plan_s_patience_counts(patience: int, action: str) -> None:
         replace(RUN, epochs=30, minutes=60.0), learning(PLATEAU[:7]), Expectation(patience=patience)
     )
     assert answer.action == action
+
+
+@pytest.mark.parametrize(("more", "taken"), [(1, "yes"), (3, "no")])
+def test_a_short_run_that_trained_on_did_not_follow_advice_to_stop(more: int, taken: str) -> None:
+    """It ended within two minutes all the same."""
+    said = learning([*PLATEAU, *[0.8] * more])
+    facts = replace(RUN, epochs=30, folds=1, minutes=60.0, status="finished")
+    state = State(facts, add_events(Summary(), events(said)), Expectation())
+    advice = judged(replace(facts, status="running"), learning(PLATEAU))
+    assert followed(advice.at_seconds, advice.as_dict(), state) == taken
 
 
 def test_still_learning_goes_on() -> None:
