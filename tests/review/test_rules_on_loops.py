@@ -60,6 +60,36 @@ def test_a_loop_of_plain_pytorch(good: str, changed: str, rule: str | None) -> N
     assert {one["rule"] for one in found} & asked == ({rule} if rule else set())
 
 
+def test_a_loader_is_for_training_where_the_loop_beside_it_learns_whatever_its_name() -> None:
+    """But not one that is handed to a function, which may predict by it."""
+    loop = LOOP.replace("shuffle=True, ", "").replace("train_loader", "batches")
+    of_both = HANDED.replace("SHUFFLE", "shuffle=True, ")
+    for script, expected in ((loop, True), (of_both, False)):
+        found = review_script(None, {"script": script})["findings"]
+        assert ("train-not-shuffled" in {one["rule"] for one in found}) is expected
+
+
+HANDED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def one_epoch(loader, learns):
+    for a, b in loader:
+        loss = torch.nn.functional.cross_entropy(net(a), b)
+        if learns:
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+
+opt = torch.optim.SGD(net.parameters(), 0.1)
+first = DataLoader(TensorDataset(x, y), 256, SHUFFLEnum_workers=8)
+loader = DataLoader(TensorDataset(u, v), 256, num_workers=8)
+for epoch in range(10):
+    one_epoch(first, True)
+    one_epoch(loader, False)
+"""
+
+
 HELPERS = """
 from engine import seed_everything, train_one_epoch, valid_one_epoch, EarlyStopping, over_time, log_gpu_memory
 import torch, timm

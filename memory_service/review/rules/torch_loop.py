@@ -127,7 +127,7 @@ def _without_grad(facts: Facts, node: ast.AST) -> bool:
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
     call, values = loader.call, facts.values
     if (
-        loader.role != "train"
+        loader.role not in ("train", "")
         or loader.open_ended
         or _ORDERED.search(facts.script.text.replace("shuffle=", ""))
     ):
@@ -165,14 +165,20 @@ def _is_map_style(facts: Facts, call: ast.Call) -> bool:
 
 
 def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
-    """Whether a loop with a backward pass goes over it, by its name or as a function's argument."""
+    """Whether a loop with a backward pass goes over it: by its name in the same function; where the name says
+    that it is for training, by name anywhere or as a function's argument."""
     statement = facts.script.statement(loader.place)
     if not isinstance(statement, ast.Assign):
         return False
+    if not loader.role:
+        where = facts.script.function(statement)
+        loops = [loop for loop in loops if facts.script.function(loop.backward) is where]
     names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
     walked = (n for x in loops if isinstance(x.batch, ast.For) for n in ast.walk(x.batch.iter))
     if names & {n.id for n in walked if isinstance(n, ast.Name)}:
         return True
+    if not loader.role:
+        return False
     learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
     return any(
         isinstance(argument, ast.Name) and argument.id in names
