@@ -82,6 +82,7 @@ class MemorySubjects:
             if subject.config not in configs:
                 configs[subject.config] = for_memory(subject).config
             keys = level_keys(subject, True, configs[subject.config])
+            keys |= {level: _alone(subject, level) for level in SHARED if keys[level] not in observed}
             kind = kinds.setdefault(tuple(key for key in keys.values() if key in observed), len(kinds))
             if kind == len(of_kind):
                 of_kind.append(keys)
@@ -104,9 +105,10 @@ class MemoryPosterior:
             for s in matched
             if _peak(s.observation, reading) is not None
         ]
-        lone = lone_devices(observed)
+        lone = lone_devices(s for s in matched if any(_peak(s.observation, each) for each in READINGS))
         known: dict[Hashable, Loadings] = {}
         rows = [_row(s, lone, known) for s in observed]
+        self._alone = {_alone(s.key, level) for s in observed if where(s) in lone for level in SHARED}
         predicted = [_baseline_peak(s, reading) for s in observed]
         values = [
             float(_peak(s.observation, reading) or 0.0) - p for s, p in zip(observed, predicted, strict=True)
@@ -122,7 +124,7 @@ class MemoryPosterior:
     @property
     def observed(self) -> Collection[Hashable]:
         """Keys of the levels that anything was observed at."""
-        return self._levels.keys
+        return {*self._levels.keys, *self._alone}
 
     def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)
@@ -179,8 +181,17 @@ def _row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Lo
         keys = level_keys(one.key, key[2])
         if where(one) in lone:
             keys = {level: each for level, each in keys.items() if level in OWN_LEVELS}
+            keys |= {level: _alone(one.key, level) for level in SHARED if key[2] or level != "device"}
         known[key] = {**_fixed_loadings(keys), **_share_loadings(keys, one.baseline.allocated_gib)}
     return known[key]
+
+
+SHARED = ("device", "card")
+"""What all networks there have in common. Where one network was observed alone, its family alone has it."""
+
+
+def _alone(s: PredictionKey, level: str) -> tuple[Any, ...]:
+    return f"{level} of one family", (s.device or s.gpu) if level == "device" else s.gpu, s.family
 
 
 def _fixed_loadings(keys: Mapping[str, Hashable]) -> dict[Hashable, float]:
