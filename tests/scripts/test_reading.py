@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from PIL import Image
 
@@ -118,11 +117,11 @@ def test_columns_of_the_sample_are_the_classes_that_they_begin_or_end_with(
         (given, {**wild, "cat_p": 0.5, "newt": 0.0}, "NOTE: taken by name"),
         (["image", "dogs", "cats", "rest"], {"dogs": 0.5, "cats": 0.3, "rest": 0.2}, "taken in this order"),
     ):
-        data.sample = pd.DataFrame(columns=columns)
+        data.sample = script.pd.DataFrame(columns=columns)
         script.WARNED.discard("classes")
         assert script.submission_of(data, chances).iloc[0, 1:].to_dict() == answer
         assert told in capsys.readouterr().out
-    data.sample = pd.DataFrame(columns=["image", "dogs", "cats"])
+    data.sample = script.pd.DataFrame(columns=["image", "dogs", "cats"])
     with pytest.raises(ValueError, match="the sample has the columns"):
         script.submission_of(data, chances)
 
@@ -231,10 +230,10 @@ def test_what_rows_are_split_by_is_not_predicted_and_the_class_column_is_what_th
     script = opened("image-classification", lambda folder: None)
     script.plan.GROUP_BY = "patient"
     rows = {"id": [f"{n}_a" for n in range(9)], "patient": list("ppqqrrsst"), "site": list("xyzxyzxyz")}
-    train = pd.DataFrame({**rows, "grade": [0, 1, 2] * 3})
-    wide = pd.DataFrame(columns=["id", "0", "1", "2"])
+    train = script.pd.DataFrame({**rows, "grade": [0, 1, 2] * 3})
+    wide = script.pd.DataFrame(columns=["id", "0", "1", "2"])
     assert script.target_columns(train, None, wide) == ["grade"]
-    assert script.read_labels(train, None, pd.DataFrame(columns=["id", "label"]))[1] == ["site"]
+    assert script.read_labels(train, None, script.pd.DataFrame(columns=["id", "label"]))[1] == ["site"]
     assert "WARNING: site is predicted, not grade" in capsys.readouterr().out
     assert script.target_columns(train.drop(columns="site"), None, None) == ["grade"]
 
@@ -245,16 +244,18 @@ def test_grades_that_are_not_evenly_apart_are_named_in_their_order(
     script = opened("image-classification", lambda folder: None)
     script.plan.METRIC = "quadratic weighted kappa"
     for grades, warned in (([1, 2, 3], False), ([0, 1, 3], True), (["mild", "none", "severe"], True)):
-        script.read_labels(pd.DataFrame({"id": range(9), "grade": grades * 3}), None, None)
+        script.read_labels(script.pd.DataFrame({"id": range(9), "grade": grades * 3}), None, None)
         assert (f"in this order: {grades}" in capsys.readouterr().out) is warned
 
 
 def test_groups_are_read_from_the_beginning_of_ids_where_no_column_has_them(opened: Open) -> None:
     script = opened("image-classification", lambda folder: None)
     script.plan.SPLIT, script.plan.GROUP_BY = "stratified-group", "patient"
-    eyes = pd.DataFrame({"id": [f"{n}_{side}" for n in range(30) for side in ("left", "right")]})
+    eyes = script.pd.DataFrame({"id": [f"{n}_{side}" for n in range(30) for side in ("left", "right")]})
     assert script.groups_of(eyes.assign(grade=0)).tolist() == [str(n // 2) for n in range(60)]
-    assert script.groups_of(pd.DataFrame({"id": [f"image_{n}" for n in range(60)], "grade": 0})) is None
+    assert (
+        script.groups_of(script.pd.DataFrame({"id": [f"image_{n}" for n in range(60)], "grade": 0})) is None
+    )
     named = eyes.assign(patient_id=[n // 4 for n in range(60)])
     assert script.groups_of(named).tolist() == [str(n // 4) for n in range(60)]
 
@@ -291,9 +292,9 @@ def test_a_blend_gets_no_fold_that_the_constant_beats(opened: Open) -> None:
             done=True,
         )
     script.write_out_of_fold(data)
-    answered = pd.read_csv(script.state.out_dir / "test_predictions.csv").iloc[:, 1]
+    answered = script.pd.read_csv(script.state.out_dir / "test_predictions.csv").iloc[:, 1]
     assert answered.tolist() == [1.0] * len(answered)
-    assert len(pd.read_csv(script.state.out_dir / "oof.csv")) == len(rows)
+    assert len(script.pd.read_csv(script.state.out_dir / "oof.csv")) == len(rows)
 
 
 def test_files_of_which_none_can_be_read_end_the_training_at_once(opened: Open) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from PIL import Image
 
@@ -286,7 +285,7 @@ def test_interactions_are_columns_where_rows_held_back_say_that_they_help(
     script.state.minutes = script.state.train_minutes = 1e6
     script.module.usable_cores = lambda: 1
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.uniform(1, 5, (900, 3)), columns=["width", "height", "depth"])
+    table = script.pd.DataFrame(rng.uniform(1, 5, (900, 3)), columns=["width", "height", "depth"])
     kinds = rng.integers(0, 6, (2, 900))
     table["kind"], table["place"] = ([f"k{each}" for each in row] for row in kinds)
     data = script.read_data()

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from sklearn import datasets
 
 from tests.scripts.harness.data import Data, _image, _sound, _table, _with_sample
 
@@ -24,15 +23,22 @@ def of_test(count: int) -> Any:
     return np.arange(count) % TEST_SHARE == 0
 
 
+def digits() -> tuple[Any, Any]:
+    from sklearn import datasets  # here: every worker of the tests collects this file
+
+    found: tuple[Any, Any] = datasets.load_digits(return_X_y=True)
+    return found
+
+
 def digit_images(folder: Path, count: int = 300) -> Data:
     """Which digit it is; the sample wants the label."""
-    pixels, labels = datasets.load_digits(return_X_y=True)
+    pixels, labels = digits()
     return pictures(folder, pixels[:count], [str(label) for label in labels[:count]], "labels")
 
 
 def digit_values(folder: Path, count: int = 200) -> Data:
     """How much ink there is."""
-    pixels, _ = datasets.load_digits(return_X_y=True)
+    pixels, _ = digits()
     return pictures(folder, pixels[:count], pixels[:count].sum(axis=1).tolist(), "values")
 
 
@@ -48,7 +54,7 @@ def pictures(folder: Path, pixels: Any, targets: list[Any], form: str) -> Data:
 
 def digit_labels(folder: Path, count: int = 300) -> Data:
     """Which of the digits 0, 1 and 4 are among the one or two that a picture shows."""
-    pixels, labels = datasets.load_digits(return_X_y=True)
+    pixels, labels = digits()
     kept = np.flatnonzero(np.isin(labels, (0, 1, 4)))
     rng, test = np.random.default_rng(0), of_test(count)
     rows: list[tuple[Any, ...]] = []
@@ -70,7 +76,7 @@ def digit_labels(folder: Path, count: int = 300) -> Data:
 
 def digit_sounds(folder: Path, each: int = 30) -> Data:
     """Which of the digits 0 to 4 is played: eight chords of eight pitches, as loud as its pixels."""
-    pixels, labels = datasets.load_digits(return_X_y=True)
+    pixels, labels = digits()
     kept = np.concatenate([np.flatnonzero(labels == digit)[:each] for digit in range(5)])
     rng, rows = np.random.default_rng(0), []
     order = rng.permutation(kept)
@@ -85,7 +91,7 @@ def digit_sounds(folder: Path, each: int = 30) -> Data:
 
 def digit_groups(folder: Path, each: int = 30) -> Data:
     """Which pictures show the same digit, of digits that no training picture shows."""
-    pixels, labels = datasets.load_digits(return_X_y=True)
+    pixels, labels = digits()
     kept = np.concatenate([np.flatnonzero(labels == digit)[:each] for digit in range(10)])
     names = [f"{number:04d}" for number in range(len(kept))]
     for name, row in zip(names, kept, strict=True):
@@ -102,7 +108,7 @@ def digit_groups(folder: Path, each: int = 30) -> Data:
 
 def digit_masks(folder: Path, count: int = 150) -> Data:
     """Where the ink is, in a noisy picture."""
-    pixels, _ = datasets.load_digits(return_X_y=True)
+    pixels, _ = digits()
     rng, test, masks = np.random.default_rng(0), of_test(count), {}
     for number, values in enumerate(pixels[:count]):
         mask = np.kron(values.reshape(8, 8) > 6, np.ones((4, 4))).astype(np.uint8)
@@ -122,7 +128,7 @@ def digit_masks(folder: Path, count: int = 150) -> Data:
 
 def digit_boxes(folder: Path, count: int = 200) -> Data:
     """Where the digits 0, 1 and 4 are, none to three of two sizes among strokes that are no digits."""
-    pixels, labels = datasets.load_digits(return_X_y=True)
+    pixels, labels = digits()
     shown = iter(np.flatnonzero(np.isin(labels, (0, 1, 4))))
     rng, test, truth, seen = np.random.default_rng(0), of_test(count), {}, []
     rows: list[tuple[Any, ...]] = []
@@ -148,6 +154,8 @@ def digit_boxes(folder: Path, count: int = 200) -> Data:
 
 
 def cancer(folder: Path) -> Data:
+    from sklearn import datasets
+
     values, labels = datasets.load_breast_cancer(return_X_y=True)
     rows = [
         (str(n), *row, str(label)) for n, (row, label) in enumerate(zip(values.round(5), labels, strict=True))
@@ -156,6 +164,8 @@ def cancer(folder: Path) -> Data:
 
 
 def diabetes(folder: Path) -> Data:
+    from sklearn import datasets
+
     values, targets = datasets.load_diabetes(return_X_y=True)
     rows = [
         (str(n), *row, target) for n, (row, target) in enumerate(zip(values.round(5), targets, strict=True))

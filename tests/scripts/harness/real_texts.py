@@ -6,22 +6,23 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-from sklearn import cluster, ensemble, linear_model, preprocessing, svm, tree
 
 from tests.scripts.harness.data import Data
 from tests.scripts.harness.real import of_test, written
 
-MODULES = (ensemble, linear_model, preprocessing)
+MODULES = ("ensemble", "linear_model", "preprocessing")
 
 
-def documentation(*modules: object) -> Iterator[tuple[str, str]]:
+def documentation(*modules: str) -> Iterator[tuple[str, str]]:
     """(module, docstring) of each of their names."""
     for module in modules:
-        for name in module.__all__:  # type: ignore[attr-defined]
-            yield module.__name__.split(".")[-1], inspect.getdoc(getattr(module, name)) or ""  # type: ignore[attr-defined]
+        found = import_module(f"sklearn.{module}")
+        for name in found.__all__:
+            yield module, inspect.getdoc(getattr(found, name)) or ""
 
 
 def split_up(text: str) -> list[str]:
@@ -60,7 +61,7 @@ def pairs(folder: Path) -> Data:
     return written(folder, ("id", "first", "second", "share"), rows, of_test(len(rows)), "values")
 
 
-def parameters(*modules: object) -> Iterator[tuple[str, str, str]]:
+def parameters(*modules: str) -> Iterator[tuple[str, str, str]]:
     """(name, type, first words about it) of the parameters of their pages."""
     for _, text in documentation(*modules):
         yield from re.findall(r"^(\w+) : (.+)\n {4}(.+)$", text, re.MULTILINE)
@@ -69,7 +70,7 @@ def parameters(*modules: object) -> Iterator[tuple[str, str, str]]:
 def signatures(folder: Path) -> Data:
     """Which words of a parameter's line are its name, its type, its default and the text behind them."""
     rows: list[tuple[str, ...]] = []
-    for name, said, about in dict.fromkeys(parameters(*MODULES, cluster, svm, tree)):
+    for name, said, about in dict.fromkeys(parameters(*MODULES, "cluster", "svm", "tree")):
         kind, _, default = said.partition(", default=")
         parts = (("NAME", name), ("TYPE", kind), ("DEFAULT", default), ("O", about))
         words = [(word, label) for label, part in parts for word in re.findall(r"[\w.]+|[^\w\s]", part)]

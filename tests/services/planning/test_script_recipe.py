@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from memory_service.schemas.recommend import plan_request
@@ -67,7 +66,7 @@ def test_words_of_others_stay_in_comments(plan, tmp_path: Path):
 
 def test_rows_are_split_by_the_column_that_the_group_names(plan):
     script: Any = loaded(plan_script(plan))
-    table = pd.DataFrame({"id": ["a", "b", "c"], "Patient_ID": [7, 7, 8], "y": [0, 1, 1]})
+    table = script.pd.DataFrame({"id": ["a", "b", "c"], "Patient_ID": [7, 7, 8], "y": [0, 1, 1]})
     assert list(script.groups_of(table)) == ["7", "7", "8"]
     assert script.groups_of(table.rename(columns={"Patient_ID": "site"})) is None
     assert script.groups_of(table.assign(Patient_ID=1)) is None

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import metrics as reference
 
 from memory_service.services.planning.plan_script import _metric, _rendered
 
@@ -40,6 +39,8 @@ def classes(seed: int, width: int = 4) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_scores_are_those_of_other_libraries(seed: int):
+    from sklearn import metrics as reference
+
     truth, chances = labels(seed)
     truth = truth.astype(float)
     score = {
