@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from memory_service.domain.logs.parser import read_log
 from tests.scripts.harness import faults
 from tests.scripts.harness.data import Size
 from tests.scripts.harness.kinds import KINDS
-from tests.scripts.harness.workshop import Workshop
+from tests.scripts.harness.workshop import Workshop, rows_of
+from tests.scripts.test_reading import Open, opened
+
+__all__ = ["opened"]
 
 EPOCHS = {
     "image-classification": 8,
@@ -54,3 +59,50 @@ def test_with_no_minutes_at_all_the_baseline_is_the_submission(workshop: Worksho
     assert cut.status == 0, cut.log
     assert len({tuple(row) for row in trial.cells().values()}) == 1
     assert not trial.checkpoints()
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(("score", "counts"), [(0.5, False), (0.25, True)])
+def test_a_fold_that_was_cut_off_counts_if_it_gains_nearly_what_whole_folds_do(
+    opened: Open, score: float, counts: bool
+) -> None:
+    """An error of 1 is the constant's; whole folds have 0.2, and a fold of which nobody knows is one cut off."""
+    script = opened("tabular-regression-network", nothing)
+    data = script.read_data()
+    script.state.out_dir.mkdir()
+    for name, answer, reached, done in ((1, 1.0, 0.2, True), (2, 3.0, 0.2, True), (3, 8.0, score, False)):
+        known = {"test": np.full((len(data.test_ids), 1), answer), "complete": True, "done": done}
+        if name == 3:
+            known |= {"rows": np.arange(2), "valid": np.zeros((2, 1))}
+        script.save_result(name, {**known, "score": reached, "constant": 1.0})
+        (script.state.out_dir / script.CHECKPOINT.format(name)).touch()
+    script.predict(data, None)
+    script.write_out_of_fold(data)
+    wanted = 4.0 if counts else 2.0
+    for file in ("submission.csv", "test_predictions.csv"):
+        assert {float(row[1]) for row in rows_of(script.state.out_dir / file)[1:]} == {wanted}
+    (script.state.out_dir / "answers_3.npz").unlink()
+    script.module.predict_fold = script.plan.predict_fold = lambda *_: {
+        key: value for key, value in known.items() if key != "done"
+    } | {"score": score, "constant": 1.0}
+    script.predict(data, None)
+    assert {float(row[1]) for row in rows_of(script.state.out_dir / "submission.csv")[1:]} == {wanted}
+
+
+@pytest.mark.parametrize(("score", "counts"), [(0.5, 2), (0.75, 3)])
+def test_masks_of_a_fold_that_was_cut_off_are_averaged_by_the_same_rule(
+    opened: Open, score: float, counts: int
+) -> None:
+    script = opened("image-segmentation", nothing)
+    script.state.out_dir.mkdir()
+    script.module.build_model = lambda *_, **__: torch.nn.Identity()
+    paths = []
+    for name, reached, done in ((1, 0.8, True), (2, 0.8, True), (3, score, False)):
+        judged = {"score": reached, "constant": 0.0}
+        paths.append(script.state.out_dir / script.CHECKPOINT.format(name))
+        torch.save({**judged, "model": {}, "mirror": False, "batch_size": 8}, paths[-1])
+        script.save_result(name, {**judged, "done": done})
+    assert len(script.load_models(paths)) == counts
