@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from memory_service.domain.logs.parser import read_log
 from tests.scripts.harness import faults
@@ -96,6 +95,8 @@ def test_a_fold_that_was_cut_off_counts_if_it_gains_nearly_what_whole_folds_do(
 def test_masks_of_a_fold_that_was_cut_off_are_averaged_by_the_same_rule(
     opened: Open, score: float, counts: int
 ) -> None:
+    import torch
+
     script = opened("image-segmentation", nothing)
     script.state.out_dir.mkdir()
     script.module.build_model = lambda *_, **__: torch.nn.Identity()
