@@ -19,7 +19,7 @@ import pytest
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.plan_script import NoScript, plan_files, plan_script
+from memory_service.services.planning.plan_script import NoScript, blend_script, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_kinds import SCRIPTED
 from memory_service.services.review.review import review_script
@@ -227,6 +227,16 @@ def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
     return {**plan, "metric": resolve_metric(said, "as asked", plan["task"]).as_dict()}
 
 
+def test_where_nobody_says_a_metric_classes_are_judged_by_their_probabilities(plans):
+    """They may be what is submitted: the epoch of the best accuracy may be far too sure of them."""
+    of_classes = [each for each in plans if each["task"] in ("image-classification", "tabular-classification")]
+    assert {plan["model"]["library"] for plan in of_classes} >= {"timm", "lightgbm"}
+    for plan in of_classes:
+        for text in (plan_script({**plan, "metric": None}), blend_script({**plan, "metric": None})):
+            assert 'METRIC, HIGHER_IS_BETTER = "log loss", False' in text
+            assert "def wants_probabilities" in text, "the likeliest class where the sample shows classes"
+
+
 @pytest.mark.parametrize(
     ("said", "word"), [("mean column-wise ROC AUC", "AUC"), ("quadratic weighted kappa", "Kappa")]
 )
@@ -290,7 +300,7 @@ def loaded(text: str) -> ModuleType:
 def test_its_log_lines_are_understood_with_their_memory(plans, monkeypatch, capsys):
     import torch
 
-    script: Any = loaded(plan_script(image_plan(plans)))
+    script: Any = loaded(plan_script(judged(image_plan(plans), "accuracy")))
     gib = 2**30
     card = SimpleNamespace(total_memory=24 * gib)
     monkeypatch.setattr(script, "device", "cuda")
