@@ -232,6 +232,7 @@ def test_formulas_are_defused_in_csv(client: TestClient):
         ("strategies/R03-a10-image-384", {"value": {"batch_size": 0.5}}, "value"),
         ("strategies/R04-fill-as-aim", {"value": {"aim_percent_to": "banana"}}, "value"),
         ("strategies/R04-fill-as-aim", {"value": {"aim_percent_from": 95, "aim_percent_to": 90}}, "value"),
+        ("strategies/R16-patience", {"value": {"early_stopping_patience_min": 3}}, "value"),
         ("strategies/R20-under-50", {"key": {"fill_percent_below": 120}}, "key"),
         ("gpus/l4", {"usable_gib": 500}, "usable_gib"),
     ],

@@ -171,7 +171,7 @@ _SAID: Mapping[str, _Said] = {
 
 
 def unreadable(row: Row) -> dict[tuple[str, str], str]:
-    """Numbers out of their range that a row steers plans with: (part, field) -> what is wrong."""
+    """Numbers that a row steers plans with, missing or out of their range: (part, field) -> what is wrong."""
     place, said = _place(row), _SAID.get(row["id"])
     if place is not None:
         said = _Said("batches", "value", ("batch_size",), 1, LARGEST_BATCH)
@@ -181,10 +181,10 @@ def unreadable(row: Row) -> dict[tuple[str, str], str]:
     wrong = {
         (said.part, name): f"must be a number from {said.least:g} to {said.most:g}"
         for name in said.fields
-        if name in values and _number(values[name], said.least, said.most) is None
+        if (name in values or place is None) and _number(values.get(name), said.least, said.most) is None
     }
     low, high = said.fields[0], said.fields[-1]
-    if not wrong and all(name in values for name in said.fields) and values[low] > values[high]:
+    if not wrong and low in values and values[low] > values[high]:
         wrong[said.part, high] = f"must not be less than {low}"
     return wrong
 
