@@ -35,7 +35,7 @@ class PredictRequest(Request):
     )
     gpu: f.Text200 = Field(description=f.ABOUT_GPUS, examples=["a100"])
     image_size: f.ImageSize | None = Field(None, description="Pixels a side.", examples=[224])
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms.")
     n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
     batch_size: f.BatchSize | None = Field(
         None, description="Samples a step; without it the answer is for the knee of throughput."

@@ -39,7 +39,7 @@ class RecommendRequest(Request):
     )
     n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
     image_size: f.ImageSize | None = Field(None, description="Pixels a side, pinned.")
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text, pinned.")
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms; pinned.")
     n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
     n_test: f.Samples | None = Field(None, description="Samples to predict.")
     cpu_count: f.CpuCount | None = Field(None, description="Processor cores for the loader.")

@@ -24,7 +24,7 @@ class ReviewFacts(Request):
     n_train: f.Samples | None = Field(None, description="Training samples.")
     n_test: f.Samples | None = Field(None, description="Samples to predict.")
     image_size: f.ImageSize | None = Field(None, description="Pixels a side.")
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms.")
     n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
     n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
     cpu_count: f.CpuCount | None = Field(None, description="Processor cores.")

@@ -54,7 +54,7 @@ class RunStart(Request):
     )
     batch_size: f.BatchSize | None = Field(None, description="Samples a step.")
     image_size: f.ImageSize | None = Field(None, description="Pixels a side.")
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text.")
+    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms.")
     n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
     n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
     precision: f.Precision | None = Field(

@@ -30,6 +30,11 @@ STORED_PER_OUTPUT_SIDE = 1.6
 
 MOST_WORKERS = 12
 PREFETCH = 4
+NO_LOADER: Mapping[str, int | bool | None] = {
+    "num_workers": 0, "pin_memory": False, "prefetch_factor": None, "persistent_workers": False,
+}  # fmt: skip
+"""Of what reads its table at once, as torch's DataLoader would be told."""
+
 MEASURED_STORED_SIDE, MEASURED_SIDE = 320, 224
 """Pictures that a calibration decodes and the crops it makes of them (`domain.calibration.probes`)."""
 MEASURED_SPREAD = 0.5

@@ -325,7 +325,6 @@ def _network(
 def _trees(trees: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared) -> dict[str, Any]:
     candidate, problem = Candidate(trees, pick), trees.problem
     settings = settings_of(candidate)
-    settings["data_loader"] = settings["data_loader"] | {"num_workers": 0}
     memory = cost_of(problem, candidate.option, problem.n_train, candidate.epochs).memory_gib
     return {
         "runs_on": "cpu",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from memory_service.domain.cost.data_loader import NO_LOADER
 from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import Candidate
@@ -48,7 +49,7 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         "optimizer": "none" if at_once else option.defaults.optimizer,
         "learning_rate": 0.0 if at_once else rate,
         "warmup_epochs": warmup_epochs(epochs),
-        "data_loader": dict(candidate.candidates.loader),
+        "data_loader": dict(NO_LOADER if option.is_trees else candidate.candidates.loader),
     }
 
 

@@ -124,6 +124,7 @@ def preferences_of(
     own_size: Mapping[str, int | None],
     folds: int,
     family_weight: float = FAMILY_WEIGHT,
+    unit: str = "tokens",
 ) -> Preferences:
     """Everything memory prefers.
 
@@ -132,6 +133,7 @@ def preferences_of(
     by_runs      model of the best run of the very competition here -> why it is preferred
     usual        "image_size", "seq_len" -> (usual size, number of solutions); own_size: what the data have
     folds        that the recipe validates by
+    unit         of seq_len
     """
     models: dict[str, ModelPreference] = {}
     for note in notes:
@@ -145,7 +147,8 @@ def preferences_of(
     noted_size = noted_size or next(((note.size, note) for note in notes if note.size), None)
     sizes: dict[str, SizePreference | None] = {}
     for kind in ("image_size", "seq_len"):
-        sizes[kind] = _size(kind, usual.get(kind), own_size.get(kind), noted_size)
+        said = "pixels" if kind == "image_size" else unit
+        sizes[kind] = _size(kind, usual.get(kind), own_size.get(kind), noted_size, said)
     return Preferences(
         models=models,
         families={vote.name: vote.share for vote in families} if solutions >= LEAST_SOLUTIONS else {},
@@ -157,9 +160,12 @@ def preferences_of(
 
 
 def _size(
-    kind: str, usual: tuple[int, int] | None, own: int | None, noted: tuple[int | None, Note] | None
+    kind: str,
+    usual: tuple[int, int] | None,
+    own: int | None,
+    noted: tuple[int | None, Note] | None,
+    unit: str,
 ) -> SizePreference | None:
-    unit = "pixels" if kind == "image_size" else "tokens"
     most = None
     if own and kind == "image_size":
         most = max(int(MOST_UPSAMPLED_TINY * own), TINY) if own < TINY else int(MOST_UPSAMPLED * own)

@@ -33,7 +33,7 @@ class InputSize(Answer):
     """One of the three, by the model's kind of input."""
 
     image_size: int | None = left_out("Pixels a side.")
-    seq_len: int | None = left_out("Tokens a text.")
+    seq_len: int | None = left_out("Tokens a text; of sounds frames of 10 ms.")
     n_features: int | None = left_out("Columns of a table.")
 
 
@@ -45,9 +45,9 @@ class PlannedModel(InputSize):
 
 
 class DataLoader(Answer):
-    num_workers: int
+    num_workers: int = Field(description="0 of boosted trees and linear models, which have no loader.")
     pin_memory: bool
-    prefetch_factor: int = Field(description="Batches a worker.")
+    prefetch_factor: int | None = Field(description="Batches a worker; null without workers.")
     persistent_workers: bool
 
 

@@ -37,7 +37,7 @@ class ScriptRead(Answer):
     batch_size: int | None = left_out("Samples a step.")
     grad_accumulation: int | None = left_out("Steps an update.")
     image_size: int | None = left_out("Pixels a side.")
-    seq_len: int | None = left_out("Tokens a text.")
+    seq_len: int | None = left_out("Tokens a text; of sounds frames of 10 ms.")
     precision: str | None = left_out("Of the forward pass.")
     optimizer: str | None = left_out("Its class.")
     folds: int | None = left_out("In all.")

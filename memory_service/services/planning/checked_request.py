@@ -83,5 +83,7 @@ def check_counts(question: Question, task: str, n_train: int) -> None:
     ]
     if task.endswith("classification") and question.n_classes == 1:
         errors.append(FieldError("n_classes", "at least 2: one class leaves nothing to tell apart", 1))
+    if n_train < 2:
+        errors.append(FieldError("n_train", "at least 2: one leaves none to validate on", n_train))
     if errors:
         raise InvalidInput("; ".join(f"{e.field}={e.given}: {e.message}" for e in errors), errors)

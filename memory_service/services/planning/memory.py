@@ -123,18 +123,20 @@ def memory_of(
     )
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
+    kind = modality_of(task)  # solutions do not count sounds in frames of 10 ms, as models here do
     preferences = preferences_of(
         recipe.families,
         len(similar.solutions),
         notes,
         _shown_by_runs(knowledge, best_run),
-        {"image_size": recipe.image_size, "seq_len": recipe.seq_len},
+        {"image_size": recipe.image_size, "seq_len": recipe.seq_len if kind != "audio" else None},
         {
             "image_size": (said.image_size if said else None) or record.get("image_size"),
             "seq_len": said.seq_len if said else None,
         },
         recipe.validation.folds,
-        FAMILY_WEIGHT_TEXT if modality_of(task) == "text" else FAMILY_WEIGHT,
+        FAMILY_WEIGHT_TEXT if kind == "text" else FAMILY_WEIGHT,
+        unit={"time-series": "steps", "audio": "frames of 10 ms"}.get(kind, "tokens"),
     )
     demoted = demoted[:MOST_DEMOTED]
     return Memory(

@@ -91,5 +91,7 @@ def _settings(plan: Mapping[str, Any]) -> str:
     settings |= {name: model[name] for name in ("image_size", "seq_len", "n_features") if name in model}
     settings |= {name: plan[name] for name in _COPIED if name in plan}
     lines = [f"{name} = {value!r}" for name, value in settings.items()]
-    loader = ", ".join(f"{name}={value!r}" for name, value in plan["data_loader"].items())
-    return "\n".join([*lines, f"data_loader = dict({loader})"])
+    if plan["data_loader"]["num_workers"]:
+        loader = ", ".join(f"{name}={value!r}" for name, value in plan["data_loader"].items())
+        lines.append(f"data_loader = dict({loader})")
+    return "\n".join(lines)

@@ -118,6 +118,8 @@ def test_r08_loader_settings_are_bounded_by_the_cores() -> None:
     assert many["pin_memory"] is True
     assert many["persistent_workers"] is True
     assert many["prefetch_factor"] in (3, 4)
+    trees = plan(task="tabular", n_train=9000, gpu="t4", minutes=30, model="lightgbm")["data_loader"]
+    assert trees == {**dict.fromkeys(many, False), "num_workers": 0, "prefetch_factor": None}
 
 
 def test_r09_mixed_precision_where_the_card_has_it_and_compile_as_a_claim() -> None:

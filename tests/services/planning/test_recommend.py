@@ -270,6 +270,7 @@ def test_a_decoder_that_no_card_holds_is_planned_with_its_weights_spread_over_al
 @pytest.mark.parametrize(
     ("given", "field", "why"),
     [
+        ({"n_train": 1}, "n_train", "at least 2"),
         ({"n_train": 1_000, "n_groups": 5_000}, "n_groups", "more than the 1000 training samples"),
         ({"n_train": 500, "n_classes": 20_000}, "n_classes", "more than the 500 training samples"),
         ({"n_classes": 1}, "n_classes", "at least 2"),
@@ -284,6 +285,13 @@ def test_what_no_data_can_have_is_refused(
     assert [(error.field, why in error.message) for error in refused.value.errors] == [(field, True)]
     one_kind = {"task": "segmentation", "gpu": "t4", "n_classes": 1}
     assert recommend(seeded_sqlite, one_kind)["feasible"]
+
+
+def test_the_size_of_a_sound_is_said_in_seconds(seeded_sqlite: Database) -> None:
+    answer = recommend(seeded_sqlite, {"task": "audio", "size": "small", "gpu": "a100"})
+    said, frames = " ".join(answer["rationale"]), answer["model"]["seq_len"]
+    assert f"Input size {frames} counts frames of 10 ms: {frames / 100:g} s of a clip." in said
+    assert "tokens" not in said
 
 
 def test_the_recipe_names_the_models_that_are_trained_and_a_processor_its_cores(

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_rounds import TREE_LAWS
@@ -177,6 +178,9 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
     if size is not None and question.image_size is None and question.seq_len is None:
         yield f"Input size {option.input_size}; {_ended(size.why)}"
+    if modality_of(problem.task) == "audio":
+        frames = option.input_size
+        yield f"Input size {frames} counts frames of 10 ms: {frames / 100:g} s of a clip."
     if question.folds is None and settings["folds"] in said.folds and settings["folds"] > 1:
         yield f"{settings['folds']} folds: what memory of similar competitions validates by."
 
