@@ -161,6 +161,14 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
         assert (answer["findings"], answer["read"].get("precision")) == ([], None)
 
 
+def test_a_script_says_in_one_place_what_it_may_lack_and_gives_reasons_instead_of_rules(scripts):
+    """A stranger can look up neither who defines a name nor what R12 is. What the code compares has a word."""
+    for text in scripts:
+        assert not re.findall(r"(?:has|get)attr\(plan\b.*", text)
+        told = [line for line in text.splitlines() if re.search(r"\bR\d\d\b", line)]
+        assert all("rule" in line or "of the time for predicting (R14)" in line for line in told), told
+
+
 def laid_out(folder: Path) -> None:
     """The scripts there are as ruff would have them; a folder's files import each other."""
     sources = json.dumps(sorted({str(path.parent.relative_to(folder)) for path in folder.rglob("*.py")}))
