@@ -128,5 +128,7 @@ def test_without_answers_it_says_what_to_name_and_boxes_have_none(workshop: Work
     done = blended(trial, trial.folder / "blend", trial.folder / "nothing")
     assert done.status == 1
     assert "python blend.py run_1 run_2" in done.log
+    assert blended(trial, trial.folder / "blend", Path("--help")).status == 0
+    assert blended(trial, trial.folder / "blend", Path("--wieghts")).status == 2
     with pytest.raises(NoScript, match="no blend for object-detection"):
         blend_script(workshop.plan("object-detection"))

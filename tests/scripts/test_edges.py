@@ -99,6 +99,20 @@ def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Worksh
     assert len({tuple(row) for row in trial.cells().values()}) == 1
 
 
+@pytest.mark.parametrize("name", ["tabular-classification-lightgbm", "tabular-regression-network"])
+def test_help_trains_nothing_and_a_word_that_is_not_known_is_refused(workshop: Workshop, name: str) -> None:
+    trial = workshop.trial(name)
+    told = trial.forks.run(trial.folder, "--help", environment=trial.environment)
+    assert told.status == 0
+    for word in ("MINUTES", "--deadline", "OUT_DIR", "predict", "--run N"):
+        assert word in told.log
+    for word in ("--epochs=3", "predikt", "--dead=2030-01-01"):
+        refused = trial.forks.run(trial.folder, word, environment=trial.environment)
+        assert refused.status == 2
+        assert word.partition("=")[0] in refused.log.splitlines()[-1], refused.log
+    assert not trial.out.exists()
+
+
 def test_a_network_of_no_library_ends_in_a_submission_too(workshop: Workshop) -> None:
     own = {"name": "unet-small", "library": "torch", "image_size": 32, "pretrained": False}
     trial = workshop.trial("image-segmentation", model=own, epochs=2, folds=1)
