@@ -175,12 +175,12 @@ class CandidateSets:
     sets: tuple[CandidateSet, ...]
 
     def best(
-        self, objective: str, minutes: float, keep: Callable[[CostTable], Flags] | None = None
+        self, objective: str, minutes: float, keep: Callable[[CandidateSet], Flags] | None = None
     ) -> Candidate | None:
         """The plan of highest utility over all all_sets that `minutes` allow; None when none does."""
         winner: Candidate | None = None
         for candidates in self.sets:
-            flags = None if keep is None else keep(candidates.table)
+            flags = None if keep is None else keep(candidates)
             pick = candidates.grid.best(objective, minutes, flags)
             if pick is not None and (winner is None or pick.utility > winner.pick.utility):
                 winner = Candidate(candidates, pick)

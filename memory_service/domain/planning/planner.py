@@ -14,7 +14,8 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
 from memory_service.domain.planning import checks_and_fallbacks as advice
-from memory_service.domain.planning.candidates import Candidate, CandidateSets, price_candidates
+from memory_service.domain.planning.batch_choice import Flags
+from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets, price_candidates
 from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
 from memory_service.domain.planning.explanation import rationale as reasons
 from memory_service.domain.planning.explanation.plan_warnings import warnings
@@ -25,7 +26,7 @@ from memory_service.domain.planning.relaxation import closest_changes
 from memory_service.domain.prediction.device import provenance_warnings
 
 SMALLER = 0.6
-"""A "smaller" alternative has at most this share of the parameters."""
+"""A "smaller" alternative has at most this share of the parameters, and needs less memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +161,21 @@ def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dic
 
 
 def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, Any], ...]:
-    """What the other objectives would choose where that is another run, and a smaller model that also
-    fits."""
+    """What the other objectives would choose where that is another run, and a smaller model that needs less
+    memory."""
     question = all_sets.problem.question
     chosen = choice.candidate
     shown = summary(chosen)
     others = {name: summary(other) for name, other in choice.by_objective.items()}
     out = [{"objective": name, **other} for name, other in others.items() if other != shown]
-    mine = chosen.option.model
-    smaller = all_sets.best(
-        question.objective,
-        choice.minutes,
-        lambda table: (table.columns.params_m < SMALLER * mine.params_m) & (table.columns.names != mine.name),
-    )
+    mine, peak = chosen.option.model, chosen.grid.batches.peak_gib[chosen.pick.row]
+
+    def is_smaller(each: CandidateSet) -> Flags:
+        columns = each.table.columns
+        lighter = ~(each.grid.batches.peak_gib >= peak)  # of trees it is not known
+        return (columns.params_m < SMALLER * mine.params_m) & (columns.names != mine.name) & lighter
+
+    smaller = all_sets.best(question.objective, choice.minutes, is_smaller)
     if smaller is not None:
         out.append({"objective": "smaller", **summary(smaller)})
     return tuple(out)

@@ -111,7 +111,7 @@ class ShortPlan(InputSize):
 
 class Alternative(ShortPlan):
     objective: Literal["fast", "balanced", "quality", "smaller"] = Field(
-        description="Chosen by this; `smaller`: a smaller model that fits too."
+        description="Chosen by this; `smaller`: a smaller model that needs less memory."
     )
 
 

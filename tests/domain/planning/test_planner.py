@@ -183,6 +183,14 @@ def test_objectives_order_time_and_quality() -> None:
     assert quality[0] < quality[2]
 
 
+@pytest.mark.parametrize(("task", "gpu"), [("text", "t4"), ("segmentation", "a100"), ("audio", "t4")])
+def test_a_smaller_alternative_needs_less_memory(task: str, gpu: str) -> None:
+    answer = plan(task=task, size="small", gpu=gpu, minutes=30)
+    smaller = next(each for each in answer["alternatives"] if each["objective"] == "smaller")
+    needed = [each["expected"]["peak_memory_gib"]["value"] for each in (smaller, answer)]
+    assert needed[0] < needed[1]
+
+
 def test_alternatives_keep_their_promises_too() -> None:
     answer = plan(**DOGS, gpu="a100")
     kinds = {entry["objective"] for entry in answer["alternatives"]}
