@@ -68,7 +68,7 @@ def nothing(*_: object) -> None:
 def test_a_fold_that_was_cut_off_counts_if_it_gains_nearly_what_whole_folds_do(
     opened: Open, score: float, counts: bool
 ) -> None:
-    """An error of 1 is the constant's; whole folds have 0.2, and a fold of which nobody knows is one cut off."""
+    """An error of 1 is the constant's; whole folds have 0.2, and an unknown fold is one cut off."""
     script = opened("tabular-regression-network", nothing)
     data = script.read_data()
     script.state.out_dir.mkdir()
@@ -84,9 +84,9 @@ def test_a_fold_that_was_cut_off_counts_if_it_gains_nearly_what_whole_folds_do(
     for file in ("submission.csv", "test_predictions.csv"):
         assert {float(row[1]) for row in rows_of(script.state.out_dir / file)[1:]} == {wanted}
     (script.state.out_dir / "answers_3.npz").unlink()
-    script.module.predict_fold = script.plan.predict_fold = lambda *_: {
-        key: value for key, value in known.items() if key != "done"
-    } | {"score": score, "constant": 1.0}
+    script.module.predict_fold = script.plan.predict_fold = lambda *_: (
+        {key: value for key, value in known.items() if key != "done"} | {"score": score, "constant": 1.0}
+    )
     script.predict(data, None)
     assert {float(row[1]) for row in rows_of(script.state.out_dir / "submission.csv")[1:]} == {wanted}
 

@@ -57,7 +57,7 @@ sys.modules |= {"bitsandbytes": optim, "bitsandbytes.optim": optim}
 def test_a_paged_optimizer_is_that_of_bitsandbytes_on_a_card_alone(workshop: Workshop, there: bool) -> None:
     trial = workshop.trial(LORA, method="full", learning_rate=3e-3, optimizer=PAGED_ADAMW, folds=1)
     without = "import sys; sys.modules['bitsandbytes'] = None"
-    edited(trial, 'plan.PAGED_OPTIMIZER and device == "cuda"', 'plan.PAGED_OPTIMIZER')
+    edited(trial, 'plan.PAGED_OPTIMIZER and device == "cuda"', "plan.PAGED_OPTIMIZER")
     ended = trial.train(before=BITSANDBYTES if there else without)
     assert ended.status == (0 if there else 1), ended.log
     if there:

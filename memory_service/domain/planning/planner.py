@@ -172,8 +172,9 @@ def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, An
 
     def is_smaller(each: CandidateSet) -> Flags:
         columns = each.table.columns
-        lighter = ~(each.grid.batches.peak_gib >= peak)  # of trees it is not known
-        return (columns.params_m < SMALLER * mine.params_m) & (columns.names != mine.name) & lighter
+        lighter: Flags = ~(each.grid.batches.peak_gib >= peak)  # of trees it is not known
+        lighter &= (columns.params_m < SMALLER * mine.params_m) & (columns.names != mine.name)
+        return lighter
 
     smaller = all_sets.best(question.objective, choice.minutes, is_smaller)
     if smaller is not None:

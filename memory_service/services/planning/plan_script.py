@@ -52,8 +52,8 @@ class NoScript(MemoryServiceError):
 
 
 _USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1", "boxes": "mAP@0.5"}
-"""The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample shows
-when the script runs: the epoch of the best accuracy may be far too sure of them."""
+"""The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
+shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
 
 _STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "lightgbm": {

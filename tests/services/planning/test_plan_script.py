@@ -162,7 +162,7 @@ def test_a_folder_holds_the_same_in_a_short_file_and_what_all_share(plans, tmp_p
 
 
 def test_a_script_says_in_one_place_what_it_may_lack_and_gives_reasons_instead_of_rules(scripts):
-    """A stranger can look up neither who defines a name nor what R12 is. What the code compares has a word."""
+    """A stranger can look up neither who defines a name nor what R12 is. What is compared has a word."""
     for text in scripts:
         assert not re.findall(r"(?:has|get)attr\(plan\b.*", text)
         told = [line for line in text.splitlines() if re.search(r"\bR\d\d\b", line)]
@@ -237,7 +237,9 @@ def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:
 
 def test_where_nobody_says_a_metric_classes_are_judged_by_their_probabilities(plans):
     """They may be what is submitted: the epoch of the best accuracy may be far too sure of them."""
-    of_classes = [each for each in plans if each["task"] in ("image-classification", "tabular-classification")]
+    of_classes = [
+        each for each in plans if each["task"] in ("image-classification", "tabular-classification")
+    ]
     assert {plan["model"]["library"] for plan in of_classes} >= {"timm", "lightgbm"}
     for plan in of_classes:
         for text in (plan_script({**plan, "metric": None}), blend_script({**plan, "metric": None})):
