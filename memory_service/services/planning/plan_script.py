@@ -218,6 +218,11 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
     own = OWN_MODELS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
         kind = CLASSES_OF_PAIRS
+    if kind is not None and kind.words["masks"] and (kinds := _kinds_of_masks(plan)) > 2:
+        raise NoScript(
+            f"There is no script for {kinds} kinds of masks: it trains one, object or background. Ask with "
+            "n_classes=2, and run that script once for each kind (`read_mask` says what the object is)"
+        )
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
     unknown |= model["library"] in ("torch", "sklearn") and model["name"] not in own
     if kind is None or unknown:
@@ -228,6 +233,12 @@ def _kind_of(plan: Mapping[str, Any]) -> Kind:
 def _answer_of(plan: Mapping[str, Any]) -> Answer:
     said = plan.get("metric")
     return answer_of(plan["task"], said["name"] if said else None) or "values"
+
+
+def _kinds_of_masks(plan: Mapping[str, Any]) -> int:
+    """As somebody said, background among them; 2 where nobody did."""
+    facts = (fact for fact in plan.get("facts", ()) if fact["name"] == "n_classes")
+    return next((int(fact["value"]) for fact in facts if fact["from"] != "usual"), 2)
 
 
 def _techniques(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
