@@ -294,10 +294,13 @@ def _shifted(baseline: _Band, learned: _Learned, allocated: Floats) -> _Band:
     value = np.maximum(baseline.value + learned.shift_gib(allocated), 0.1 * baseline.value)
     floor = FLOOR_SHARE * value
     half = np.maximum(SD_OF_P90 * learned.sd_gib(allocated), floor)
+    low = value - np.minimum(half, np.maximum(baseline.value - baseline.low, floor))
+    high = value + np.minimum(half, np.maximum(baseline.high - baseline.value, floor))
+    seen = np.asarray(learned.n) > 0  # of the others nothing is known better
     return _Band(
-        value,
-        value - np.minimum(half, np.maximum(baseline.value - baseline.low, floor)),
-        value + np.minimum(half, np.maximum(baseline.high - baseline.value, floor)),
+        np.where(seen, value, baseline.value),
+        np.where(seen, low, baseline.low),
+        np.where(seen, high, baseline.high),
         f"{baseline.basis} + {learned.basis}",
         "measured" if learned.exact else "estimated",
         learned.n,

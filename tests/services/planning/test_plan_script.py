@@ -302,7 +302,7 @@ def test_masks_of_several_kinds_have_no_script_and_it_says_what_to_ask(knowing):
     asked = {"task": "image-segmentation", "size": "small", "gpu": "a100"}
     for said in ({}, {"n_classes": 2}):
         assert "classes=1" in plan_script(recommend(knowing, asked | said))
-    with pytest.raises(NoScript, match="no script for 10 kinds of masks.*n_classes=2"):
+    with pytest.raises(NoScript, match=r"no script for 10 kinds of masks.*n_classes=2"):
         plan_script(recommend(knowing, asked | {"n_classes": 10}))
 
 
