@@ -291,3 +291,11 @@ def test_c29_c30_batch_512_is_not_followed_but_stands_beside_the_plan() -> None:
     answer = plan(**DOGS, model="efficientnet_b4", image_size=224)
     assert answer["batch_size"] == 128
     assert {"C29", "C30"} & {row["id"] for row in answer["evidence"]}
+
+
+@pytest.mark.parametrize(("model", "side"), [("ghostnetv2_100.in1k", 32), ("inception_v3.tv_in1k", 64)])
+def test_a_network_is_not_planned_at_a_size_of_which_its_maps_leave_nothing(model: str, side: int) -> None:
+    """timm 1.0: both end with an error at these sizes."""
+    asked = {"task": "image", "gpu": "t4", "n_train": 5_000, "minutes": 30, "model": model}
+    assert not plan(**asked, image_size=side)["feasible"]
+    assert plan(**asked, image_size=96)["feasible"]
