@@ -20,7 +20,7 @@ _HUB_OWNERS = (
 )  # fmt: skip
 
 _LEAST_SIDE = {"ghostnetv2": 64, "ghostnetv3": 64, "inception_v3": 75}
-"""Networks of whose maps nothing is left at 32 pixels; the other architectures of the catalogue were run there."""
+"""Networks of whose maps nothing is left at 32 pixels; the catalogue's other architectures were run there."""
 
 _FIXED_GRID = re.compile(
     r"swin|maxvit|maxxvit|coatnet|beit|hiera|xcit|mvit|levit|mixer|resmlp|gmlp|halonet|botnet|volo|cait|tnt|twins"
