@@ -143,9 +143,24 @@ def test_labels_between_spaces_are_several_and_a_name_of_words_is_one(opened: Op
     assert answers[:2].tolist() == ["rot scab", "rust"], "at least one"
 
 
-def test_names_of_several_words_stay_classes(opened: Open) -> None:
-    named = ["healthy", "apple scab", "black rot", "cedar apple rust"]
+@pytest.mark.parametrize(
+    "named",
+    [
+        ["healthy", "apple scab", "black rot", "cedar apple rust"],
+        ["very negative", "negative", "neutral", "positive", "very positive"],
+        ["cat", "dog", "black cat", "black dog", "white cat", "white dog"],
+    ],
+)
+def test_names_of_several_words_stay_classes(opened: Open, named: list[str]) -> None:
     assert opened("image-classification", column(1, named)).read_data().outputs == sorted(named)
+
+
+def test_a_column_that_the_test_rows_have_is_not_predicted_though_the_sample_shares_it(opened: Open) -> None:
+    script = opened("tabular-regression-network", lambda _: None)
+    train = script.pd.DataFrame(columns=["id", "date", "size", "y"])
+    sample = script.pd.DataFrame(columns=["id", "date", "y"])
+    assert script.target_columns(train, train.drop(columns="y"), sample) == ["y"]
+    assert script.target_columns(train, sample, sample) == ["date", "y"], "there is no test.csv"
 
 
 def test_a_text_without_spaces_has_words_all_the_same(opened: Open) -> None:
@@ -381,3 +396,30 @@ def test_small_targets_are_learned_as_large_ones(opened: Open) -> None:
     script.train_fold(1, data, np.arange(100), np.arange(100, 120), None)
     assert kept["scale"] == pytest.approx([1e-9], rel=1e-3)
     assert kept["center"][0] == pytest.approx(2e-9, rel=0.1)
+
+
+def test_the_hub_is_asked_until_weights_and_vocabulary_are_there(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    script = opened("text-classification", lambda _: None)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    asked: list[bool] = []
+    make_dataset = script.plan.make_dataset
+
+    def noted(*arguments: object) -> object:
+        asked.append(constants.HF_HUB_OFFLINE)
+        return make_dataset(*arguments)
+
+    monkeypatch.setattr(script.plan, "make_dataset", noted)
+    script.plan.PRETRAINED = True
+    model = script.build_model({"outputs": script.read_data().outputs}, False)
+    monkeypatch.setattr(script.plan, "build_model", lambda *_: model)
+    script.state.minutes, script.plan.EPOCHS, script.state.epochs = 1e-9, 1, 1
+    data, rows = script.read_data(), np.arange(16)
+    script.state.out_dir.mkdir()
+    script.train_fold(1, data, rows, rows, None)
+    script.train_fold(2, data, rows, rows, None)
+    assert asked[:2] == [False, False]
+    assert asked[-1] is True

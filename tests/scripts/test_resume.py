@@ -40,9 +40,14 @@ def test_folds_that_are_done_are_not_trained_again(workshop: Workshop, name: str
     assert (trial.out / checkpoint).read_bytes() == first[checkpoint]
     assert len(trial.checkpoints()) == 3
     assert trial.cells()
+    submitted = trial.cells()
+    (trial.out / "submission.csv").unlink()
     again = trial.train()
     assert again.status == 0, again.log
     assert "=== Fold" not in again.log
+    assert trial.cells() == submitted, "what is gone is written again"
+    (trial.out / checkpoint).unlink()
+    assert "=== Fold 1" in trial.train().log, "answers alone are no fold"
 
 
 @pytest.mark.parametrize("name", ["image-classification", "tabular-regression-network"])
