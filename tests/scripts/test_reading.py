@@ -398,6 +398,30 @@ def test_small_targets_are_learned_as_large_ones(opened: Open) -> None:
     assert kept["center"][0] == pytest.approx(2e-9, rel=0.1)
 
 
+def test_a_table_without_ids_keeps_its_first_column(opened: Open, capsys: pytest.CaptureFixture[str]) -> None:
+    script = opened("tabular-regression-network", lambda _: None)
+    tables = {
+        "train.csv": script.pd.DataFrame({"hour": ["3", "5"], "y": [1, 2]}),
+        "test.csv": script.pd.DataFrame({"id": ["a"], "hour": [4]}),
+    }
+    script.module.read_table = tables.get
+    train, *_ = script.module.read_tables("test.csv")
+    assert train.to_dict("list") == {"id": ["0", "1"], "hour": [3, 5], "y": [1, 2]}
+    assert "its first column hour is learned from" in capsys.readouterr().out
+
+
+def test_columns_of_text_that_are_not_read_are_named(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def with_answer(folder: Path) -> None:
+        for name in ("train.csv", "test.csv"):
+            rows = rows_of(folder / name)
+            write_rows(folder / name, [[*rows[0], "answer"], *([*row, "no"] for row in rows[1:])])
+
+    opened("text-classification", with_answer).read_data()
+    assert "not read: answer" in capsys.readouterr().out
+
+
 def test_the_hub_is_asked_until_weights_and_vocabulary_are_there(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
