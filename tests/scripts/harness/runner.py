@@ -133,15 +133,13 @@ class Forks:
         return ended, answer, time.monotonic() - started
 
     def _abandon(self) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self.close()
+        self.close()
         self._server, self._ready, self._unread = None, False, b""
 
     def close(self) -> None:
         if self._server is not None:
-            with self._server:  # closes its input: it ends
-                pass
+            with self._server:
+                self._server.kill()  # a loader's worker of a failed test may keep its input open
 
     def start(self) -> None:
         """Begin to import; the first run waits for it."""
