@@ -21,7 +21,8 @@ import threading, time
 def no_clock(*_):
     raise OSError
 time.monotonic, time.clock_gettime = time.process_time, no_clock
-threading.Timer = lambda *_: threading.Thread()
+real = threading.Timer
+threading.Timer = lambda *_: real(0.0, int)
 """
 """Its clock is the processor time that it took, which other work on the machine does not move. The timer that
 ends whatever hangs goes by the wall: it does not begin."""
