@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,6 +88,8 @@ def test_few_rows_without_a_number_get_the_prior_and_many_are_an_error(
     assert predictions[:, 7].tolist() == [[5.0], [5.0]]
     assert predictions.sum() == 398 + 10
     assert "NaN is predicted for 1 test rows" in capsys.readouterr().out
+    script.print_epoch(1, 2, math.nan, 0.5, 0.5, 1.0, 0)
+    assert "fp16 overflowed in training" in capsys.readouterr().out
     predictions[0, :3] = np.inf
     with pytest.raises(FloatingPointError, match="3 of 200"):
         script.fill_lost(predictions, [5.0], "test")

@@ -107,5 +107,5 @@ def test_what_is_worse_than_the_baseline_is_not_written_over_it(workshop: Worksh
     trial = workshop.trial(name, learning_rate=1e4, epochs=1)
     ended = trial.train()
     assert ended.status == 0, ended.log
-    assert "worse than the baseline" in ended.log
+    assert "worse than the baseline" in ended.log or "has diverged" in ended.log
     assert len({tuple(row) for row in trial.cells().values()}) == 1, ended.log
