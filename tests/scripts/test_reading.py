@@ -155,6 +155,18 @@ def test_names_of_several_words_stay_classes(opened: Open, named: list[str]) -> 
     assert opened("image-classification", column(1, named)).read_data().outputs == sorted(named)
 
 
+def test_classes_are_submitted_aloud_where_no_metric_says_what_is_judged(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("image-classification", lambda _: None)
+    data = script.read_data()
+    data.sample = None
+    chances = np.eye(len(data.outputs))[np.zeros(len(data.test_ids), int)]
+    assert set(script.submission_of(data, chances).iloc[:, 1]) == {data.outputs[0]}
+    script.submission_of(data, chances)
+    assert capsys.readouterr().out.count("NOTE: classes are submitted") == 1
+
+
 def test_a_column_that_the_test_rows_have_is_not_predicted_though_the_sample_shares_it(opened: Open) -> None:
     script = opened("tabular-regression-network", lambda _: None)
     train = script.pd.DataFrame(columns=["id", "date", "size", "y"])
