@@ -36,7 +36,8 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
     for loop in loops:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
-    for loader in loaders_of(facts) if loops else ():
+    in_own_order = _ORDERED.search(facts.script.text.replace("shuffle=", ""))
+    for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
 
 
@@ -126,11 +127,7 @@ def _without_grad(facts: Facts, node: ast.AST) -> bool:
 
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
     call, values = loader.call, facts.values
-    if (
-        loader.role not in ("train", "")
-        or loader.open_ended
-        or _ORDERED.search(facts.script.text.replace("shuffle=", ""))
-    ):
+    if loader.role not in ("train", "") or loader.open_ended:
         return
     given = {"sampler": 3, "batch_sampler": 4, "worker_init_fn": None, "generator": None}
     if any(values.argument(call, name, at) is not None for name, at in given.items()):
@@ -170,13 +167,14 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     statement = facts.script.statement(loader.place)
     if not isinstance(statement, ast.Assign):
         return False
-    if not loader.role:
-        where = facts.script.function(statement)
-        loops = [loop for loop in loops if facts.script.function(loop.backward) is where]
     names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
-    walked = (n for x in loops if isinstance(x.batch, ast.For) for n in ast.walk(x.batch.iter))
-    if names & {n.id for n in walked if isinstance(n, ast.Name)}:
-        return True
+    beside = facts.script.function(statement) if not loader.role else None
+    for loop in loops:
+        if not loader.role and facts.script.function(loop.backward) is not beside:
+            continue
+        walked = ast.walk(loop.batch.iter) if isinstance(loop.batch, ast.For) else ()
+        if names & {n.id for n in walked if isinstance(n, ast.Name)}:
+            return True
     if not loader.role:
         return False
     learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
