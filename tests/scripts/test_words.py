@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
@@ -40,6 +41,21 @@ def test_a_text_with_a_label_too_many_is_named(workshop: Workshop) -> None:
     assert ended.status != 0
     assert "500 has" in ended.log
     assert "change read_data" in ended.log
+
+
+def test_words_without_a_token_are_told_of_by_their_text_and_place(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil(folder: Path) -> None:
+        head, first, *rows = rows_of(folder / "test.csv")
+        write_rows(folder / "test.csv", [head, [first[0], ""], *rows])
+
+    script = opened("token-classification", spoil)
+    data = script.read_data()
+    assert script.Pieces(data.test_inputs, np.arange(1), False)[0][2] == [], "nobody answers it"
+    script.tell_unread(data, np.array([0]))
+    told = f"1 of {len(data.test_ids)} test words cannot be read ({data.test_ids[0]})"
+    assert told in capsys.readouterr().out
 
 
 def test_an_entity_is_right_where_its_ends_and_its_kind_are(opened: Open) -> None:
