@@ -1,0 +1,26 @@
+"""Masks: which file is whose, what a mask means, and how it is submitted. Nothing is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.scripts.harness.workshop import rows_of, write_rows
+from tests.scripts.test_reading import Open, opened
+
+__all__ = ["opened"]
+
+
+def named_as_photographs(folder: Path) -> None:
+    """Ids have the ending of an image, and every second mask is `<id>_mask`."""
+    for name in ("train.csv", "test.csv", "sample_submission.csv"):
+        head, *rows = rows_of(folder / name)
+        write_rows(folder / name, [head, *([f"{row[0]}.jpg", *row[1:]] for row in rows)])
+    for path in sorted((folder / "train_masks").iterdir())[::2]:
+        path.rename(path.with_stem(f"{path.stem}_mask"))
+
+
+def test_masks_are_found_by_ids_that_have_another_ending(opened: Open) -> None:
+    data = opened("image-segmentation", named_as_photographs).read_data()
+    for name, image, mask in zip(data.ids, data.inputs, data.targets, strict=True):
+        assert Path(mask).exists()
+        assert image.stem == Path(mask).stem.removesuffix("_mask") == Path(name).stem
