@@ -74,6 +74,31 @@ def test_greys_of_sixteen_bits_keep_their_shades_and_masks_their_object(opened: 
         assert (np.asarray(script.read_mask(str(tmp_path / "mask.png"))) == 255 * there).all()
 
 
+def test_a_photograph_is_decoded_as_large_as_it_is_needed(opened: Open, tmp_path: Path) -> None:
+    script = opened("image-classification", lambda folder: None)
+    ramp = np.tile(np.linspace(0, 255, 1600), (1200, 1)).astype(np.uint8)
+    for mode, ending in (("RGB", "jpg"), ("L", "jpg"), ("RGB", "png")):
+        Image.fromarray(ramp).convert(mode).save(tmp_path / f"ramp.{ending}", quality=95)
+        decoded = script.read_image(tmp_path / f"ramp.{ending}", side=280)
+        assert decoded.size == ((400, 300) if ending == "jpg" else (1600, 1200))
+        whole = Image.fromarray(ramp).convert("RGB").resize((64, 64))
+        assert np.abs(np.asarray(decoded.resize((64, 64)), int) - np.asarray(whole, int)).max() < 6
+
+
+def test_texts_of_a_training_batch_are_about_as_long(opened: Open) -> None:
+    script = opened("text-classification", lambda folder: None)
+    lengths = np.random.default_rng(3).integers(1, 400, 515)
+    texts = script.Texts(["x" * length for length in lengths], np.arange(515))
+    script.state.batch_size = 16
+    order = script.make_loader(texts, train=True).sampler
+    first, second = list(order), list(order)
+    assert sorted(first) == sorted(second) == list(range(515))
+    assert first != second
+    widest = [lengths[first[start : start + 16]].max() for start in range(0, 515, 16)]
+    assert np.mean(widest) < 1.25 * lengths.mean()
+    assert np.corrcoef(widest[:-1], range(len(widest) - 1))[0, 1] < 0.5, "batches come in any order"
+
+
 def test_of_a_picture_that_is_cut_off_the_readable_part_counts_if_there_is_one(
     opened: Open, tmp_path: Path
 ) -> None:
