@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.scripts.harness.workshop import rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
 
@@ -24,3 +26,13 @@ def test_masks_are_found_by_ids_that_have_another_ending(opened: Open) -> None:
     for name, image, mask in zip(data.ids, data.inputs, data.targets, strict=True):
         assert Path(mask).exists()
         assert image.stem == Path(mask).stem.removesuffix("_mask") == Path(name).stem
+
+
+def test_a_sample_that_asks_for_more_than_run_lengths_ends_the_run_at_once(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        head, *rows = rows_of(folder / "sample_submission.csv")
+        table = [[head[0], "class", head[1]], *([row[0], "1", row[1]] for row in rows)]
+        write_rows(folder / "sample_submission.csv", table)
+
+    with pytest.raises(ValueError, match="'class', 'rle_mask'.* change read_data"):
+        opened("image-segmentation", spoil).read_data()
