@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.scripts.harness.workshop import rows_of, write_rows
@@ -36,3 +37,19 @@ def test_a_sample_that_asks_for_more_than_run_lengths_ends_the_run_at_once(opene
 
     with pytest.raises(ValueError, match="'class', 'rle_mask'.* change read_data"):
         opened("image-segmentation", spoil).read_data()
+
+
+def test_an_image_without_a_mask_is_learned_from_as_empty(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("image-segmentation", lambda folder: (folder / "train_masks" / "0003.png").unlink())
+    data = script.read_data()
+    assert f"1 of {len(data.ids)} images have no file in train_masks" in capsys.readouterr().out
+    for train in (True, False):
+        (_, mask), row, readable = script.Masks(data.inputs, [3], data.targets, train)[0]
+        assert (row, readable, mask.shape, float(mask.sum())) == (3, 1.0, (1, 32, 32), 0.0)
+    assert script.run_lengths(np.asarray(script.read_mask(data.targets[3])) > 0) == ""
+    for path in (script.DATA_DIR / "train_masks").iterdir():
+        path.rename(path.with_stem(f"m{path.stem}"))
+    with pytest.raises(FileNotFoundError, match="no file of train_masks is named"):
+        script.read_data()
