@@ -312,6 +312,19 @@ def test_groups_are_read_from_the_beginning_of_ids_where_no_column_has_them(open
     assert script.groups_of(named).tolist() == [str(n // 4) for n in range(60)]
 
 
+def test_ids_that_begin_alike_are_told_of_where_they_may_be_on_both_sides(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("image-classification", lambda folder: None)
+    slices = script.pd.DataFrame({"id": [f"p{n // 3}_{n % 3}" for n in range(90)], "grade": 0})
+    for split, told in (("random", "have 30 beginnings, such as p0"), ("time", ""), ("group", "30 groups")):
+        script.plan.SPLIT = split
+        assert (script.groups_of(slices) is None) is (split != "group")
+        said = capsys.readouterr().out
+        assert told in said
+        assert bool(said) is bool(told)
+
+
 def test_a_stratified_split_of_values_and_of_labels_gives_each_fold_its_share(opened: Open) -> None:
     script = opened("text-regression", lambda folder: None, folds=5)
     script.plan.SPLIT = "stratified"
