@@ -78,7 +78,8 @@ class PlanCache:
         """Remember an answer, and the id of its plan where it has one."""
         if len(answer) <= MOST_BYTES:
             with self._lock:
-                self._answers[revision, question] = bytes(memoryview(answer))  # orjson's buffer is twice as long
+                exact = bytes(memoryview(answer))  # orjson's buffer is up to twice as long
+                self._answers[revision, question] = exact
                 renewals = self._renewals.get(question) or deque(maxlen=MOST_RENEWALS)
                 renewals.append((monotonic(), revision))
                 self._renewals[question] = renewals
