@@ -284,12 +284,21 @@ def test_of_series_the_value_one_season_ago_is_a_baseline(
     ("every", "season"), [("h", 24), ("D", 7), ("W", 52), ("MS", 12), ("QS", 4), ("YS", 1)]
 )
 def test_a_season_is_read_from_the_dates(opened: Open, workshop: Workshop, every: str, season: int) -> None:
-    """Months count as equally long: the value one season ago is of the same month."""
+    """Months count as equally long: the value one season ago is of the same month. Of ten periods ahead the
+    values of the same season are columns, the newest that is known first."""
     import pandas as pd  # type: ignore[import-untyped]
 
     script = opened(SERIES, lambda folder: None, recipe=by_time(workshop, SERIES))
     dates = pd.date_range("1990-01-01", periods=60, freq=every)
     table = pd.DataFrame({"day": script.as_days(pd.Series(dates.astype(str)))})
-    _, series = script.add_lags(table[:50].copy(), table[50:].copy(), np.arange(50.0), "day", [])
+    known, asked = table[:50].copy(), table[50:].copy()
+    names, series = script.add_lags(known, asked, np.arange(50.0), "day", [])
     assert set(series["season"]) == {season}
     assert series["period"].tolist() == list(range(60))
+    newest = -(-10 // season) * season
+    assert {f"lag {newest + n * season}" for n in range(script.SEASONS)} < set(names)
+    expected = [period - newest if period >= newest else np.nan for period in range(50, 60)]
+    assert asked[f"lag {newest}"].tolist() == pytest.approx(expected, nan_ok=True)
+    if newest + 3 * season < 50:
+        mean = [period - newest - 1.5 * season for period in range(50, 60)]
+        assert asked["mean of seasons"].tolist() == mean
