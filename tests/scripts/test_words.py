@@ -87,6 +87,26 @@ def test_an_entity_is_right_where_its_ends_and_its_kind_are(opened: Open) -> Non
         assert script.score_of(numbers, np.eye(len(script.NAMES))[guessed]) == score
 
 
+def test_of_numbers_as_labels_0_is_outside_and_lists_have_no_quotes_where_the_sample_has_none(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil(folder: Path) -> None:
+        numbers = {"O": "0", "GOOD": "1", "BAD": "2"}
+        head, *rows = rows_of(folder / "train.csv")
+        changed = [[*row[:2], " ".join(numbers[name] for name in row[2].split())] for row in rows]
+        write_rows(folder / "train.csv", [head, *changed])
+
+    script = opened("token-classification", spoil)
+    data = script.read_data()
+    assert "WARNING: no label is O (0, 1, 2): 0 counts as O" in capsys.readouterr().out
+    assert script.entities_of(np.array([0, 1, 1, 0, 2])) == {(1, 3, "1"), (4, 5, "2")}
+    answers, count = np.eye(3)[[0, 1] * (len(data.test_ids) // 2 + 1)], len(data.test_inputs[0])
+    for shown, cell in (("[0, 0]", [0, 1] * count), ("['0']", ["0", "1"] * count)):
+        data.sample.iloc[0, 1] = shown
+        given = script.submission_of(data, answers[: len(data.test_ids)])
+        assert given.iloc[0, 1] == str(cell[:count])
+
+
 def test_each_word_is_answered_once_with_words_around_it(opened: Open) -> None:
     script = opened("token-classification", lambda folder: None)
     size, margin = script.PIECE, script.MARGIN
