@@ -115,5 +115,15 @@ def test_each_word_is_answered_once_with_words_around_it(opened: Open) -> None:
     answered = [pieces[place][2] for place in range(len(pieces))]
     assert sorted(np.concatenate(answered)) == list(range(sum(map(len, texts))))
     assert len(pieces) == 1 + 1 + 2 + 4 + 7
-    for (_, start, row), rows in zip(pieces.pieces, answered, strict=True):
-        assert rows[0] - row == (margin if start else 0)
+    for (_, row, start, _, _), rows in zip(pieces.pieces, answered, strict=True):
+        assert rows[0] - row - start == (margin if start else 0)
+
+
+def test_no_word_is_cut_off_where_words_have_many_tokens(opened: Open) -> None:
+    """In English texts pieces have PIECE words; here 16 of them were 112 tokens, and 30 fit."""
+    script = opened("token-classification", lambda folder: None)
+    texts = [["film,film,film,film"] * count for count in (1, 4, 5, 50)] + [["film"] * 9 + ["a," * 99] * 3]
+    pieces = script.Pieces(texts, np.arange(sum(map(len, texts))), True)
+    answered = np.concatenate([pieces[place][2] for place in range(len(pieces))])
+    assert sorted(answered) == list(range(sum(map(len, texts))))
+    assert max(len(pieces[place][0]) for place in range(len(pieces))) <= script.SEQ_LEN
