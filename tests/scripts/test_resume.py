@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Trial, Workshop
+from tests.scripts.test_reading import Open, opened
+
+__all__ = ["opened"]
 
 KINDS = ("image-segmentation", "object-detection", "tabular-regression-lightgbm")
 
@@ -161,3 +165,49 @@ def test_of_other_tables_nothing_is_touched(workshop: Workshop, tmp_path: Path) 
     assert "other settings (the tables)" in ended.log
     assert "Fold 1 is done already" not in ended.log
     assert content(trial.out) == before
+
+
+@pytest.mark.parametrize("changed", ["ids", "inputs"])
+def test_of_another_test_set_the_same_folds_are_asked_again(
+    opened: Open, capsys: pytest.CaptureFixture[str], changed: str
+) -> None:
+    script = opened("tabular-regression-network", lambda _: None)
+    data, other, asked = script.read_data(), script.read_data(), []
+    script.state.out_dir.mkdir()
+
+    def predicted(*_: object) -> dict[str, object]:
+        asked.append(None)
+        return {"test": np.full((len(other.test_ids), 1), 2.0), "complete": True}
+
+    script.plan.predict_fold, out = predicted, script.state.out_dir
+    (out / script.CHECKPOINT.format(1)).touch()
+    script.module.write_out_of_fold = lambda _: None
+    result = {"score": 0.5, "constant": 1.0, "done": True, "rows": np.arange(2), "valid": np.ones((2, 1))}
+    script.finish_fold(1, data, result, None)
+    script.predict(data, None)
+    assert len(asked) == 1
+    if changed == "ids":
+        other.test_ids, other.test_inputs = other.test_ids[1:], other.test_inputs.iloc[1:]
+    else:
+        other.test_inputs = other.test_inputs.iloc[::-1]
+    other.sample = None
+    for _ in range(2):
+        script.predict(other, None)
+    assert len(asked) == 2, "once: the new answers are kept"
+    assert script.load_result(1)["done"], "the fold is done as before"
+    assert len((out / "submission.csv").read_text().splitlines()) == 1 + len(other.test_ids)
+    assert "fold_1.pt are of another test set" in capsys.readouterr().out
+
+
+def test_predict_finds_the_run_of_the_same_script_whose_test_rows_were_others(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("tabular-regression-network", lambda _: None)
+    own = script.own_settings()
+    for folder, settings in ((script.OUT_DIR, {**own, "SEED": 1, "EPOCHS": 1}), (None, own)):
+        folder = folder or script.OUT_DIR.with_name("out-2")
+        folder.mkdir()
+        (folder / "run.json").write_text(json.dumps(settings))
+    (script.DATA_DIR / "test.csv").write_text("id\n")
+    assert script.folder_of_run().name == "out-2"
+    assert "out-2 is of other settings (the tables)" in capsys.readouterr().out
