@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from memory_service.domain.description.metric_resolution import resolve_metric
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 
 Script = types.SimpleNamespace
@@ -190,6 +191,27 @@ def test_classes_are_submitted_aloud_where_no_metric_says_what_is_judged(
     assert set(script.submission_of(data, chances).iloc[:, 1]) == {data.outputs[0]}
     script.submission_of(data, chances)
     assert capsys.readouterr().out.count("NOTE: classes are submitted") == 1
+
+
+def test_an_empty_sample_shows_no_probabilities(opened: Open) -> None:
+    script = opened("image-classification", column(1, ["ham", "spam"]))
+    data = script.read_data()
+    chances = np.tile([0.3, 0.7], (len(data.test_ids), 1))
+    for shown, answer in ((np.nan, "spam"), (0, "spam"), (0.5, 0.7)):
+        data.sample = script.pd.DataFrame({"image": data.test_ids, "label": shown})
+        assert set(script.submission_of(data, chances)["label"]) == {answer}
+
+
+def test_without_a_sample_a_metric_of_probabilities_has_a_column_a_class(opened: Open) -> None:
+    judged = resolve_metric("log loss", "as asked", "image-classification").as_dict()
+    script = opened("image-classification", lambda _: None, metric=judged)
+    data = script.read_data()
+    chances = np.tile([0.2, 0.3, 0.5], (len(data.test_ids), 1))
+    data.sample = None
+    table = script.submission_of(data, chances)
+    assert table.iloc[0, 1:].to_dict() == dict(zip(data.outputs, [0.2, 0.3, 0.5], strict=True))
+    data.sample = script.pd.DataFrame({"image": data.test_ids, "animal": ""})
+    assert set(script.submission_of(data, chances)["animal"]) == {data.outputs[2]}
 
 
 def test_a_column_that_the_test_rows_have_is_not_predicted_though_the_sample_shares_it(opened: Open) -> None:

@@ -204,8 +204,8 @@ def test_predict_finds_the_run_of_the_same_script_whose_test_rows_were_others(
 ) -> None:
     script = opened("tabular-regression-network", lambda _: None)
     own = script.own_settings()
-    for folder, settings in ((script.OUT_DIR, {**own, "SEED": 1, "EPOCHS": 1}), (None, own)):
-        folder = folder or script.OUT_DIR.with_name("out-2")
+    for name, settings in (("out", {**own, "SEED": 1, "EPOCHS": 1}), ("out-2", own)):
+        folder = script.OUT_DIR.with_name(name)
         folder.mkdir()
         (folder / "run.json").write_text(json.dumps(settings))
     (script.DATA_DIR / "test.csv").write_text("id\n")
