@@ -193,6 +193,32 @@ def test_classes_are_submitted_aloud_where_no_metric_says_what_is_judged(
     assert capsys.readouterr().out.count("NOTE: classes are submitted") == 1
 
 
+def test_columns_of_which_each_row_has_one_are_classes(opened: Open, tmp_path: Path) -> None:
+    def spoil(folder: Path) -> None:
+        _, *rows = rows_of(folder / "train.csv")
+        ones = [["1", "0", "0"], ["0", "0", "1"], ["0", "1", "0"]]
+        changed = [[*row[:1], *ones[n % 3]] for n, row in enumerate(rows)]
+        write_rows(folder / "train.csv", [["image", "a", "b", "tie"], *changed])
+        sample = [[row[0], "0", "0", "0"] for row in rows_of(folder / "sample_submission.csv")[1:]]
+        write_rows(folder / "sample_submission.csv", [["image", "a", "b", "tie"], *sample])
+
+    for metric, answer in (("log loss", [0.2, 0.7, 0.1]), ("accuracy", [0, 1, 0]), ("F1", [0, 1, 0])):
+        shutil.rmtree(tmp_path / "data", ignore_errors=True)
+        judged = resolve_metric(metric, "as asked", "image-classification").as_dict()
+        script = opened("image-classification", spoil, metric=judged)
+        data = script.read_data()
+        assert (data.targets[:3].tolist(), data.outputs) == ([0, 2, 1], ["a", "b", "tie"])
+        table = script.submission_of(data, np.tile([0.2, 0.7, 0.1], (len(data.test_ids), 1)))
+        assert table.iloc[0, 1:].to_dict() == dict(zip(data.outputs, answer, strict=True))
+    (tmp_path / "out").mkdir()
+    result = {"rows": np.arange(3), "valid": np.eye(3), "test": np.ones((len(data.test_ids), 3))}
+    script.save_result(1, {**result, "score": 1.0, "constant": 0.0, "done": True})
+    script.write_out_of_fold(data)
+    assert [row[1:4] for row in rows_of(tmp_path / "out" / "oof.csv")[1:]] == [
+        ["1", "0", "0"], ["0", "0", "1"], ["0", "1", "0"],
+    ]  # fmt: skip
+
+
 def test_an_empty_sample_shows_no_probabilities(opened: Open) -> None:
     script = opened("image-classification", column(1, ["ham", "spam"]))
     data = script.read_data()
@@ -492,6 +518,56 @@ def test_columns_of_text_that_are_not_read_are_named(
 
     opened("text-classification", with_answer).read_data()
     assert "not read: answer" in capsys.readouterr().out
+
+
+def test_a_number_is_no_text_and_columns_of_texts_about_as_long_are_read_as_one(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoil(folder: Path) -> None:
+        for name in ("train.csv", "test.csv"):
+            head, *rows = rows_of(folder / name)
+            several = [[row[0], "0.123456789", row[1], "x", f"not {row[1]}", *row[2:]] for row in rows]
+            several[0][2] = ""
+            write_rows(folder / name, [["id", "rate", "title", "mark", "body", *head[2:]], *several])
+
+    data = opened("text-classification", spoil).read_data()
+    assert data.inputs[0].startswith(" | not ")
+    title, _, body = data.inputs[1].partition(" | ")
+    assert body == f"not {title}"
+    assert len(title) > 5
+    assert "the texts are title, body; not read: mark" in capsys.readouterr().out
+
+
+def test_a_text_without_a_token_has_one_and_a_tokenizer_that_drops_spaces_is_loaded_as_it_is_written(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("peft")
+    script = opened("text-classification-lora", lambda _: None)
+    real = script.load_tokenizer()
+
+    class Dropping:
+        def __call__(self, text: str, **how: object) -> dict[str, list[int]]:
+            return {"input_ids": [ord(letter) for letter in text if letter != " "]}
+
+        def __len__(self) -> int:
+            return 99
+
+    monkeypatch.setattr(script.module.AutoTokenizer, "from_pretrained", lambda _: Dropping())
+    script.load_tokenizer.cache_clear()
+    assert script.load_tokenizer()("a b")["input_ids"] == real("a b")["input_ids"]
+    monkeypatch.setattr(Dropping, "eos_token_id", 7, raising=False)
+    monkeypatch.setattr(Dropping, "pad_token_id", None, raising=False)
+    script.module.load_tokenizer = Dropping
+    assert script.encode("") == [7]
+    script.load_tokenizer.cache_clear()
+
+
+def test_weights_of_other_names_are_not_taken_for_none(opened: Open) -> None:
+    script = opened("tabular-regression-network", lambda _: None)
+    layer = script.nn.Linear(2, 1)
+    script.restore(layer, {"weight": layer.weight.data})
+    with pytest.raises(ValueError, match="kernel is unknown"):
+        script.restore(layer, {"kernel": layer.weight.data})
 
 
 def test_the_hub_is_asked_until_weights_and_vocabulary_are_there(

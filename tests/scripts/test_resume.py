@@ -196,7 +196,7 @@ def test_of_another_test_set_the_same_folds_are_asked_again(
     assert len(asked) == 2, "once: the new answers are kept"
     assert script.load_result(1)["done"], "the fold is done as before"
     assert len((out / "submission.csv").read_text().splitlines()) == 1 + len(other.test_ids)
-    assert "fold_1.pt are of another test set" in capsys.readouterr().out
+    assert "fold_1.pt predicts again: its answers are of another test set" in capsys.readouterr().out
 
 
 def test_predict_finds_the_run_of_the_same_script_whose_test_rows_were_others(
