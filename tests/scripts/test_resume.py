@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Trial, Workshop
@@ -75,8 +78,6 @@ def test_a_fold_goes_on_behind_its_last_epoch(workshop: Workshop, name: str) -> 
 def test_a_better_epoch_of_an_earlier_start_is_kept(workshop: Workshop, whole: bool) -> None:
     """Killed before last.pt was written, or after a better epoch than it knows of. One that the time cut was
     checked on a few rows only, which says less."""
-    import torch
-
     trial = workshop.short_trial("tabular-regression-network", folds=1, epochs=3)
     edited(trial, r"SECONDS_BETWEEN_SAVES = \d+", "SECONDS_BETWEEN_SAVES = 1000")
     killed = trial.train(kill_when=(trial.out / "fold_1.pt").exists)
@@ -172,7 +173,8 @@ def test_of_another_test_set_the_same_folds_are_asked_again(
     opened: Open, capsys: pytest.CaptureFixture[str], changed: str
 ) -> None:
     script = opened("tabular-regression-network", lambda _: None)
-    data, other, asked = script.read_data(), script.read_data(), []
+    data, other = script.read_data(), script.read_data()
+    asked: list[None] = []
     script.state.out_dir.mkdir()
 
     def predicted(*_: object) -> dict[str, object]:
@@ -197,6 +199,65 @@ def test_of_another_test_set_the_same_folds_are_asked_again(
     assert script.load_result(1)["done"], "the fold is done as before"
     assert len((out / "submission.csv").read_text().splitlines()) == 1 + len(other.test_ids)
     assert "fold_1.pt predicts again: its answers are of another test set" in capsys.readouterr().out
+
+
+def test_within_an_epoch_a_new_start_and_a_smaller_batch_go_on_with_the_rest(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("tabular-regression-network", lambda _: None, epochs=1)
+    script.module.SECONDS_WITHIN, learn = 0, script.plan.batch_loss
+    save, data = script.save_checkpoint, script.read_data()
+    batches: list[list[int]] = []
+    script.state.out_dir.mkdir()
+    rows = np.arange(len(data.targets))
+    errors = {4: KeyboardInterrupt(), 6: RuntimeError("CUDA out of memory")}
+
+    def failing(model: object, inputs: object, chosen: torch.Tensor, *more: object) -> object:
+        batches.append(chosen.tolist())
+        if len(batches) in errors:
+            raise errors[len(batches)]
+        return learn(model, inputs, chosen, *more)
+
+    def saved_at_once(*given: object) -> None:
+        save(*given)
+        script.state.save_seconds = 0.0
+
+    script.module.plan.batch_loss, script.module.save_checkpoint = failing, saved_at_once
+    with pytest.raises(KeyboardInterrupt):
+        script.train_fold(1, data, rows[:224], rows[224:], None)
+    assert script.train_fold(1, data, rows[:224], rows[224:], None)["done"]
+    assert "Going on behind epoch 0 of fold 1 and 43% of the next" in capsys.readouterr().out
+    assert [len(each) for each in batches] == [32] * 6 + [16] * 6, "3 of 7, 1 of them, 6 of 14"
+    assert set(batches[4]) != set(batches[0]), "the order is another one"
+
+
+def test_stopped_within_a_first_epoch_what_it_learned_is_kept_and_nan_ends_it_within_50_steps(
+    opened: Open,
+) -> None:
+    script = opened("tabular-regression-network", lambda _: None, epochs=1, batch_size=2)
+    data, learn = script.read_data(), script.plan.batch_loss
+    steps: list[None] = []
+    stops = True
+    script.state.out_dir.mkdir()
+    rows = np.arange(len(data.targets))
+
+    def stopping(*given: object) -> Any:
+        steps.append(None)
+        script.state.stop = stops
+        return learn(*given)
+
+    script.module.plan.batch_loss = stopping
+    result = script.train_fold(1, data, rows[:224], rows[224:], None)
+    assert result["checked"] == 16
+    assert not result["done"]
+    assert torch.load(script.state.out_dir / "fold_1.pt", weights_only=True)["model"]
+    steps.clear()
+    assert script.train_fold(2, data, rows[:224], rows[224:], None) is None, "the first is there already"
+    script.state.stop = stops = False
+    script.module.plan.batch_loss = lambda *given: math.nan * stopping(*given)
+    steps.clear()
+    assert script.train_fold(2, data, rows[:224], rows[224:], None) is None
+    assert len(steps) == 50
 
 
 def test_predict_finds_the_run_of_the_same_script_whose_test_rows_were_others(
