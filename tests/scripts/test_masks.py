@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.scripts.harness.workshop import rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
@@ -65,3 +66,24 @@ def test_masks_without_an_object_are_shared_alike_among_the_folds(opened: Open) 
     data = script.read_data()
     for seed in range(3):
         assert [sum(valid < 18) for _, valid in script.split_once(data, seed)] == [6, 6, 6]
+
+
+def test_masks_for_which_there_is_no_time_stay_as_they_were(opened: Open) -> None:
+    script = opened("image-segmentation", lambda folder: None)
+    data = script.read_data()
+    script.state.out_dir.mkdir()
+    count = len(data.test_ids)
+    first = [f"{n} 1" for n in range(count)]
+    assert script.with_earlier(data, [None, *first[1:]])[:2] == ["", "1 1"], "there is no submission yet"
+    script.write_submission(data, script.submission_of(data, first), script.state.out_dir)
+    assert script.with_earlier(data, ["5 5", "", *[None] * (count - 2)]) == ["5 5", "", *first[2:]]
+
+
+def test_the_time_that_full_size_masks_take_is_measured(opened: Open, tmp_path: Path) -> None:
+    script = opened("image-segmentation", lambda folder: None)
+    Image.new("RGB", (64, 32)).save(tmp_path / "wide.png")
+    sizes: list[tuple[int, ...]] = []
+    script.module.run_lengths = lambda mask: sizes.append(mask.shape)
+    assert script.seconds_to_encode(tmp_path / "wide.png") > 0
+    assert sizes == [(32, 64)] * 3
+    assert script.seconds_to_encode(tmp_path / "none.png") == 0
