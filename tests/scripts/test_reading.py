@@ -73,6 +73,8 @@ def test_greys_of_sixteen_bits_keep_their_shades_and_masks_their_object(opened: 
     for mask in (Image.fromarray(there.astype(np.uint16)), Image.fromarray(painted), black):
         mask.save(tmp_path / "mask.png")
         assert (np.asarray(script.read_mask(str(tmp_path / "mask.png"))) == 255 * there).all()
+    Image.fromarray(255 * there.astype(np.uint8)).save(tmp_path / "mask.jpg", quality=60)
+    assert (np.asarray(script.read_mask(str(tmp_path / "mask.jpg"))) == 255 * there).all()
 
 
 def test_a_photograph_is_decoded_as_large_as_it_is_needed(opened: Open, tmp_path: Path) -> None:
