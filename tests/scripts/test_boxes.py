@@ -210,6 +210,19 @@ def test_boxes_are_read_from_any_of_their_forms(
     assert data.strata.max() == classes
 
 
+@pytest.mark.parametrize("named", ["train/{}.jpg", "{}.png"])
+def test_an_image_comes_in_once_however_its_row_names_the_file(
+    opened: Open, capsys: pytest.CaptureFixture[str], named: str
+) -> None:
+    def spoil(folder: Path) -> None:
+        head, *rows = rows_of(folder / "train.csv")
+        write_rows(folder / "train.csv", [head, *([named.format(row[0]), *row[1:]] for row in rows)])
+
+    data = opened(KIND, spoil).read_data()
+    assert len(set(data.inputs)) == len(data.ids) == 48
+    assert "6 images are not in train.csv" in capsys.readouterr().out
+
+
 def test_columns_that_are_no_boxes_are_named(opened: Open) -> None:
     def spoil(folder: Path) -> None:
         head, *rows = rows_of(folder / "train.csv")
