@@ -127,3 +127,13 @@ def test_no_word_is_cut_off_where_words_have_many_tokens(opened: Open) -> None:
     answered = np.concatenate([pieces[place][2] for place in range(len(pieces))])
     assert sorted(answered) == list(range(sum(map(len, texts))))
     assert max(len(pieces[place][0]) for place in range(len(pieces))) <= script.SEQ_LEN
+
+
+def test_words_that_several_cards_have_predicted_stay_in_their_order(opened: Open) -> None:
+    script, rows, model = opened("token-classification", lambda folder: None), np.arange(7), object()
+    shares = []
+    for rank in range(3):
+        vars(script.module).update(RANK=rank, WORLD=3)
+        shares.append(script.own_rows(rows, model))
+    assert np.concatenate(shares).tolist() == rows.tolist()
+    assert [len(share) for share in shares] == [3, 2, 2]
