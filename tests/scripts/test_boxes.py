@@ -183,14 +183,15 @@ def test_boxes_are_read_from_any_of_their_forms(
     def more(folder: Path) -> None:
         head, *rows = rows_of(folder / "train.csv")
         flat = [rows[0][0], "5", "5", "0", "9", "red"]
+        unnamed = [rows[0][0], "5", "5", "9", "9", ""]
         empty = ["0007", "", "", "", "", ""]
-        write_rows(folder / "train.csv", [head, flat, *rows, empty])
+        write_rows(folder / "train.csv", [head, flat, *rows, *[unnamed] * (classes > 1), empty])
         spoil(folder)
 
     script = opened(KIND, more)
     data = script.read_data()
     said = capsys.readouterr().out
-    assert "1 boxes without an area are left out" in said
+    assert f"{classes} boxes without an area or a class are left out" in said
     assert "5 images are not in train.csv: taken as images without boxes" in said
     assert len(data.outputs) == classes
     assert data.outputs == [3, 7] or spoil is not as_corners, (
@@ -223,6 +224,17 @@ def test_an_image_comes_in_once_however_its_row_names_the_file(
     assert "6 images are not in train.csv" in capsys.readouterr().out
 
 
+def test_boxes_in_shares_of_the_image_end_the_run_at_once(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        head, *rows = rows_of(folder / "train.csv")
+        shares = [[str(float(side or "nan") / 64) for side in row[1:5]] for row in rows]
+        changed = [[row[0], *sides, row[5]] for row, sides in zip(rows, shares, strict=True)]
+        write_rows(folder / "train.csv", [head, *changed])
+
+    with pytest.raises(ValueError, match="not pixels: change read_data"):
+        opened(KIND, spoil).read_data()
+
+
 def test_columns_that_are_no_boxes_are_named(opened: Open) -> None:
     def spoil(folder: Path) -> None:
         head, *rows = rows_of(folder / "train.csv")
@@ -236,6 +248,17 @@ SHOWN: tuple[tuple[Callable[[Path], None], list[list[str]], list[list[str]]], ..
     (unchanged, [["image", "PredictionString"], ["0049", ""]], [["red 0.5000 1.0 2.0 10.0 20.0"]]),
     (as_corners, [["image", "PredictionString"], ["0049", "1 1 0 0 1 1"]], [["3 0.5000 1.0 2.0 11.0 22.0"]]),
     (unchanged, [["image", "boxes"], ["0049", "1.0 0 0 50 50"]], [["0.5000 1.0 2.0 10.0 20.0"]]),
+    (unchanged, [["image", "text"], ["0049", "1.0 0 0 5 5 " * 2]], [["0.5000 1.0 2.0 10.0 20.0"]]),
+    (
+        unchanged,
+        [["image", "width", "PredictionString", "height"], ["0049", "64", "", "48"]],
+        [["64", "red 0.5000 1.0 2.0 10.0 20.0", "48"]],
+    ),
+    (
+        unchanged,
+        [["image", "x", "y", "w", "h", "label", "score", "area"], ["0049", *"0000000"]],
+        [["1.0", "2.0", "10.0", "20.0", "red", "0.5", ""]],
+    ),
     (
         unchanged,
         [["image", "xmin", "ymin", "xmax", "ymax", "label", "confidence"], ["0049", *"000000"]],
@@ -264,7 +287,7 @@ def test_the_submission_is_as_the_sample_shows(
     head, *rows = rows_of(script.state.out_dir / "submission.csv")
     assert head == sample[0]
     assert [row[1:] for row in rows if row[0] == "0049"] == cells
-    assert len(rows) == (1 if len(head) > 2 else 12)
+    assert len(rows) == (1 if len(head) > 4 else 12)
 
 
 @pytest.mark.parametrize("detector", ["retinanet/test_resnet", "fasterrcnn/test_resnet", "fcos/resnet18"])
