@@ -102,6 +102,32 @@ def test_texts_of_a_training_batch_are_about_as_long(opened: Open) -> None:
     assert np.corrcoef(widest[:-1], range(len(widest) - 1))[0, 1] < 0.5, "batches come in any order"
 
 
+def test_an_outlier_leaves_the_other_values_of_a_column_apart(opened: Open) -> None:
+    script = opened("tabular-regression-network", lambda folder: None)
+    usual, rare = np.random.default_rng(3).normal(5.0, 2.0, 999), [0.0] * 990 + [1.0] * 9
+    table = script.pd.DataFrame({"usual": [*usual, 1e12], "rare": [*rare, np.nan], "one": 7.0})
+    numbers = script.numbers_of(table, script.fit_columns(table))
+    assert 0.7 < numbers[:999, 0].std() < 1.1
+    assert 2.5 < numbers[999, 0] < 3.5
+    assert numbers[995, 2] > numbers[0, 2]
+    assert np.isfinite(numbers).all()
+
+
+def test_a_linear_fit_ends_with_the_time_and_says_that_it_was_cut(opened: Open) -> None:
+    script = opened("text-classification-linear", lambda folder: None)
+    dice = np.random.default_rng(3)
+    features, targets = dice.normal(size=(300, 40)), dice.integers(0, 3, 300)
+    for minutes, cut in ((9.0, False), (0.0, True)):
+        script.state.minutes = script.state.train_minutes = minutes
+        script.state.model_cut = False
+        model = script.fit(1e6, features, targets)
+        assert (model.n_iter_.max() == script.FIRST_STEPS, script.state.model_cut) == (cut, cut)
+    texts = script.inputs_of([f"a{n} b{n}" for n in range(400)] * 2)
+    assert len(script.make_encoder(texts, 2).fit(texts).vocabulary_) == 1200
+    script.module.MOST_WORDS = 1000
+    assert len(script.make_encoder(texts, 20).fit(texts).vocabulary_) == 500
+
+
 def test_of_a_picture_that_is_cut_off_the_readable_part_counts_if_there_is_one(
     opened: Open, tmp_path: Path
 ) -> None:
