@@ -128,6 +128,20 @@ def test_a_linear_fit_ends_with_the_time_and_says_that_it_was_cut(opened: Open) 
     assert len(script.make_encoder(texts, 20).fit(texts).vocabulary_) == 500
 
 
+def test_of_a_pair_that_is_too_long_the_longer_text_is_cut(opened: Open) -> None:
+    script = opened("text-pair-similarity", lambda folder: None)
+    script.module.SEQ_LEN = 32
+    tokenizer = script.load_tokenizer()
+    (word, *_), mark = tokenizer("good", add_special_tokens=False)["input_ids"], tokenizer.sep_token_id
+    for lengths, kept in (((90, 5), (19, 5)), ((90, 80), (12, 12)), ((3, 4), (3, 4))):
+        texts = script.pd.DataFrame(
+            {f"text{n}": [" ".join(["good"] * count)] for n, count in enumerate(lengths)}
+        )
+        tokens = script.encode(script.joined(texts)[0])
+        place = tokens.index(mark)
+        assert (tokens[:place].count(word), tokens[place:].count(word)) == kept
+
+
 def test_of_a_picture_that_is_cut_off_the_readable_part_counts_if_there_is_one(
     opened: Open, tmp_path: Path
 ) -> None:
