@@ -302,3 +302,27 @@ def test_a_season_is_read_from_the_dates(opened: Open, workshop: Workshop, every
     if newest + 3 * season < 50:
         mean = [period - newest - 1.5 * season for period in range(50, 60)]
         assert asked["mean of seasons"].tolist() == mean
+
+
+def test_series_that_training_has_not_seen_get_no_lags(
+    opened: Open, workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight sensors are known and two others asked, of the same days: no baseline of the past either."""
+
+    def sensors(folder: Path) -> None:
+        rows = [
+            [f"{day}-{k}", str(np.datetime64("2026-01-01") + day), f"s{k}"]
+            for day in range(60)
+            for k in range(10)
+        ]
+        write_rows(
+            folder / "train.csv",
+            [["id", "date", "sensor", "heat"], *([*row, row[0][0]] for row in rows if row[2] < "s8")],
+        )
+        write_rows(folder / "test.csv", [["id", "date", "sensor"], *(row for row in rows if row[2] >= "s8")])
+        (folder / "sample_submission.csv").unlink()
+
+    data = opened(SERIES, sensors, recipe=by_time(workshop, SERIES)).read_data()
+    assert not [name for name in data.inputs if name.startswith(("lag", "mean"))]
+    assert data.series is None
+    assert "NOTE: no lags" in capsys.readouterr().out
