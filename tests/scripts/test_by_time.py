@@ -74,8 +74,8 @@ def test_the_latest_good_fold_is_submitted(opened: Open, workshop: Workshop) -> 
     assert submitted() == {3.0}
     put(2, 2.0, 0.5)
     assert submitted() == {2.0}
-    put(1, 1.0, 2.0)  # worse than the constant
-    assert submitted() == {2.0}
+    put(1, 1.0, 2.0)  # worse than the constant: the older one learned no better for the latest rows
+    assert script.predict(data, None) == 0
     put(1, 1.0, 0.9)
     assert submitted() == {1.0}
     put("all_1", 10.0, 0.9)
@@ -154,6 +154,18 @@ lightgbm.train = train
 """
 
 
+def test_a_fit_to_all_rows_that_finds_no_more_splits_is_kept(opened: Open, workshop: Workshop) -> None:
+    """Of a constant target: LightGBM grows fewer trees than it was asked for."""
+    script = opened(SERIES, with_series, recipe=by_time(workshop, SERIES), folds=2, seeds=1)
+    data, script.state.minutes = script.read_data(), 1e6
+    data.targets = np.full_like(data.targets, 5.0)
+    script.state.out_dir.mkdir()
+    known = {"test": np.zeros((len(data.test_ids), 1)), "complete": True, "rounds": [9]}
+    script.save_result(1, {**known, "score": 1.0, "constant": 1.0})
+    script.refit(data, None)
+    assert (script.state.out_dir / "fold_all_1.txt").exists()
+
+
 @pytest.mark.parametrize("fit", [4, 5])
 def test_cut_short_the_latest_fold_alone_is_submitted(workshop: Workshop, fit: int) -> None:
     """In the second fold, or in the fit to all rows; the first two fits try how long predicting takes."""
@@ -170,18 +182,22 @@ def test_cut_short_the_latest_fold_alone_is_submitted(workshop: Workshop, fit: i
     assert (trial.out / "fold_all_1.txt").exists()
 
 
-def test_a_fold_begins_only_if_a_fit_to_all_rows_fits_behind_it(opened: Open, workshop: Workshop) -> None:
-    """Of 60 s R14 leaves 51; a fold takes 20 s: one, and a fit to all rows."""
+@pytest.mark.parametrize(("left", "older", "count"), [(51.0, 20.0, 1), (62.0, 5.0, 5)])
+def test_a_fold_begins_only_if_a_fit_to_all_rows_fits_behind_it(
+    opened: Open, workshop: Workshop, left: float, older: float, count: int
+) -> None:
+    """The latest fold takes 20 s, and so does a fit to all rows, also behind older folds of fewer rows."""
     told = by_time(workshop, "tabular-regression-lightgbm")
-    script = opened("tabular-regression-lightgbm", with_series, recipe=told, folds=3)
+    script = opened("tabular-regression-lightgbm", with_series, recipe=told, folds=8)
     clock = {"now": 0.0}
     done: list[int | str] = []
     module, state = script.module, script.state
-    module.START, state.minutes, state.reserve_minutes, state.train_minutes = 0.0, 1.0, 0.15, 0.7
+    module.START, state.minutes = 0.0, left / 60 / 0.85
+    state.reserve_minutes, state.train_minutes = 0.15 * state.minutes, 0.7 * state.minutes
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
 
     def fold(number: int, *_: object) -> dict[str, float]:
-        clock["now"] += 20.0
+        clock["now"] += older if done else 20.0
         done.append(number)
         return {"score": 1.0}
 
@@ -189,7 +205,7 @@ def test_a_fold_begins_only_if_a_fit_to_all_rows_fits_behind_it(opened: Open, wo
     module.refit = lambda *_: done.append("all")
     state.out_dir.mkdir()
     script.train_folds(script.read_data(), None)
-    assert done == [1, "all"]
+    assert done == [*range(1, count + 1), "all"]
 
 
 def stores(folder: Path, *, words: bool, twice: bool = False) -> None:

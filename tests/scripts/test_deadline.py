@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,19 @@ def test_trees_stop_while_predicting_still_fits(opened: Open, library: str) -> N
     assert 50 < max(asked) < 312, asked
     assert clock["now"] < 60, asked
     assert not result["done"]
+
+
+def test_a_fold_whose_first_round_was_its_best_makes_no_other_dear(opened: Open) -> None:
+    """From its last round, the 251st, to its submission it took 1 s, and hardly by the one tree it kept."""
+    script = opened("tabular-regression-lightgbm", lambda _: None)
+    state = script.state
+    state.tree_seconds, state.round_seconds, state.rounds = 0.1, 0.004, 251
+    state.last_round = time.monotonic() - 1.0
+    script.learn_predicting(1)
+    assert 1.0 < state.predict_seconds < 3.0
+    state.last_round = time.monotonic() - 1.0
+    script.learn_predicting(200)
+    assert 1.0 < state.predict_seconds < 3.0
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
