@@ -320,6 +320,18 @@ def test_a_season_is_read_from_the_dates(opened: Open, workshop: Workshop, every
         assert asked["mean of seasons"].tolist() == mean
 
 
+def test_irregular_moments_are_counted_in_days(opened: Open, workshop: Workshop) -> None:
+    """Events of three days to the second are of three periods, not of 259200."""
+    import pandas as pd
+
+    script = opened(SERIES, lambda folder: None, recipe=by_time(workshop, SERIES))
+    seconds = np.sort(np.random.default_rng(0).choice(259_200, 20_000, replace=False)) / 86_400
+    table = pd.DataFrame({"day": 20_000 + seconds})
+    _, series = script.add_lags(table[:19_000].copy(), table[19_000:].copy(), np.arange(19_000.0), "day", [])
+    assert series["period"].max() == 3
+    assert set(series["season"]) == {7}
+
+
 def test_series_that_training_has_not_seen_get_no_lags(
     opened: Open, workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -342,3 +354,52 @@ def test_series_that_training_has_not_seen_get_no_lags(
     assert not [name for name in data.inputs if name.startswith(("lag", "mean"))]
     assert data.series is None
     assert "NOTE: no lags" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y %H:%M"])
+@pytest.mark.parametrize("first", [False, True])
+def test_dates_may_be_written_otherwise_come_first_and_be_missing(
+    opened: Open, workshop: Workshop, form: str, first: bool
+) -> None:
+    """The first column is no id where it has dates, and a row without one is of no late day."""
+    import pandas as pd
+
+    def dated(folder: Path) -> None:
+        for part, days in (("train", range(60)), ("test", range(60, 67))):
+            dates = [(pd.Timestamp("2026-01-01") + pd.Timedelta(days=day)).strftime(form) for day in days]
+            rows = [
+                [date, str(40 + number), "1"][: 3 - (part == "test")] for number, date in enumerate(dates)
+            ]
+            head = ["date", "heat", "sold"][: 3 - (part == "test")]
+            if not first:
+                rows = [[str(n), *row] for n, row in enumerate(rows)]
+                rows[5][1] = "" if part == "train" else rows[5][1]
+                head.insert(0, "id")
+            write_rows(folder / f"{part}.csv", [head, *rows])
+        (folder / "sample_submission.csv").unlink()
+
+    script = opened(SERIES, dated, recipe=by_time(workshop, SERIES), folds=1)
+    data = script.read_data()
+    name = "date " if first else "date"
+    assert {name, f"{name} weekday", "heat"} < set(data.inputs)
+    assert {"lag 7"} < set(data.inputs)
+    assert data.test_inputs[name].tolist() == list(range(20_514, 20_521))
+    ((learned, held_out),) = script.split(data)
+    assert held_out.tolist() == list(range(53, 60))
+    assert len(learned) == 53
+
+
+def test_the_time_of_day_is_a_column(opened: Open, workshop: Workshop) -> None:
+    import pandas as pd
+
+    def hourly(folder: Path) -> None:
+        dates = [str(pd.Timestamp("2026-01-01") + pd.Timedelta(hours=hour)) for hour in range(96)]
+        rows = [[str(hour), date, str(hour % 24)] for hour, date in enumerate(dates)]
+        write_rows(folder / "train.csv", [["id", "date", "sold"], *rows[:90]])
+        write_rows(folder / "test.csv", [["id", "date"], *(row[:2] for row in rows[90:])])
+        (folder / "sample_submission.csv").unlink()
+
+    data = opened(SERIES, hourly, recipe=by_time(workshop, SERIES)).read_data()
+    assert (24 * data.inputs["date time of day"]).tolist() == pytest.approx(
+        data.targets[:, 0].tolist(), abs=1e-6
+    )
