@@ -7,7 +7,9 @@ import sys
 import time
 import types
 import warnings
+import wave
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -486,11 +488,42 @@ def test_a_fold_that_fails_costs_no_other(opened: Open, capsys: pytest.CaptureFi
 
 def test_a_sound_is_read_by_soundfile_where_there_is_one(opened: Open) -> None:
     script = opened("audio-classification", lambda folder: None)
-    both = np.stack([np.full(800, 0.5), np.zeros(800)], axis=1)
-    script.module.soundfile = types.SimpleNamespace(read=lambda path, **_: (both, 8_000))
-    sound = script.read_sound(Path("any.flac"))
-    assert sound.shape == (3200,)
-    assert sound == pytest.approx(0.25)
+    ramp = np.linspace(0, 1, 8_000)  # a second, in one of two channels
+    begun: list[int] = []
+    file = types.SimpleNamespace(samplerate=8_000, frames=8_000, seek=begun.append)
+    file.read = lambda frames, **_: np.stack([ramp, 0 * ramp], axis=1)[begun[-1] : begun[-1] + frames]
+    script.module.soundfile = types.SimpleNamespace(SoundFile=lambda path: nullcontext(file))
+    for place in (0.0, 0.5, 1.0):
+        sound = script.read_sound(Path("any.flac"), 0.1, place)
+        assert sound.shape == (3204,)
+        assert sound[[5, -5]] == pytest.approx([0.45 * place, 0.05 + 0.45 * place], abs=2e-3)
+
+
+def test_a_part_of_a_sound_is_read_and_what_is_too_high_for_the_rate_is_not_heard_lower(
+    opened: Open, tmp_path: Path
+) -> None:
+    """A minute of 20 kHz that ends in a second of 1 kHz, at 48 kHz."""
+    script = opened("audio-classification", lambda folder: None)
+    moments = np.arange(60 * 48_000) / 48_000
+    pitch = np.where(moments < 59, 20_000, 1_000)
+    with wave.open(str(tmp_path / "long.wav"), "wb") as file:
+        file.setparams((1, 2, 48_000, 0, "NONE", "NONE"))
+        file.writeframes((20_000 * np.sin(2 * np.pi * pitch * moments)).astype("<i2").tobytes())
+    high, low = (script.read_sound(tmp_path / "long.wav", 0.5, place) for place in (0.3, 1.0))
+    assert len(high) == len(low) == pytest.approx(16_000, abs=2)
+    assert np.std(high) < 0.01
+    assert np.std(low) == pytest.approx(20_000 / 2**15.5, rel=0.01)
+
+
+def test_a_short_sound_repeats_and_one_with_values_that_are_no_numbers_is_not_read(opened: Open) -> None:
+    script = opened("audio-classification", lambda folder: None)
+    part = np.arange(100, dtype=np.float32)
+    script.module.read_sound = lambda path, *_: part if path == "short" else np.append(part, np.nan)
+    sounds = script.Sounds(["short", "bad"], np.arange(2))
+    heard, _, readable = sounds[0]
+    assert (heard[:300].reshape(3, 100).numpy() == part).all()
+    assert readable
+    assert not sounds[1][2]
 
 
 def test_the_rows_of_one_id_are_where_the_sample_has_its_first_and_its_second(
