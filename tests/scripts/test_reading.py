@@ -328,6 +328,30 @@ def test_images_may_lie_in_train_images_and_a_missing_folder_is_named(opened: Op
         script.read_data()
 
 
+def test_images_are_found_by_the_column_that_names_their_files_where_ids_do_not(opened: Open) -> None:
+    def spoil(folder: Path) -> None:
+        for name in ("train.csv", "test.csv"):
+            head, *rows = rows_of(folder / name)
+            named = [[f"post_{row[0]}", "7", f"{row[0]}.jpg", *row[1:]] for row in rows]
+            write_rows(folder / name, [["posting_id", "image_width", "image", *head[1:]], *named])
+
+    data = opened("image-retrieval", spoil).read_data()
+    assert data.ids[:2] == ["post_000", "post_001"]
+    assert [path.name for path in data.inputs[:2]] == ["000.jpg", "001.jpg"]
+    assert all(path.exists() for path in (*data.inputs, *data.test_inputs))
+
+
+@pytest.mark.parametrize(("shown", "right"), [("g3 g4", False), ("100 g4", True), ("", True)])
+def test_a_sample_of_groups_wants_no_ids_of_test_images(opened: Open, shown: str, right: bool) -> None:
+    def spoil(folder: Path) -> None:
+        head, *rows = rows_of(folder / "sample_submission.csv")
+        write_rows(folder / "sample_submission.csv", [head, *([row[0], shown] for row in rows)])
+
+    script = opened("image-retrieval", spoil)
+    with nullcontext() if right else pytest.raises(ValueError, match=r"g3, g4: .* image-classification"):
+        assert len(script.read_data().test_ids) == 24
+
+
 def test_the_text_is_the_column_that_has_one(opened: Open) -> None:
     def spoil(folder: Path) -> None:
         for name in ("train.csv", "test.csv"):
