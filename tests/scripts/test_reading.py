@@ -523,6 +523,18 @@ def test_a_sound_is_read_by_soundfile_where_there_is_one(opened: Open) -> None:
         assert sound[[5, -5]] == pytest.approx([0.45 * place, 0.05 + 0.45 * place], abs=2e-3)
 
 
+def test_test_files_that_are_not_there_are_counted_before_anything_is_learned(
+    opened: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = opened("audio-classification", lambda folder: next((folder / "test").iterdir()).unlink())
+    data = script.read_data()
+    assert f"WARNING: 1 of {len(data.test_ids)} files of the test set are not in" in capsys.readouterr().out
+    for path in (script.DATA_DIR / "test").iterdir():
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="change read_data"):
+        script.read_data()
+
+
 def test_a_part_of_a_sound_is_read_and_what_is_too_high_for_the_rate_is_not_heard_lower(
     opened: Open, tmp_path: Path
 ) -> None:
