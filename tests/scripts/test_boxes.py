@@ -192,7 +192,7 @@ def test_boxes_are_read_from_any_of_their_forms(
     data = script.read_data()
     said = capsys.readouterr().out
     assert f"{classes} boxes without an area or a class are left out" in said
-    assert "5 images are not in train.csv: taken as images without boxes" in said
+    assert "5 images of train are in no table: taken all the same" in said
     assert len(data.outputs) == classes
     assert data.outputs == [3, 7] or spoil is not as_corners, (
         "whole numbers, though an empty row made fractions"
@@ -221,7 +221,27 @@ def test_an_image_comes_in_once_however_its_row_names_the_file(
 
     data = opened(KIND, spoil).read_data()
     assert len(set(data.inputs)) == len(data.ids) == 48
-    assert "6 images are not in train.csv" in capsys.readouterr().out
+    assert "6 images of train are in no table" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ending", ["", ".jpg"])
+def test_every_image_of_the_test_set_is_asked_where_the_sample_has_a_row_a_box(
+    opened: Open, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    def spoil(folder: Path) -> None:
+        (folder / "test.csv").unlink(missing_ok=True)
+        shown = [f"005{place}{ending}" for place in (1, 0, 0)]
+        head = ["image", "x", "y", "w", "h", "label", "score"]
+        write_rows(folder / "sample_submission.csv", [head, *([name, *"000000"] for name in shown)])
+        head, *rows = rows_of(folder / "train.csv")
+        write_rows(folder / "train.csv", [head, *rows, *[[rows[0][0], *"1155", "red"]] * 100])
+
+    data = opened(KIND, spoil).read_data()
+    said = capsys.readouterr().out
+    assert data.test_ids[:2] == [f"0051{ending}", f"0050{ending}"]
+    assert sorted(data.test_ids) == [f"{number:04d}{ending}" for number in range(48, 60)]
+    assert "10 images of test are in no table" in said
+    assert "101 boxes are on an image, but MAX_BOXES is 100" in said
 
 
 def test_boxes_in_shares_of_the_image_end_the_run_at_once(opened: Open) -> None:

@@ -90,6 +90,22 @@ def test_a_photograph_is_decoded_as_large_as_it_is_needed(opened: Open, tmp_path
         assert np.abs(np.asarray(decoded.resize((64, 64)), int) - np.asarray(whole, int)).max() < 6
 
 
+@pytest.mark.parametrize("kind", ["image-classification", "object-detection"])
+def test_a_photograph_that_was_taken_on_its_side_is_upright(opened: Open, tmp_path: Path, kind: str) -> None:
+    script = opened(kind, lambda folder: None)
+    upright = np.zeros((64, 48, 3), dtype=np.uint8)
+    upright[:32] = 200
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    lying = Image.fromarray(np.rot90(upright).copy())
+    for name, said in (("turned.jpg", exif.tobytes()), ("broken.jpg", b"Exif\0\0nothing")):
+        lying.save(tmp_path / name, exif=said, quality=95)
+    seen = np.asarray(script.read_image(tmp_path / "turned.jpg"), dtype=int)
+    assert seen.shape == upright.shape
+    assert np.abs(seen - upright).mean() < 3
+    assert script.read_image(tmp_path / "broken.jpg").size == (64, 48)
+
+
 def test_texts_of_a_training_batch_are_about_as_long(opened: Open) -> None:
     script = opened("text-classification", lambda folder: None)
     lengths = np.random.default_rng(3).integers(1, 400, 515)
