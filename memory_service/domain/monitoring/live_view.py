@@ -11,14 +11,6 @@ from memory_service.domain.monitoring.run_view import GIB, RunView
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
-    BUSY,
-    SAMPLED,
-    SAMPLES,
-    STEPS,
-    TEMPERATURE,
-    UTILIZATION,
-    WAIT_KNOWN,
-    WAITED,
     RankSums,
     TimeBucket,
 )  # fmt: skip
@@ -75,12 +67,12 @@ def _rank(number: int, sums: RankSums) -> dict[str, Any]:
 
 
 def _bucket(number: int, sums: TimeBucket) -> dict[str, Any]:
-    busy = sums[BUSY] / 1e6
+    busy = sums.busy / 1e6
     return {
         "at_seconds": number * BUCKET_SECONDS,
-        "steps": sums[STEPS] or None,
-        "samples_per_second": sums[SAMPLES] / busy if busy and sums[SAMPLES] else None,
-        "loader_wait_percent": 100.0 * sums[WAITED] / sums[WAIT_KNOWN] if sums[WAIT_KNOWN] else None,
-        "utilization_percent": sums[UTILIZATION] / 1000.0 / sums[SAMPLED] if sums[SAMPLED] else None,
-        "temperature_c": sums[TEMPERATURE] / 10.0 if sums[TEMPERATURE] else None,
+        "steps": sums.steps or None,
+        "samples_per_second": sums.samples / busy if busy and sums.samples else None,
+        "loader_wait_percent": 100.0 * sums.waited / sums.wait_known if sums.wait_known else None,
+        "utilization_percent": sums.utilization / 1000.0 / sums.sampled if sums.sampled else None,
+        "temperature_c": sums.temperature / 10.0 if sums.temperature else None,
     }

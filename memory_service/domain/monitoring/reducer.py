@@ -9,7 +9,8 @@ no exactness. Each event must be folded once (the store drops a repeated seq bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memory_service.domain.monitoring.event import (
@@ -23,33 +24,23 @@ from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.monitoring.rank_sums import NO_RANK_SUMS, batch_sums, with_event
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
-    BUSY,
     KIB_PER_GIB,
     MAX_BATCH_SIZES,
     MAX_BUCKETS,
     MAX_EPOCHS,
     MAX_FOLDS,
     MAX_RANKS,
-    PROGRESS,
-    SAMPLED,
-    SAMPLES,
-    STEPS,
-    TEMPERATURE,
     US,
-    UTILIZATION,
-    WAIT_KNOWN,
-    WAITED,
     FoldSummary,
-    RankSums,
     Stamped,
     Summary,
+    TimeBucket,
     latest,
     merge_folds,
     merge_latest,
     newer,
 )
 
-NO_SUMS = (0,) * (TEMPERATURE + 1)
 MAX_EPOCH_NUMBER = 1_000_000
 """An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""
 
@@ -62,72 +53,22 @@ _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
 
 def add_events(summary: Summary, events: Iterable[Event]) -> Summary:
     """The summary with more events in it, whatever their order. Costs O(events) + O(size of the summary)."""
-    accumulator = SummaryAccumulator(summary)
+    accumulator = SummaryAccumulator(**{name: copy(getattr(summary, name)) for name in _FIELDS})
     for event in events:
         accumulator.add(event)
-    return accumulator.summary()
+    return Summary(**{name: getattr(accumulator, name) for name in _FIELDS})
 
 
 _FIELDS = tuple(f.name for f in fields(Summary))
-_MAPPINGS = (
-    "counts",
-    "peaks",
-    "settings",
-    "batches",
-    "epochs",
-    "folds",
-    "time_buckets",
-    "bucket_peaks",
-    "ranks",
-)
 
 
-class SummaryAccumulator:
-    """A summary while it is being added to."""
+@dataclass(slots=True)
+class SummaryAccumulator(Summary):
+    """A summary while it is being added to. open_buckets: those that were copied and may be changed in place;
+    owned_peaks: of those that were, the peaks."""
 
-    __slots__ = (*_FIELDS, "open_buckets", "owned_peaks")
-
-    events: int
-    odd: int
-    last_us: int
-    steps: int
-    busy_us: int
-    samples: int
-    top_step: int
-    first_step_us: int | None
-    step_us: int | None
-    bad_loss_us: int | None
-    good_loss_us: int | None
-    out_of_memory_us: int | None
-    error_us: int | None
-    throttled_us: int | None
-    shared_us: int | None
-    reading_us: int | None
-    counts: dict[str, int]
-    peaks: dict[str, int]
-    settings: dict[str, Stamped]
-    batches: dict[int, tuple[int, int]]
-    progress: Stamped | None
-    epochs: dict[tuple[int, int], Mapping[str, Stamped]]
-    folds: dict[int, FoldSummary]
-    time_buckets: dict[int, Any]
-    bucket_peaks: dict[int, dict[str, int]]
-    ranks: dict[int, RankSums]
-    open_buckets: dict[int, list[int]]
-    """Stretches whose sums are lists now; own: whose peaks were copied. These may be changed in place."""
-    owned_peaks: dict[int, dict[str, int]]
-
-    def __init__(self, start: Summary) -> None:
-        for name in _FIELDS:
-            setattr(self, name, getattr(start, name))
-        for name in _MAPPINGS:
-            setattr(self, name, dict(getattr(start, name)))
-        self.open_buckets, self.owned_peaks = {}, {}
-
-    def summary(self) -> Summary:
-        for bucket, sums in self.open_buckets.items():
-            self.time_buckets[bucket] = tuple(sums)
-        return Summary(**{name: getattr(self, name) for name in _FIELDS})
+    open_buckets: dict[int, TimeBucket] = field(default_factory=dict)
+    owned_peaks: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def add(self, event: Event) -> None:
         seq, kind, at, body = event
@@ -239,12 +180,12 @@ class SummaryAccumulator:
             self.busy_us += busy_us
             self.samples += samples
             sums = self._bucket_sums(us)
-            sums[STEPS] += count
-            sums[BUSY] += busy_us
-            sums[WAIT_KNOWN] += reported_us
-            sums[WAITED] += waited_us
-            sums[SAMPLES] += samples
-            sums[PROGRESS] += 1
+            sums.steps += count
+            sums.busy += busy_us
+            sums.wait_known += reported_us
+            sums.waited += waited_us
+            sums.samples += samples
+            sums.progress += 1
         if step is not None:
             self.top_step = max(self.top_step, int(step))
             where = [number_of(body.get(name), most=1e9) for name in ("fold", "epoch", "of")]
@@ -257,10 +198,10 @@ class SummaryAccumulator:
             if not steps:
                 percent = number_of(body.get("loader_wait_percent"), most=100.0)
                 sums = self._bucket_sums(us)
-                sums[PROGRESS] += 1
+                sums.progress += 1
                 if percent is not None:
-                    sums[WAIT_KNOWN] += US
-                    sums[WAITED] += round(percent * US / 100.0)
+                    sums.wait_known += US
+                    sums.waited += round(percent * US / 100.0)
 
     def _rank(self, kind: str, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]) -> int:
         """The rank of an event, whose sums it adds to."""
@@ -273,7 +214,7 @@ class SummaryAccumulator:
     def _samples_of_another(self, us: int, body: Mapping[str, Any]) -> None:
         samples = int(number_of(body.get("samples"), most=1e12) or 0.0)
         self.samples += samples
-        self._bucket_sums(us)[SAMPLES] += samples
+        self._bucket_sums(us).samples += samples
 
     def _moved(self, us: int) -> None:
         if self.step_us is None or us > self.step_us:
@@ -308,7 +249,7 @@ class SummaryAccumulator:
         loss, metric = loss_of(body.get("valid_loss")), loss_of(body.get("metric"))
         self._fold_epoch(*key, loss, metric, us)
         self._moved(us)
-        self._bucket_sums(us)[PROGRESS] += 1
+        self._bucket_sums(us).progress += 1
 
     def _fold_epoch(
         self, fold: int, epoch: int, valid_loss: float | None, metric: float | None, us: int
@@ -344,7 +285,7 @@ class SummaryAccumulator:
         self._fold_record(int(number), FoldSummary(begun_us=us, done=body.get("done") is True))
         if body.get("done") is True:
             self._moved(us)
-            self._bucket_sums(us)[PROGRESS] += 1
+            self._bucket_sums(us).progress += 1
 
     def _fold_record(self, number: int, reported: FoldSummary) -> None:
         known = self.folds.get(number)
@@ -360,18 +301,19 @@ class SummaryAccumulator:
             return
         sums = self._bucket_sums(us)
         if busy is not None:
-            sums[UTILIZATION] += round(busy * 1000)
-            sums[SAMPLED] += 1
+            sums.utilization += round(busy * 1000)
+            sums.sampled += 1
         if hot is not None:
-            sums[TEMPERATURE] = max(sums[TEMPERATURE], round(hot * 10))
+            sums.temperature = max(sums.temperature, round(hot * 10))
 
-    def _bucket_sums(self, us: int) -> list[int]:
+    def _bucket_sums(self, us: int) -> TimeBucket:
         """The sums of the stretch, to be added to."""
         bucket = us // BUCKET_US
         mine = self.open_buckets.get(bucket)
         if mine is None:
             time_buckets = self.time_buckets
-            mine = self.open_buckets[bucket] = time_buckets[bucket] = [*time_buckets.get(bucket, NO_SUMS)]
+            known = copy(time_buckets.get(bucket)) or TimeBucket()
+            mine = self.open_buckets[bucket] = time_buckets[bucket] = known
             if len(time_buckets) > MAX_BUCKETS:
                 oldest = min(time_buckets)
                 del time_buckets[oldest]

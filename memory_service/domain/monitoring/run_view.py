@@ -15,17 +15,9 @@ from memory_service.domain.monitoring.plausibility import FAR_BEYOND
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
-    BUSY,
     MAX_BUCKETS,
-    PROGRESS,
-    SAMPLED,
-    SAMPLES,
-    STEPS,
-    TEMPERATURE,
-    UTILIZATION,
-    WAIT_KNOWN,
-    WAITED,
     FoldSummary,
+    TimeBucket,
 )
 from memory_service.domain.planning.fits import split_of
 
@@ -190,15 +182,15 @@ class RunView:
         return (losses[0], losses[-1]) if losses else (0.0, 0.0)
 
     @cached_property
-    def _buckets(self) -> list[tuple[int, tuple[int, ...]]]:
+    def _buckets(self) -> list[tuple[int, TimeBucket]]:
         since = self.state.since_us // (BUCKET_SECONDS * 1_000_000)
         return [(n, sums) for n, sums in sorted(self.summary.time_buckets.items()) if n >= since]
 
     @cached_property
     def step_seconds(self) -> float | None:
         """Mean seconds a step, data-loader wait included: counted, else by the latest progress line."""
-        steps = sum(s[STEPS] for _, s in self._buckets if s[BUSY] > 0)
-        busy = sum(s[BUSY] for _, s in self._buckets)
+        steps = sum(s.steps for _, s in self._buckets if s.busy > 0)
+        busy = sum(s.busy for _, s in self._buckets)
         if steps and busy:
             return busy / 1e6 / steps
         if self.summary.progress is not None:
@@ -210,7 +202,7 @@ class RunView:
     @cached_property
     def longest_pause_seconds(self) -> float:
         """The longest time between two reports of progress in the latest 320 s; 0 for fewer than two."""
-        moved = [n for n, sums in self._buckets if sums[PROGRESS]]
+        moved = [n for n, sums in self._buckets if sums.progress]
         return max((b - a for a, b in pairwise(moved)), default=0) * float(BUCKET_SECONDS)
 
     @cached_property
@@ -245,8 +237,8 @@ class RunView:
     def samples_per_second(self) -> float | None:
         """Throughput of training steps, data-loader wait included; None where steps are not reported."""
         batch = self.state.batch_size
-        busy = sum(s[BUSY] for _, s in self._buckets)
-        samples = sum(s[SAMPLES] for _, s in self._buckets)
+        busy = sum(s.busy for _, s in self._buckets)
+        samples = sum(s.samples for _, s in self._buckets)
         if busy and samples:
             return samples * 1e6 / busy
         if self.step_seconds and batch:
@@ -268,8 +260,8 @@ class RunView:
         """Data-loader wait in percent of the time, averaged from the start to each time bucket."""
         out, known, waited = [], 0, 0
         for _, sums in self._buckets:
-            if sums[WAIT_KNOWN] > 0:
-                known, waited = known + sums[WAIT_KNOWN], waited + sums[WAITED]
+            if sums.wait_known > 0:
+                known, waited = known + sums.wait_known, waited + sums.waited
                 out.append(100.0 * waited / known)
         if out:
             return (*out[:-1], max(out[-1], self.slowest_wait_percent))
@@ -300,7 +292,7 @@ class RunView:
     def _sampled(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """(sum of utilization, samples) since the first step, and in all."""
         first = (self.summary.first_step_us or 0) // (BUCKET_SECONDS * 1_000_000)
-        sums = [(bucket >= first, s[UTILIZATION], s[SAMPLED]) for bucket, s in self._buckets]
+        sums = [(bucket >= first, s.utilization, s.sampled) for bucket, s in self._buckets]
         training = (sum(u for inside, u, _ in sums if inside), sum(n for inside, _, n in sums if inside))
         return training, (sum(u for _, u, _ in sums), sum(n for _, _, n in sums))
 
@@ -310,7 +302,7 @@ class RunView:
 
     @cached_property
     def max_temperature_c(self) -> float:
-        return max((s[TEMPERATURE] for _, s in self._buckets), default=0) / 10.0
+        return max((s.temperature for _, s in self._buckets), default=0) / 10.0
 
     def memory_since(self, kind: str) -> float | None:
         """Highest figure of a kind in GiB since the batch changed; None when there was none."""

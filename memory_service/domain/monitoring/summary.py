@@ -1,12 +1,12 @@
 """Summary of a run in a few kilobytes, whatever it reported.
 
-A `Summary` is a value that JSON can hold; `watch_fold` adds events to it. Times are whole microseconds of the
+A `Summary` is a value that JSON can hold; `reducer` adds events to it. Times are whole microseconds of the
 run's own time and memory whole KiB: sums of floats would depend on their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -30,17 +30,28 @@ RankSums = tuple[int, int, int, int, int, int]
 """Of one process of a distributed training: steps, their microseconds, the part of these whose waiting for
 the loader is known, the waiting, samples; and its highest memory in KiB, as driver or torch say."""
 
-TimeBucket = tuple[int, ...]
-"""Sums of one time bucket, at these places."""
-
-STEPS, BUSY, WAIT_KNOWN, WAITED, SAMPLES, UTILIZATION, SAMPLED, PROGRESS, TEMPERATURE = range(9)
-"""Steps, their microseconds, the part of these whose waiting for the loader is known, the waiting, samples,
-the sum of utilization in 1/1000 % and how often it was sampled, how often progress of training was reported;
-TEMPERATURE is a maximum, in 1/10 C."""
-
-
 _STORED_NAMES = {"time_buckets": "slots", "bucket_peaks": "slot_peaks"}
 """Field -> its key in stored summaries, where that is another."""
+
+
+@dataclass(slots=True)
+class TimeBucket:
+    """Sums of `BUCKET_SECONDS`: steps, their microseconds, the part of these whose waiting for the loader is
+    known, the waiting, samples, utilization in 1/1000 % and how often it was sampled, how often progress of
+    training was reported; temperature is a maximum, in 1/10 C."""
+
+    steps: int = 0
+    busy: int = 0
+    wait_known: int = 0
+    waited: int = 0
+    samples: int = 0
+    utilization: int = 0
+    sampled: int = 0
+    progress: int = 0
+    temperature: int = 0
+
+
+_SUMS = TimeBucket.__slots__
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +67,10 @@ class FoldSummary:
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Summary:
-    """A run so far. Empty: `Summary()`. Times in microseconds of the run's own time, memory in KiB.
+    """A run so far. Empty: `Summary()`. Times in microseconds of the run's own time, memory in KiB. Once made
+    it is not changed: the reducer adds to a copy.
 
     events        how many were folded, counts: of each kind; odd: values among them that no run can have
     last_us       the latest time reported: "now" for every verdict
@@ -92,16 +104,16 @@ class Summary:
     throttled_us: int | None = None
     shared_us: int | None = None
     reading_us: int | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
-    peaks: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Stamped] = field(default_factory=dict)
-    batches: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Stamped] = field(default_factory=dict)
+    batches: dict[int, tuple[int, int]] = field(default_factory=dict)
     progress: Stamped | None = None
-    epochs: Mapping[tuple[int, int], Mapping[str, Stamped]] = field(default_factory=dict)
-    folds: Mapping[int, FoldSummary] = field(default_factory=dict)
-    time_buckets: Mapping[int, TimeBucket] = field(default_factory=dict)
-    bucket_peaks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    ranks: Mapping[int, RankSums] = field(default_factory=dict)
+    epochs: dict[tuple[int, int], Mapping[str, Stamped]] = field(default_factory=dict)
+    folds: dict[int, FoldSummary] = field(default_factory=dict)
+    time_buckets: dict[int, TimeBucket] = field(default_factory=dict)
+    bucket_peaks: dict[int, dict[str, int]] = field(default_factory=dict)
+    ranks: dict[int, RankSums] = field(default_factory=dict)
 
     def setting(self, name: str) -> Any:
         """The latest statement of a setting; None when there was none."""
@@ -110,9 +122,10 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, a few kilobytes; keys that JSON cannot hold become text."""
-        out = {_STORED_NAMES.get(f.name, f.name): getattr(self, f.name) for f in fields(self)}
+        out = {_STORED_NAMES.get(f.name, f.name): getattr(self, f.name) for f in fields(Summary)}
         out["epochs"] = [[*key, record] for key, record in sorted(self.epochs.items())]
         out["folds"] = {number: asdict(fold) for number, fold in self.folds.items()}
+        out["slots"] = {n: [getattr(one, name) for name in _SUMS] for n, one in self.time_buckets.items()}
         for name in ("batches", "slots", "slot_peaks", "folds", "ranks"):
             out[name] = {str(key): value for key, value in sorted(out[name].items())}
         return out
@@ -144,9 +157,9 @@ def _fold_from(raw: Mapping[str, Any]) -> FoldSummary:
     return FoldSummary(**data)
 
 
-def _bucket_from(raw: Sequence[int]) -> TimeBucket:
-    """Written before `PROGRESS` was counted, it has none."""
-    return tuple(raw) if len(raw) > TEMPERATURE else (*raw[:PROGRESS], 0, *raw[PROGRESS:])
+def _bucket_from(raw: list[int]) -> TimeBucket:
+    """Written before progress was counted, it has none."""
+    return TimeBucket(*(raw if len(raw) == len(_SUMS) else [*raw[:-1], 0, raw[-1]]))
 
 
 def latest(a: int | None, b: int | None) -> int | None:
