@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+from cachetools import LRUCache
+
 Cache = TypeVar("Cache")
 Value = TypeVar("Value")
 P = ParamSpec("P")
@@ -26,6 +28,7 @@ class Caches:
         self._lock = threading.Lock()
         self._made: dict[Callable[..., Any], Any] = {}
         self._latest: dict[Hashable, _Latest] = {}
+        self._stored: dict[Hashable, LRUCache[Hashable, Any]] = {}
 
     def of(self, kind: Callable[P, Cache], *args: P.args, **kwargs: P.kwargs) -> Cache:
         """The owner's cache of this kind; the arguments count where it is made now."""
@@ -45,3 +48,16 @@ class Caches:
                 known.value, known.state = make(), state
             value: Value = known.value
         return value
+
+    def stored(self, name: Hashable, key: Hashable, make: Callable[[], Value], most: int) -> Value:
+        """What `make` gave for the key, of the `most` that were asked for last. Two threads may make the
+        same."""
+        with self._lock:
+            found = self._stored.setdefault(name, LRUCache(most))
+            if key in found:
+                known: Value = found[key]
+                return known
+        made = make()
+        with self._lock:
+            found[key] = made
+        return made

@@ -72,8 +72,8 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         running = [row["id"] for row in page.items if row["status"] == "running"]
         last = runs.last_event_bodies(session, running)
         metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
-        kept = transaction.caches.of(_Kept)
-        changed, recent = _recent(transaction)
+        changed = runs.last_change(session)
+        recent = transaction.caches.latest(runs.recent, changed, lambda: runs.recent(session, MOST_RECENT))
     items = [
         {
             **row,
@@ -86,13 +86,12 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     ]
     for item in items:
         item["best_so_far"] = _best_so_far(item.pop("reached"), item["metric_direction"])
-    key = (by, since, *sorted(fields.items()))
-    with kept.lock:
-        latest, panel = kept.panels.get(key, (None, {}))
-    if latest is None or latest != changed:
-        panel = {"week": _week(recent, fields, since, by), "facets": _facets(recent, fields)}
-        with kept.lock:
-            kept.panels[key] = changed, panel
+    panel = database.caches.stored(
+        _week,
+        (changed, by, since, *sorted(fields.items())),
+        lambda: {"week": _week(recent, fields, since, by), "facets": _facets(recent, fields)},
+        64,
+    )
     return {"items": items, "next": page.next, "live": bool(running), **panel}
 
 
@@ -114,22 +113,10 @@ def _week(
 @dataclass(eq=False)
 class _Kept:
     """extras: (id, when it changed last) -> `advice` and `curve` of an ended run. Later runs may still follow
-    its advice: it is looked at again after ten minutes. recent: the latest runs at the last change of any.
-    panels: what is asked of them -> that change, and `week` and `facets`."""
+    its advice: it is looked at again after ten minutes."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    recent: tuple[dt.datetime | None, Sequence[runs.Recent]] = (None, ())
     extras: TTLCache[tuple[str, str], dict[str, Any]] = field(default_factory=partial(TTLCache, 4_096, 600))
-    panels: TTLCache[tuple[object, ...], tuple[dt.datetime | None, dict[str, Any]]] = field(
-        default_factory=partial(TTLCache, 64, 600)
-    )
-
-
-def _recent(transaction: ReadTransaction) -> tuple[dt.datetime | None, Sequence[runs.Recent]]:
-    kept, changed = transaction.caches.of(_Kept), runs.last_change(transaction.session)
-    if kept.recent[0] != changed:
-        kept.recent = changed, runs.recent(transaction.session, MOST_RECENT)
-    return kept.recent
 
 
 def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

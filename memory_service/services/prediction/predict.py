@@ -8,14 +8,11 @@ A model that nobody profiled is traced once and cached; asking writes nothing to
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 from typing import Any
-
-from cachetools import LRUCache
 
 from memory_service.domain.common.estimate import Estimate, Grade
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knee
@@ -62,7 +59,6 @@ LARGEST_SHOWN = 4096
 """The curve stops here for models that would fit more: no plan uses such a batch."""
 
 Asked = PredictRequest | Mapping[str, Any]
-Key = tuple[object, ...]
 
 
 def predict(database: Database, asked: Asked) -> dict[str, Any]:
@@ -133,22 +129,6 @@ class _Prepared:
         ]
 
 
-class PredictionCache:
-    """Prepared answers of one state of the cards."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._prepared: LRUCache[Key, _Prepared] = LRUCache(MOST_CACHED)
-
-    def get(self, key: Key) -> _Prepared | None:
-        with self._lock:
-            return self._prepared.get(key)
-
-    def store(self, key: Key, value: _Prepared) -> None:
-        with self._lock:
-            self._prepared[key] = value
-
-
 def _answer(
     knowledge: Knowledge, question: PredictRequest, budget: TraceBudget, *, curve: bool = True
 ) -> dict[str, Any]:
@@ -179,17 +159,15 @@ def _answer(
         question.method, question.lora_rank, question.gradient_checkpointing, question.n_classes, cards,
         question.sharding, question.packing, question.text_tokens,
     )  # fmt: skip
-    cache = knowledge.cards.caches.of(PredictionCache)
-    prepared = cache.get(key)
-    if prepared is None:
+
+    def make() -> _Prepared:
         kind = precision_class(precision)
-        whole = requested_profile(knowledge, question, row, name, kind, budget)
-        shards = cards.n if question.sharding == "fsdp" else 1
-        spread = (
-            whole if shards == 1 else requested_profile(knowledge, question, row, name, kind, budget, shards)
-        )
-        prepared = _prepare(whole, spread, gpu, precision, question, cards)
-        cache.store(key, prepared)
+        whole = spread = requested_profile(knowledge, question, row, name, kind, budget)
+        if question.sharding == "fsdp" and cards.n > 1:
+            spread = requested_profile(knowledge, question, row, name, kind, budget, cards.n)
+        return _prepare(whole, spread, gpu, precision, question, cards)
+
+    prepared = knowledge.cards.caches.stored(_prepare, key, make, MOST_CACHED)
     return _at_batch(prepared, question, curve=curve)
 
 

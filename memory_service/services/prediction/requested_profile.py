@@ -5,10 +5,7 @@ A model that nobody profiled is traced once and cached; nothing is written to th
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Literal
-
-from cachetools import LRUCache
 
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
@@ -52,57 +49,35 @@ class TraceBudget:
             )
 
 
-class _Traced:
-    """Profiles that this process had traced, of the models of one catalogue, and names that can be built or
-    not."""
+def _traced(
+    knowledge: Knowledge,
+    name: str,
+    size: int | None,
+    kind: PrecisionClass,
+    row: CatalogueModel | None,
+    budget: TraceBudget,
+    checkpointing: bool,
+) -> Profile:
+    """The traced profile. What cannot be traced is not tried again. One trace at a time, since each takes a
+    core for seconds; Unavailable where others wait for theirs."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._profiles: LRUCache[tuple[str, int | None, str, bool], Profile | InvalidInput] = LRUCache(
-            MOST_TRACED
+    def trace() -> Profile | InvalidInput:
+        budget.spend(name)
+        options: dict[str, Any] = (
+            {"library": row.library, "config": row.config, "family": row.family} if row else {}
         )
-        self._built: LRUCache[str, bool] = LRUCache(MOST_NAMES)
-
-    def can_be_built(self, name: str) -> bool:
-        """Unavailable where others wait for traces."""
-        with self._lock:
-            known = self._built.get(name)
-        if known is None:
-            known = can_be_built_in_child_process(name)
-            with self._lock:
-                self._built[name] = known
-        return known
-
-    def get(
-        self,
-        name: str,
-        size: int | None,
-        kind: PrecisionClass,
-        row: CatalogueModel | None,
-        budget: TraceBudget,
-        checkpointing: bool = False,
-    ) -> Profile:
-        """The traced profile. What cannot be traced is not tried again. One trace at a time, since each takes
-        a core for seconds; Unavailable where others wait for theirs."""
-        key = (name, size, kind, checkpointing)
-        with self._lock:
-            known = self._profiles.get(key)
-        if known is None:
-            budget.spend(name)
-            options: dict[str, Any] = (
-                {"library": row.library, "config": row.config, "family": row.family} if row else {}
+        try:
+            return profile_in_child_process(
+                name, input_size=size, precision=kind, checkpointing=checkpointing, **options
             )
-            try:
-                known = profile_in_child_process(
-                    name, input_size=size, precision=kind, checkpointing=checkpointing, **options
-                )
-            except InvalidInput as error:
-                known = error
-            with self._lock:
-                self._profiles[key] = known
-        if isinstance(known, InvalidInput):
-            raise known
-        return known
+        except InvalidInput as error:
+            return error
+
+    key = (name, size, kind, checkpointing)
+    known = knowledge.priced.caches.stored(_traced, key, trace, MOST_TRACED)
+    if isinstance(known, InvalidInput):
+        raise known
+    return known
 
 
 def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | None, str]:
@@ -110,7 +85,8 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     try:
         row = knowledge.listed_model(given)
     except InvalidInput:
-        if knowledge.priced.caches.of(_Traced).can_be_built(given):
+        build = can_be_built_in_child_process
+        if knowledge.priced.caches.stored(build, given, lambda: build(given), MOST_NAMES):
             return None, given
         raise
     return row, row.name
@@ -178,7 +154,7 @@ def _found(
             known = knowledge.priced.profile_between(kin, size, kind)
             if known is not None:
                 return known
-    return knowledge.priced.caches.of(_Traced).get(name, size, kind, row, budget, saving)
+    return _traced(knowledge, name, size, kind, row, budget, saving)
 
 
 def _by_law(row: CatalogueModel, question: PredictRequest) -> bool:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import orjson
-from cachetools import LRUCache
 
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
@@ -128,6 +124,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         evidence = evidence_of(transaction, key)
         watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
+    state = (run.id, run.updated_at, database.knowledge_revision())
     return {
         **on_the_wire(row),
         "given": run.given,
@@ -136,34 +133,14 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         "notes": _notes(run),
         "comparison": compared(row, run.prediction, found),
         "observations": found,
-        "learned": _learned_once(database, run, found),
+        "learned": database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256),
         **watch,
         **evidence,
     }
 
 
-@dataclass(eq=False)
-class _Learned:
-    """(id, when it changed last, revision of knowledge) -> what a run taught: it is predicted anew for it."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    said: LRUCache[tuple[str, dt.datetime, int], list[str]] = field(default_factory=partial(LRUCache, 256))
-
-
-def _learned_once(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
-    cache = database.caches.of(_Learned)
-    key = (run.id, run.updated_at, database.knowledge_revision())
-    with cache.lock:
-        said = cache.said.get(key)
-    if said is None:
-        said = _learned(database, run, found)
-        with cache.lock:
-            cache.said[key] = said
-    return said
-
-
 def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the run changed, or why nothing; nothing of one that still runs."""
+    """What the run changed, by what is predicted now, or why nothing; nothing of one that still runs."""
     if run.finish is None:
         return []
     now = None
