@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
@@ -58,8 +58,33 @@ class Expected:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+def _wire(part: Any) -> Any:
+    """A part of an answer as JSON has it."""
+    if isinstance(part, Mapping):
+        return dict(part)
+    if isinstance(part, tuple):
+        return [_wire(each) for each in part]
+    return part.as_dict() if hasattr(part, "as_dict") else part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What a plan and a refusal begin with; their fields are those of the answer, in its order."""
+
+    plan_id: str
+    feasible: bool
+    task: str
+    size: str
+    gpu: Mapping[str, Any]
+    minutes: float
+    metric: ResolvedMetric | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {field.name: _wire(getattr(self, field.name)) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(_Answer):
     """A promise with a deadline, field by field as /recommend answers it (docs/http.md).
 
     settings   the part to copy into a training script: model, batch, precision, folds, epochs, loader ...
@@ -69,12 +94,8 @@ class Plan:
                figures here are those of one of its runs, the main one where `run` is None
     """
 
-    plan_id: str
-    task: str
-    size: str
-    gpu: Mapping[str, Any]
-    minutes: float
-    metric: ResolvedMetric | None
+    feasible: bool = True
+    run: int | None = None
     settings: Mapping[str, Any]
     expected: Expected
     timetable: tuple[Stage, ...]
@@ -82,48 +103,23 @@ class Plan:
     checks: Mapping[str, Any]
     on_trouble: tuple[Mapping[str, Any], ...]
     alternatives: tuple[Mapping[str, Any], ...]
+    parallel: tuple[Mapping[str, Any], ...] = ()
+    portfolio: tuple[Mapping[str, Any], ...] = ()
+    blend: Mapping[str, Any] = field(default_factory=lambda: {"method": "none", "runs": []})
+    used_percent: float = 0.0
+    recipe: Mapping[str, Any] | None = None
+    targets: Mapping[str, Any] | None = None
     similar: tuple[Mapping[str, Any], ...]
     rationale: tuple[str, ...]
     warnings: tuple[str, ...]
     evidence: tuple[Mapping[str, Any], ...]
     facts: tuple[Fact, ...]
-    parallel: tuple[Mapping[str, Any], ...] = ()
-    recipe: Mapping[str, Any] | None = None
-    targets: Mapping[str, Any] | None = None
-    portfolio: tuple[Mapping[str, Any], ...] = ()
-    blend: Mapping[str, Any] | None = None
-    used_percent: float = 0.0
-    run: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "plan_id": self.plan_id,
-            "feasible": True,
-            "task": self.task,
-            "size": self.size,
-            "gpu": dict(self.gpu),
-            "minutes": self.minutes,
-            "metric": self.metric.as_dict() if self.metric else None,
-            "run": self.run,
-            **self.settings,
-            "expected": self.expected.as_dict(),
-            "timetable": [stage.as_dict() for stage in self.timetable],
-            "reserve_minutes": round(self.reserve_minutes, 2),
-            "checks": dict(self.checks),
-            "on_trouble": [dict(entry) for entry in self.on_trouble],
-            "alternatives": [dict(entry) for entry in self.alternatives],
-            "parallel": [dict(each) for each in self.parallel],
-            "portfolio": [dict(run) for run in self.portfolio],
-            "blend": dict(self.blend or {"method": "none", "runs": []}),
-            "used_percent": self.used_percent,
-            "recipe": self.recipe,
-            "targets": self.targets,
-            "similar": [dict(hit) for hit in self.similar],
-            "rationale": list(self.rationale),
-            "warnings": list(self.warnings),
-            "evidence": [dict(row) for row in self.evidence],
-            "facts": [fact.as_dict() for fact in self.facts],
-        }
+        out: dict[str, Any] = {}
+        for name, part in _Answer.as_dict(self).items():
+            out |= part if name == "settings" else {name: part}
+        return out | {"reserve_minutes": round(self.reserve_minutes, 2)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,44 +134,24 @@ class Closest:
         return {"set": dict(self.set), "why": self.why, "plan": dict(self.plan)}
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal(_Answer):
     """Nothing keeps the promises. `closest` is the smallest change that does; others follow it."""
 
-    plan_id: str
-    task: str
-    size: str
-    gpu: Mapping[str, Any]
-    minutes: float
-    metric: ResolvedMetric | None
+    feasible: bool = False
     why: str
     closest: tuple[Closest, ...]
+    recipe: Mapping[str, Any] | None = None
+    targets: Mapping[str, Any] | None = None
     similar: tuple[Mapping[str, Any], ...]
     warnings: tuple[str, ...]
     evidence: tuple[Mapping[str, Any], ...]
-    recipe: Mapping[str, Any] | None = None
-    targets: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         first = self.closest[0].as_dict() if self.closest else None
         if first is not None and len(self.closest) > 1:
-            first["or"] = [other.as_dict() for other in self.closest[1:]]
-        return {
-            "plan_id": self.plan_id,
-            "feasible": False,
-            "task": self.task,
-            "size": self.size,
-            "gpu": dict(self.gpu),
-            "minutes": self.minutes,
-            "metric": self.metric.as_dict() if self.metric else None,
-            "why": self.why,
-            "closest": first,
-            "recipe": self.recipe,
-            "targets": self.targets,
-            "similar": [dict(hit) for hit in self.similar],
-            "warnings": list(self.warnings),
-            "evidence": [dict(row) for row in self.evidence],
-        }
+            first["or"] = _wire(self.closest[1:])
+        return _Answer.as_dict(self) | {"closest": first}
 
 
 def gpu_facts(
