@@ -130,7 +130,7 @@ def wrong_value(field: str, message: str, given: Any = None) -> InvalidInput:
 def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:
     """The refusal for a key that nothing has, with the nearest ones (closest first)."""
     shown = given[:200]
-    nearest = tuple(get_close_matches(shown, _comparable(shown, list(known)), n=5, cutoff=0.4))
+    nearest = _nearest(shown, _comparable(shown, list(known)))
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     refused = [FieldError(field, f"unknown {field}", shown, nearest)]
     return NotFound(f"There is no {field} {shown!r}{hint}", refused)
@@ -147,6 +147,11 @@ def _comparable(given: str, known: Sequence[str]) -> Sequence[str]:
     return [name for name in known if name[:1] == given[:1]][:MOST_COMPARED]
 
 
+def _nearest(given: str, known: Sequence[str], cutoff: float = 0.4) -> tuple[str, ...]:
+    close = {name.lower(): name for name in reversed(known)}
+    return tuple(close[n] for n in get_close_matches(given.lower()[:80], close, n=5, cutoff=cutoff))
+
+
 MOST_NAMED = 12
 """A vocabulary of at most so many names is named whole where none is near."""
 
@@ -154,8 +159,7 @@ MOST_NAMED = 12
 def unknown_name(field: str, given: str, known: Sequence[str], cutoff: float = 0.4) -> InvalidInput:
     """The refusal for a name outside a vocabulary, with the nearest known names (closest first)."""
     shown = given if len(given) <= 80 else given[:77] + "..."
-    close = {name.lower(): name for name in reversed(known)}
-    nearest = tuple(close[n] for n in get_close_matches(given.lower()[:80], close, n=5, cutoff=cutoff))
+    nearest = _nearest(given, known, cutoff)
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     if not nearest and len(known) <= MOST_NAMED:
         nearest = tuple(known)

@@ -49,7 +49,10 @@ def evaluate(
     if not files:
         if observe or write or profiles:
             raise typer.BadParameter("--observe, --write and --profiles go with a FILE")
-        _evaluate_runs(database, json)
+        from memory_service.cli.runs import accuracy_report
+        from memory_service.services.accuracy.scored_runs import accuracy
+
+        emit(accuracy(open_ready(database)), json, accuracy_report)
         return
     from rich.markdown import Markdown
     from rich.progress import Progress
@@ -96,10 +99,3 @@ def evaluate(
         "observed": observed,
     }
     emit(data, json, lambda _: Markdown(report))
-
-
-def _evaluate_runs(database: str | None, json: bool) -> None:
-    from memory_service.cli.runs import accuracy_report
-    from memory_service.services.accuracy.scored_runs import accuracy
-
-    emit(accuracy(open_ready(database)), json, accuracy_report)

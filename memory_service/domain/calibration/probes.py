@@ -120,20 +120,16 @@ def _sections(kind: Kind) -> frozenset[str]:
     return frozenset(probe.section for probe in _by_name(kind).values())
 
 
-def _main(kind: str, precisions: Sequence[str]) -> str:
-    """The precision people train in on such a device."""
-    if kind == "cuda":
-        return next((p for p in ("bf16", "fp16") if p in precisions), "fp32")
-    return "fp32"
-
-
 def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
-    main = _main(kind, precisions)
+    halves = [p for p in ("bf16", "fp16") if p in precisions and kind == "cuda"]
+    main = halves[0] if halves else "fp32"  # what people train in on such a device
     usual, other = ("nhwc", "nchw") if kind == "cuda" else ("nchw", "nhwc")
     first, second = shapes.CONV_BATCHES[kind]
     dense = tuple(name for name, c in shapes.CONVS.items() if c.op_class in ("dense_conv", "pointwise_conv"))
     thin = tuple(name for name, c in shapes.CONVS.items() if c.op_class in ("depthwise_conv", "grouped_conv"))
-    yield from _launch()
+    yield Probe("launch.us", "launch", "us", "elementwise", "fp32", phase="forward", kernels=1)
+    yield Probe("launch.train_us", "launch", "us", "elementwise", "fp32", phase="train", kernels=1)
+    yield Probe("launch.adamw_us", "launch", "us", phase="train", facts={"tensors": 1})
     yield from _memory(kind)
     yield from _matmuls(kind, main)
     yield from _linears(main)
@@ -164,12 +160,6 @@ def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
     for net in shapes.REFERENCE_NETS[kind]:
         if net.name != "vit":
             yield from _steps(kind, net, main, other)
-
-
-def _launch() -> Iterator[Probe]:
-    yield Probe("launch.us", "launch", "us", "elementwise", "fp32", phase="forward", kernels=1)
-    yield Probe("launch.train_us", "launch", "us", "elementwise", "fp32", phase="train", kernels=1)
-    yield Probe("launch.adamw_us", "launch", "us", phase="train", facts={"tensors": 1})
 
 
 def _memory(kind: str) -> Iterator[Probe]:

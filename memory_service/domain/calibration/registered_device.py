@@ -25,7 +25,8 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
     lent = sheet is None
     if sheet is None:
         sheet = _most_alike(fingerprint, sheets)
-    share, fraction = _slice_of(fingerprint.mig), fingerprint.memory_gib / sheet.memory_gib
+    found, fraction = _SLICE.match(fingerprint.mig or ""), fingerprint.memory_gib / sheet.memory_gib
+    share = int(found.group(1)) / SLICES if found else None
     card = replace(
         with_cores(sheet, fingerprint.cores),
         device=name,
@@ -66,11 +67,6 @@ def _usable_gib(sheet: Gpu, memory_gib: float) -> float:
     if sheet.kind == "cuda":
         return max(0.0, memory_gib - (sheet.memory_gib - sheet.usable_gib))
     return memory_gib * sheet.usable_gib / sheet.memory_gib
-
-
-def _slice_of(mig: str | None) -> float | None:
-    found = _SLICE.match(mig or "")
-    return int(found.group(1)) / SLICES if found else None
 
 
 def _most_alike(fingerprint: Fingerprint, sheets: Mapping[str, Gpu]) -> Gpu:

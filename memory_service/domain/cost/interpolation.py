@@ -31,7 +31,9 @@ def interpolate_profile(lower: Profile, upper: Profile, input_size: int) -> Prof
     """
     if lower.input_size > upper.input_size:
         lower, upper = upper, lower
-    _same_kind(lower, upper)
+    for name in ("model", "precision", "input_kind", "checkpointing", "fused_attention"):
+        if getattr(lower, name) != getattr(upper, name):
+            raise ValueError(f"profiles differ in {name}: {getattr(lower, name)!r}, {getattr(upper, name)!r}")
     for exact in (lower, upper):
         if exact.input_size == input_size:
             return exact
@@ -58,12 +60,6 @@ def envelope(points: Sequence[Point]) -> tuple[PeakPoint, ...]:
 def _crossing(flat: Point, steep: Point) -> float:
     """The batch from which `steep` is above `flat`."""
     return (flat[0] - steep[0]) / (steep[1] - flat[1])
-
-
-def _same_kind(lower: Profile, upper: Profile) -> None:
-    for name in ("model", "precision", "input_kind", "checkpointing", "fused_attention"):
-        if getattr(lower, name) != getattr(upper, name):
-            raise ValueError(f"profiles differ in {name}: {getattr(lower, name)!r}, {getattr(upper, name)!r}")
 
 
 def _positions(profile: Profile, size: int) -> float:

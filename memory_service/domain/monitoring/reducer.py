@@ -129,13 +129,10 @@ class SummaryAccumulator(Summary):
                 continue
             self.settings[name] = newer(self.settings.get(name), (us, seq, value))
             if name == "batch_size" and isinstance(value, int) and 0 < value < 1 << 40:
-                self._batch_size_stated(value, us)
-
-    def _batch_size_stated(self, batch: int, us: int) -> None:
-        first, last = self.batches.get(batch, (us, us))
-        self.batches[batch] = (min(first, us), max(last, us))
-        if len(self.batches) > MAX_BATCH_SIZES:
-            del self.batches[min(self.batches)]
+                first, last = self.batches.get(value, (us, us))
+                self.batches[value] = (min(first, us), max(last, us))
+                if len(self.batches) > MAX_BATCH_SIZES:
+                    del self.batches[min(self.batches)]
 
     def _memory(self, us: int, body: Mapping[str, Any], reported: Iterable[tuple[str, str]]) -> None:
         for name, kind in reported:

@@ -9,7 +9,7 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import no_device_memory
 from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, kind_of, memory_on_card
 from memory_service.domain.planning.budget import NOTHING, RunSeconds, Seconds
-from memory_service.domain.planning.candidates import Candidate
+from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.sample_time import loader_rate
@@ -49,7 +49,7 @@ def _total(run: RunSeconds, time: Estimate) -> Estimate:
 def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
     """The figures of a pick with their intervals, in the units of the contract; with all of its `seeds`."""
     problem, grid, row = candidate.problem, candidate.grid, candidate.pick.row
-    run, (memory, time) = candidate.run(seeds), _bases(candidate)
+    option, run, (memory, time) = candidate.option, candidate.run(seeds), _bases(candidate)
     peak = _peak(candidate, memory)
     tightest = min(problem.cards, key=lambda card: card.usable_gib)
     total = problem.question.vram_gib or tightest.memory_gib
@@ -58,13 +58,11 @@ def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
     return Expected(
         peak_memory_gib=peak,
         memory_percent=peak.scaled(100.0 / total),
-        samples_per_second=_estimate(step, 1.0, time).reciprocal(
-            candidate.batch_size * candidate.option.texts_per_row
-        ),
+        samples_per_second=_estimate(step, 1.0, time).reciprocal(candidate.batch_size * option.texts_per_row),
         epoch_seconds=_estimate(run.epoch, 1.0, composed),
         total_minutes=_total(run, time),
         inference_minutes=_estimate(run.inference, 1 / 60, composed),
-        host_memory_gib=_host_memory(candidate),
+        host_memory_gib=host_memory(problem, option, candidate.epochs) if option.is_trees else None,
         best_epoch=None if grid.best_epoch_of is None else grid.best_epoch_of(candidate.pick),
         quality_index=expected_quality(candidate),
         bound=_bound(candidate),
@@ -79,13 +77,6 @@ def expected_quality(candidate: Candidate) -> Estimate:
     )
     learned = problem.quality.learned.get((problem.data_kind.table, model.name), NOTHING_LEARNED)
     return quality_estimate(candidate.quality, sd, measured, learned)
-
-
-def _host_memory(candidate: Candidate) -> Estimate | None:
-    option, problem = candidate.option, candidate.problem
-    if not option.is_trees:
-        return None
-    return cost_of(problem, option, problem.n_train, candidate.epochs).memory_gib
 
 
 def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:

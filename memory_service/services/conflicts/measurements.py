@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
     """Every quantity that runs showed, by case, in a stable order."""
     cases: dict[tuple[Any, ...], list[Observation]] = {}
     for one in knowledge.observations:
-        cases.setdefault(_case_of(one), []).append(one)
+        cases.setdefault(_CASE(one), []).append(one)
     for _, runs in sorted(cases.items(), key=lambda item: str(item[0])):
         card = observed_card(knowledge.cards, runs[0])
         profile = observed_profile(knowledge.priced, runs[0])
@@ -91,11 +92,10 @@ def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
         yield from _of_case(runs, profile, card)
 
 
-def _case_of(o: Observation) -> tuple[Any, ...]:
-    return (
-        o.gpu, o.device, o.model, o.input_size, o.precision, o.layout, o.mode, o.optimizer, o.compiled,
-        o.checkpointing, o.stack, o.cores,
-    )  # fmt: skip
+_CASE = attrgetter(
+    "gpu", "device", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
+    "checkpointing", "stack", "cores",
+)  # fmt: skip
 
 
 def _of_case(runs: Sequence[Observation], profile: Profile, card: TargetDevice) -> Iterator[Shown]:

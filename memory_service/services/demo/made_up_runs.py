@@ -144,7 +144,9 @@ def _one(
     peak = ((begun["prediction"] or {}).get("peak_memory_gib") or {}).get("value") or 6.0
     story = _Story(body, course, seconds, peak * draw.uniform(0.93, 1.02), direction, draw, every_seconds)
     for piece in story.pieces(None if now is None else (now - started).total_seconds()):
-        _take_events(database, begun["run_id"], {"events": piece})
+        with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
+            taken = telemetry.take_events(database, begun["run_id"], {"events": piece})
+            thread.submit(asyncio.run, taken).result()
     if number % 7 == 3:
         take_log(database, begun["run_id"], story.log().encode(), at=story.moment(story.at))
     if now is None:
@@ -297,8 +299,3 @@ def _as_if_then(database: Database, run_id: str, started: dt.datetime, seconds: 
                 update(RunAdvice).where(*mine).values(given_at=given),
                 execution_options={"synchronize_session": False},
             )
-
-
-def _take_events(database: Database, run_id: str, body: dict[str, Any]) -> None:
-    with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
-        thread.submit(asyncio.run, telemetry.take_events(database, run_id, body)).result()

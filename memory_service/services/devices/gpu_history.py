@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -47,7 +48,9 @@ def gpu_page(database: Database, key: str) -> dict[str, Any]:
         if device is not None and device not in rows:
             rows = [device, *rows]
         if not sheet and device is not None:
-            sheet = _sheet_of(transaction, device)
+            sheet = {"slug": None, "name": device.name, "kind": device.kind}
+            with suppress(NotFound):
+                sheet = get_row(transaction, "gpus", device.gpu or "")
         slug = sheet["slug"]
         names = store.names_by_gpu(transaction.session, [slug])[slug] if slug else [row.name for row in rows]
         about = {"device": device.name if device else None, "devices": names}
@@ -107,10 +110,3 @@ def _drift(newest_first: Sequence[tables.Calibration]) -> list[dict[str, Any]]:
         }
         for new, old in pairwise(usable)
     ]
-
-
-def _sheet_of(transaction: ReadTransaction, device: tables.Device) -> dict[str, Any]:
-    try:
-        return get_row(transaction, "gpus", device.gpu or "")
-    except NotFound:
-        return {"slug": None, "name": device.name, "kind": device.kind}

@@ -123,19 +123,12 @@ def _range(side: Mapping[str, Any]) -> str:
 
 
 def _side(side: Mapping[str, Any], item: Mapping[str, Any]) -> Item:
-    followed = side["grade"] == item["used"] and side.get("set_aside") is None and item["uses"] is not None
-    if kind_of(item) == "sheet":
-        followed = side["grade"] == item["used"] and side.get("set_aside") is None
-    return {"value": None, "n": None, "statement": None, "set_aside": None, **side} | {
-        "followed": followed,
-        "href": _origin(side["id"]),
-    }
-
-
-def _origin(side: str) -> str | None:
-    """The page of what said it."""
-    kind, _, name = side.partition(":")
-    return {"run": f"/browse/runs/{name}", "calibration": f"/browse/calibrations/{name}"}.get(kind)
+    followed = side["grade"] == item["used"] and side.get("set_aside") is None
+    followed = followed and (item["uses"] is not None or kind_of(item) == "sheet")
+    kind, _, name = side["id"].partition(":")
+    href = {"run": f"/browse/runs/{name}", "calibration": f"/browse/calibrations/{name}"}.get(kind)
+    unsaid = dict.fromkeys(("value", "n", "statement", "set_aside"))
+    return {**unsaid, **side, "followed": followed, "href": href}
 
 
 def _claim(knowledge: Knowledge, row: Mapping[str, Any], gpu: str | None, model: str | None) -> Item:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -176,15 +177,8 @@ def _value(text: str, kind: str) -> Any:
         except json.JSONDecodeError as error:
             raise ValueError(f"no JSON ({error.msg} in line {error.lineno})") from None
     if kind == "number":
-        try:
-            return int(text)
-        except ValueError:
-            return _float(text)
+        for read in (int, float):
+            with suppress(ValueError):
+                return read(text)
+        raise ValueError("must be a number")
     return {"true": True, "false": False}.get(text, text) if kind == "choice" else text
-
-
-def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("must be a number") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.domain.recipe.vocabulary import TECHNIQUES
 from memory_service.domain.runs.pattern_effect import Tally
-from memory_service.errors import FieldError, NotFound, nothing_named, unknown_name
+from memory_service.errors import nothing_named
 from memory_service.services.conflicts.model_statements import kin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
@@ -43,10 +43,7 @@ def model_page(database: Database, name: str) -> dict[str, Any]:
     """
     knowledge = knowledge_of(database)
     if name not in knowledge.models:
-        near = unknown_name("model", name, tuple(knowledge.models)).errors[0].nearest
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        refused = [FieldError("model", "unknown model", name[:200], near)]
-        raise NotFound(f"There is no model {name[:200]!r}{hint}", refused)
+        raise nothing_named("model", name, knowledge.models)
     with database.read() as transaction:
         row = get_row(transaction, "models", name)
         profiles = list_rows(transaction, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items

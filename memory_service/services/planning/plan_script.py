@@ -137,11 +137,14 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "headline": _headline(plan),
         "split": [told and _plain(told) for told in split_setting(plan)],
         "recipe": [line for told in script_recipe(plan) for line in _comment(told)],
-        "made_for": _made_for(plan),
+        "made_for": _plain(
+            f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
+        ),
+        "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
         "members": model["name"] == "tabm",
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
-    words |= {"fetched": _fetched(plan), "method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
+    words |= {"method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
     words["sharded"] = bool(plan.get("sharding"))
     words["paged"] = plan["optimizer"] == PAGED_ADAMW
     if words["paged"]:
@@ -272,11 +275,6 @@ def _first_loss(plan: Mapping[str, Any]) -> str:
     return str(max(used, key=lambda each: each["share"])["name"]) if used else ""
 
 
-def _fetched(plan: Mapping[str, Any]) -> bool:
-    """Whether its model begins with pretrained weights."""
-    return bool(plan["model"]["pretrained"]) and plan["model"]["library"] in _FETCHED
-
-
 def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
     for part in kind.parts:
         yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
@@ -355,12 +353,6 @@ def _headline(plan: Mapping[str, Any]) -> str:
     sizes = () if model["library"] == "sklearn" else ("image_size", "seq_len")
     size = next((f" at {model[key]}" for key in sizes if key in model), "")
     return _plain(f"{plan['task']} with {model['name']}{size}.")
-
-
-def _made_for(plan: Mapping[str, Any]) -> str:
-    return _plain(
-        f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
-    )
 
 
 def _comment(text: str) -> list[str]:

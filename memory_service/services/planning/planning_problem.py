@@ -125,7 +125,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         "n_test": question.n_test
         or (said.n_test if said else None)
         or int(known_there.get("n_test") or 0)
-        or _usual_n_test(n_train),
+        or max(1, min(MOST_TEST, int(n_train * TEST_SHARE))),
         "n_classes": _n_classes(question, read, record, task),
         "n_features": question.n_features or (said.n_features if said else None) or DEFAULT_N_FEATURES,
         "cpu_count": _cpu_count(question, cards, inferred),
@@ -311,10 +311,6 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
     if not metric_known and _JUDGES.search(description):
         return ["The description speaks of a metric that was not understood: give metric to be exact."]
     return []
-
-
-def _usual_n_test(n_train: int) -> int:
-    return max(1, min(MOST_TEST, int(n_train * TEST_SHARE)))
 
 
 def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
