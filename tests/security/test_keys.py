@@ -149,6 +149,23 @@ def test_a_key_that_is_revoked_or_expires_ends_here_at_once_and_elsewhere_within
     assert house.ask("GET", "/models", key).status == 401, "believed no longer than it is valid"
 
 
+def test_one_look_at_the_keys_stands_for_looking_each_of_them_up(
+    house: House, other_house: House, monkeypatch: pytest.MonkeyPatch
+):
+    ring, parsed = other_house.app.state.service.keyring, form.parse(house.key("worker", "read"))
+    assert parsed is not None
+    ring.look()
+    assert ring.of_key(parsed) is not None
+    later = monotonic() + keyring.CACHED_SECONDS + 0.1
+    monkeypatch.setattr(keyring, "monotonic", lambda: later)
+    assert ring.cached_key(parsed) is None
+    ring.look()
+    assert ring.cached_key(parsed) is not None, "nothing changed meanwhile"
+    assert house.ask("DELETE", "/keys/worker", house.keys["admin"]).status == 200
+    ring.look()
+    assert ring.cached_key(parsed) is None
+
+
 def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_believed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):

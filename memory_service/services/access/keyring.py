@@ -1,9 +1,10 @@
 """The holder of a key or session: asked for by every request, answered from memory for a few seconds.
 
-A key that was found good counts for `CACHED_SECONDS` without asking the database: revoked by another
-process, it works for so long at most; revoked by this one, it ends at once. A key that is not good is never
-cached. Whether it is unknown, wrong, expired or revoked, the same is done (a hash, a query, a comparison that
-takes as long whatever differs) and the same is said.
+A key that was found good counts for `CACHED_SECONDS` without asking the database, and on while a thread finds
+that no key and no session was added or ended: revoked by another process, it works for so long at most;
+revoked by this one, it ends at once. A key that is not good is never cached. Whether it is unknown, wrong,
+expired or revoked, the same is done (a hash, a query, a comparison that takes as long whatever differs) and
+the same is said.
 
 When a key was used last is noted here and written by a thread, for each key at most once a minute: no request
 waits for it. So are refused keys, at most one entry a minute for each address.
@@ -34,13 +35,16 @@ from memory_service.store.queries import keys as store
 from memory_service.store.tables.keys import ApiKey
 
 CACHED_SECONDS = 5.0
+READ_AGAIN_SECONDS = 300.0
+"""Each key, whatever else is found: somebody may have written to the table by hand."""
+
 WRITTEN_EVERY_SECONDS = 60.0
 
 _MOST_CACHED = 4_096
 _MOST_REFUSED = 100
 """Addresses a minute whose refused keys are listed one by one in the audit."""
 
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 4.0
 _NEVER = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 _SESSION = "session "
 """Before the digest of a session's id, so that no key passes for one."""
@@ -73,11 +77,14 @@ class Keyring:
         self._database = database
         self._quotas = quotas
         self._lock = threading.Lock()
-        self._cached: TTLCache[str, Holder] = TTLCache(
+        self._cached: TTLCache[str, tuple[float, Holder]] = TTLCache(
             _MOST_CACHED,
-            CACHED_SECONDS,
+            READ_AGAIN_SECONDS,
             timer=lambda: monotonic(),  # noqa: PLW0108 - looked up each time: tests move the clock
         )
+        self._state: tuple[object, ...] = ()
+        self._state_read = -CACHED_SECONDS
+        """When what is cached was last known to stand."""
         self._forgotten = 0
         self._used: dict[str, dt.datetime] = {}
         self._refused: dict[str, tuple[int, str]] = {}
@@ -97,8 +104,9 @@ class Keyring:
 
     def _just_now(self, proof: str) -> Holder | None:
         with self._lock:
-            holder = self._cached.get(proof)
-        if holder is None or holder.ends <= time():
+            read, holder = self._cached.get(proof, (0.0, None))
+            read = max(read, self._state_read)
+        if holder is None or holder.ends <= time() or monotonic() >= read + CACHED_SECONDS:
             return None
         self._used[holder.key_id] = dt.datetime.now(dt.UTC)
         return holder
@@ -106,25 +114,25 @@ class Keyring:
     def of_key(self, key: Key) -> Holder | None:
         """The holder of a key, by the database; None where it is not valid, for whatever reason."""
         shown = digest(key.text)
-        now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
+        now, read, forgotten = dt.datetime.now(dt.UTC), monotonic(), self._forgotten
         with _tables(), self._database.read() as transaction:
             row = store.find_or_another(transaction.session, key.id)
         own = row is not None and row.id == key.id
         same = hmac.compare_digest(row.digest if row is not None and own else _NOBODY, shown)
         if row is None or not own or not same or not is_valid(row, now):
             return None
-        return self._cache(shown, _holder(row, row.expires_at), forgotten)
+        return self._cache(shown, _holder(row, row.expires_at), read, forgotten)
 
     def of_session(self, session_id: str) -> Holder | None:
         """Whose session it is; None where there is none, or it ended."""
         proof = digest(session_id)
-        now, forgotten = dt.datetime.now(dt.UTC), self._forgotten
+        now, read, forgotten = dt.datetime.now(dt.UTC), monotonic(), self._forgotten
         with _tables(), self._database.read() as transaction:
             found = store.session_of(transaction.session, proof)
         if found is None or now >= found[0].expires_at or not is_valid(found[1], now):
             return None
         holder = _holder(found[1], found[0].expires_at, csrf_token(session_id))
-        return self._cache(_SESSION + proof, holder, forgotten)
+        return self._cache(_SESSION + proof, holder, read, forgotten)
 
     def key_now(self, key: Key) -> Holder | None:
         """Whose key it is, from memory or by the database."""
@@ -181,11 +189,24 @@ class Keyring:
                 note(transaction, "refusals", key_id, "create", why, who=address)
         self._written |= used
 
-    def _cache(self, proof: str, holder: Holder, forgotten: int) -> Holder:
-        """`forgotten`: what it was before the database was asked; what was forgotten meanwhile stays so."""
+    def look(self) -> None:
+        """Forget what is cached if a key or session was added or ended; else it stands on."""
+        began = monotonic()
+        with _tables(), self._database.read() as transaction:
+            state = store.state(transaction.session)
+        with self._lock:
+            if state != self._state:
+                self._cached.clear()
+                self._forgotten += 1  # what others read meanwhile may be of before
+                self._state = state
+            self._state_read = began
+
+    def _cache(self, proof: str, holder: Holder, read: float, forgotten: int) -> Holder:
+        """`read`, `forgotten`: the time and count before the database was asked; what was forgotten meanwhile
+        stays so."""
         with self._lock:
             if forgotten == self._forgotten:
-                self._cached[proof] = holder
+                self._cached[proof] = (read, holder)
         self._used[holder.key_id] = dt.datetime.now(dt.UTC)
         return holder
 
@@ -204,6 +225,7 @@ class Keyring:
 
     def _write_if_possible(self, *, all_of_it: bool) -> None:
         try:
+            self.look()
             self.write(all_of_it=all_of_it)
             self._write_quotas(at_once=all_of_it)
         except MemoryServiceError as error:  # written with the next use
