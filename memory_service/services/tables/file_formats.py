@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,10 +62,7 @@ def defused(cell: Any) -> Any:
 
 def flat(value: Any) -> Any:
     """A value that fits a cell: nested ones as JSON text."""
-    return _ENCODER.encode(value) if isinstance(value, dict | list | tuple) else value
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
+    return orjson.dumps(value).decode() if isinstance(value, dict | list | tuple) else value
 
 
 def _cell(value: Any) -> Any:
@@ -138,7 +134,7 @@ def _typed(value: Any, kind: type[Any]) -> Any:
     if kind in (bool, int, float):
         return kind(value)
     reported = flat(value)
-    return reported if isinstance(reported, str) else json.dumps(reported)
+    return reported if isinstance(reported, str) else orjson.dumps(reported).decode()
 
 
 class _Sink:

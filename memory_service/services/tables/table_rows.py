@@ -357,5 +357,6 @@ def on_the_wire(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1024)
 def _wire_time(value: dt.datetime) -> str:
     return f"{value.isoformat(timespec='microseconds')[:26]}Z"
