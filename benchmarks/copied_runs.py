@@ -133,7 +133,9 @@ def copy_runs(
                     tables.setdefault(table, (pattern.columns, []))[1].append(pattern.copied(copy))
         with database.write_untracked() as telling:
             for table, (columns, made) in tables.items():
-                telling.session.statements.insert_new(table, columns, made)
+                marks = ", ".join([database.dialect.mark] * len(columns))
+                into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+                telling.session.statements.many(into, made)
     with database.write_untracked() as telling:
         for index in Base.metadata.tables[Run.__tablename__].indexes:
             index.create(telling.session.connection())

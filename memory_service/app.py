@@ -13,6 +13,7 @@ from memory_service import __version__
 from memory_service.api import error_handlers as problems
 from memory_service.api.cached_plans import CachedPlans
 from memory_service.api.describe import describe
+from memory_service.api.reported_events import ReportedEvents
 from memory_service.api.request_middleware import Boundary
 from memory_service.api.routes import calibrations, keys, review, runs
 from memory_service.api.routes import knowledge as know
@@ -83,6 +84,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
     app.add_middleware(CachedPlans, service=service, route=ask.router.routes[0])
+    app.add_middleware(ReportedEvents, route=runs.reporting.routes[0])
     app.add_middleware(
         Gate,
         keyring=service.keyring,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext
+from itertools import chain
 from math import isfinite
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -201,16 +202,19 @@ def parse_json(raw: bytes) -> Any:
 
 def check_members(document: Any) -> int:
     """How many values a document holds; InvalidInput for an object of over `MAX_FIELDS` members."""
-    pending, values = [document] if isinstance(document, dict | list) else [], 0
-    while pending:
-        value = pending.pop()
-        if value.__class__ is dict and len(value) > MAX_FIELDS:
-            message = f"An object has at most {MAX_FIELDS} members, not {len(value)}"
-            raise InvalidInput(message, [FieldError(next(iter(value))[:80], "is one of too many")])
-        values += len(value)
-        items = value.values() if value.__class__ is dict else value
-        pending += [item for item in items if item.__class__ is dict or item.__class__ is list]
+    level, values = [document], 0
+    while not _CONTAINERS.isdisjoint(map(type, level)):
+        objects = [value for value in level if value.__class__ is dict]
+        if objects and len(longest := max(objects, key=len)) > MAX_FIELDS:
+            message = f"An object has at most {MAX_FIELDS} members, not {len(longest)}"
+            raise InvalidInput(message, [FieldError(next(iter(longest))[:80], "is one of too many")])
+        lists = [value for value in level if value.__class__ is list]
+        level = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(lists)]
+        values += len(level)
     return values
+
+
+_CONTAINERS = frozenset((dict, list))
 
 
 def check_media(media: str) -> None:

@@ -3,6 +3,7 @@ predictions were."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
@@ -21,7 +22,10 @@ STATUSES: tuple[EndStatus, ...] = get_args(EndStatus)
 
 def run_key(given: str) -> str:
     """The run's id in its one spelling: a UUID in lower case with dashes. ValueError for another text."""
-    return str(uuid.UUID(given))
+    return given if _USUAL.fullmatch(given) else str(uuid.UUID(given))
+
+
+_USUAL = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 RunId = Annotated[str, StringConstraints(pattern=f.UUID_FORM, max_length=36), AfterValidator(run_key)]

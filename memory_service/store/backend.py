@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -62,13 +62,10 @@ class Dialect(ABC):
     """SQLAlchemy's INSERT that knows ON CONFLICT."""
     mark: ClassVar[str]
     """Where a value goes in a statement that the driver gets as it is."""
-    rows_at_once: ClassVar[int] = 1
-    """Rows of one plain INSERT."""
     begin_write: ClassVar[str]
-    lock_row: ClassVar[str] = ""
-    share_lock: ClassVar[str] = ""
-    """Behind a SELECT: nobody else may write its rows, or may lock them so, until the transaction ends. Where
-    one writer has the whole database nothing needs to be said."""
+    lock_runs: ClassVar[str] = ""
+    """Behind a SELECT of `runs` and `run_summaries`: until the transaction ends no run may end, and nobody
+    else may lock the summaries so. Where one writer has the whole database nothing needs to be said."""
     read_options: ClassVar[Mapping[str, Any]]
     write_options: ClassVar[Mapping[str, Any]]
     glance_options: ClassVar[Mapping[str, Any]]
@@ -83,6 +80,12 @@ class Dialect(ABC):
     @abstractmethod
     def install(self, engine: Engine) -> None:
         """Listen for new connections and beginning transactions."""
+
+    @abstractmethod
+    def insertions(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> Iterable[tuple[str, Sequence[Any]]]:
+        """Plain INSERTs, each with its values, for rows of numbers and texts."""
 
     @abstractmethod
     def create_extensions(self, connection: Connection) -> None:

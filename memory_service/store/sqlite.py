@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -60,9 +61,6 @@ class Sqlite(Dialect):
     errors = sqlite3.Error
     insert = staticmethod(sqlite.insert)
     mark = "?"
-    # Each statement is a call into the library, and a chance for another thread to be called in: fifty rows
-    # at once take a sixth less. Of up to 19 columns: older libraries take 999 values.
-    rows_at_once = 50
     # A deferred transaction that reads, then writes, fails at once when another wrote between: no waiting
     # helps it. IMMEDIATE takes the writer's place first, where busy_timeout does wait.
     begin_write = "BEGIN IMMEDIATE"
@@ -109,6 +107,17 @@ class Sqlite(Dialect):
         connection.exec_driver_sql(f"PRAGMA query_only = {int(mode == 'read')}")
         if mode != "append":
             connection.exec_driver_sql(Sqlite.begin_write if mode == "write" else "BEGIN")
+
+    def insertions(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> Iterable[tuple[str, Sequence[Any]]]:
+        # Each statement is a call into the library, and a chance for another thread to be called in: fifty
+        # rows at once take a sixth less. Of up to 19 columns: older libraries take 999 values.
+        marks = f"({', '.join('?' * len(columns))})"
+        for start in range(0, len(rows), 50):
+            some = rows[start : start + 50]
+            into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([marks] * len(some))}"  # noqa: S608 - our own names
+            yield into, list(chain.from_iterable(some))
 
     def create_extensions(self, connection: Connection) -> None:
         """SQLite's full text is compiled in."""

@@ -6,8 +6,7 @@ exception, as everywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -51,28 +50,10 @@ class Statements:
             raise self._refusal(error) from error
         return int(cursor.rowcount)
 
-    def locked(
-        self, table: str, columns: Sequence[str], keys: Iterable[str], lock: str
-    ) -> list[tuple[Any, ...]]:
-        """Values of the rows with these keys, ordered; `lock`: the dialect's `lock_row` or `keep_row`."""
-        sorted_keys = tuple(sorted(set(keys)))
-        if not sorted_keys:
-            return []
-        marks = ", ".join([self.dialect.mark] * len(sorted_keys))
-        query = f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN ({marks})"  # noqa: S608
-        return self.rows(f"{query} ORDER BY {columns[0]}{lock}", sorted_keys)
-
-    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> int:
-        """Insert rows, passing over those whose key is taken; how many were new."""
-        at_once = self.dialect.rows_at_once
-        whole = len(rows) - len(rows) % at_once if at_once > 1 else 0
-        marks = f"({', '.join([self.dialect.mark] * len(columns))})"
-        into = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "  # noqa: S608 - our own names
-        pieces = [list(chain.from_iterable(rows[n : n + at_once])) for n in range(0, whole, at_once)]
-        many = f"{into}{', '.join([marks] * at_once)} ON CONFLICT DO NOTHING"
-        new = sum(self.change(many, piece) for piece in pieces)
-        rest = rows[whole:]
-        return new + (self.many(f"{into}{marks} ON CONFLICT DO NOTHING", rest) if rest else 0)
+    def insert_new(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
+        """Insert rows of numbers and texts, passing over those whose key is taken; how many were new."""
+        made = self.dialect.insertions(table, columns, rows)
+        return sum(self.change(f"{into} ON CONFLICT DO NOTHING", values) for into, values in made)
 
     def _refusal(self, error: Exception) -> BaseException:
         return DBAPIError.instance(None, None, error, self.dialect.errors)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.routing import APIRoute
 from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import json_answer
@@ -75,20 +73,8 @@ def get_events(request: Request, run_id: str, asked: Annotated[EventsQuery, Quer
     return file_answer(request, "run-events", filters, None, asked.format)
 
 
-class _Direct(APIRoute):
-    """Its function gets the request and what is in the path, as text: finding out what else a function may
-    want costs more than taking in an event does."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        async def handle(request: Request) -> Response:
-            answer: Response = await self.endpoint(request, **request.path_params)
-            return answer
-
-        return handle
-
-
-reporting = APIRouter(tags=["runs"], route_class=_Direct)
-"""Asked far more often than any other: it comes first."""
+reporting = APIRouter(tags=["runs"])
+"""Asked far more often than any other: `api.reported_events` answers it without routing."""
 
 
 @reporting.post(

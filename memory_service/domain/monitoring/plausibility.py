@@ -47,7 +47,7 @@ def implausible(kind: str, fields: Mapping[str, Any], announced: Announced) -> d
     """
     found = {}
     for name in MEMORY_FIELDS if announced.card_gib else ():
-        gib = number_of(fields.get(name), most=1e9)
+        gib = number_of(fields[name], most=1e9) if name in fields else None
         if gib is not None and gib > SAME_CARD * (announced.card_gib or 0.0):
             found[name] = (
                 f"is over the card's {announced.card_gib:.4g} GiB: no reading, and not counted; report "

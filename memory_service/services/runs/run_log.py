@@ -198,11 +198,10 @@ def _kept(
     batch = Batch.of(key, reported)
     with database.write_untracked() as transaction:
         statements = transaction.session.statements
-        status = runs.statuses(statements, [key])[key]
         folding = Folding(transaction.caches, statements, {key: since.started})
         if not _unmoved(transaction, key, place):
             return None, place
-        batch.of_run(status, since, transaction.now, partial(folding.settings, key))
+        batch.of_run(folding.statuses[key], since, transaction.now, partial(folding.settings, key))
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
         after = _Place(

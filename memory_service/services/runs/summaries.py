@@ -149,7 +149,8 @@ class Folding:
     """The summaries of some runs while events are added to them, in the transaction of the events. Meanwhile
     this process does not remember them: only what is on disk is remembered.
 
-    starts   run -> its start, seconds since 1970
+    starts     run -> its start, seconds since 1970
+    statuses   run -> its status, which stays to the end of the transaction
     """
 
     def __init__(self, caches: Caches, at: Statements, starts: Mapping[str, float]) -> None:
@@ -159,6 +160,7 @@ class Folding:
         if missing:  # begun before there were summaries
             watched.begin_summary(at, sorted(missing))
             rows |= watched.lock(at, missing)
+        self.statuses = {run_id: row.status for run_id, row in rows.items()}
         self._lives: dict[str, _Live] = {}
         self._due: set[str] = set()
         for run_id, row in rows.items():

@@ -69,16 +69,11 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:
         batch = _batch(run_id, body)
-    loop = asyncio.get_running_loop()
-    written: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
-            loop.call_soon_threadsafe(_finish, written)
-
-    database.caches.of(_Writer, database).write(batch, wake)
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    database.caches.of(_Writer, database).write(batch, written)
     try:
-        await asyncio.wait_for(written, WRITTEN_WITHIN_SECONDS)
+        async with asyncio.timeout(WRITTEN_WITHIN_SECONDS):
+            await written
     except TimeoutError:
         raise Unavailable("the database did not take the events in time; send them again") from None
     if batch.status == RUNNING and batch.error is None and batch.accepted:
@@ -89,7 +84,7 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
 
 
 def _values(events: Sequence[Any]) -> int:
-    return sum(len(event) for event in events if isinstance(event, Mapping))
+    return sum([len(event) for event in events if event.__class__ is dict])
 
 
 def _batch(run_id: str, body: Mapping[str, Any]) -> Batch:
@@ -97,9 +92,10 @@ def _batch(run_id: str, body: Mapping[str, Any]) -> Batch:
     return Batch.of(known_run_key(run_id), events)
 
 
-def _finish(written: asyncio.Future[None]) -> None:
-    if not written.done():  # its request was given up
-        written.set_result(None)
+def _finish(group: Iterable[asyncio.Future[None]]) -> None:
+    for written in group:
+        if not written.done():  # its request was given up
+            written.set_result(None)
 
 
 def _answer(database: Database, batch: Batch) -> dict[str, Any]:
@@ -231,15 +227,14 @@ class _Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = weakref.ref(database)
-        self._waiting: SimpleQueue[tuple[Batch, Callable[[], object]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Batch, asyncio.Future[None]] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._events = 0
         weakref.finalize(database, self._waiting.put, None)
         threading.Thread(target=self._run, name="events", daemon=True).start()
 
-    def write(self, batch: Batch, written: Callable[[], object]) -> None:
-        """`written` is called, by another thread, when the batch is on disk or has its `error`. Unavailable
-        where too many wait."""
+    def write(self, batch: Batch, written: asyncio.Future[None]) -> None:
+        """`written` is done when the batch is on disk or has its `error`. Unavailable where too many wait."""
         with self._lock:
             if self._events + len(batch.events) > MOST_WAITING:
                 raise Unavailable("too many events wait for the database; send them again in a moment")
@@ -256,8 +251,12 @@ class _Writer:
             self._commit([batch for batch, _ in group])
             with self._lock:
                 self._events -= size
+            waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
             for _, written in group:
-                written()
+                waiting.setdefault(written.get_loop(), []).append(written)
+            for loop, those in waiting.items():  # waking it costs as much for one as for all
+                with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
+                    loop.call_soon_threadsafe(_finish, those)
 
     def _commit(self, group: Sequence[Batch]) -> None:
         database = self._database()
@@ -345,8 +344,8 @@ def _known(database: Database, group: Iterable[Batch]) -> list[_Known]:
 def _folding(transaction: BulkTransaction, group: Sequence[_Known]) -> Folding:
     """Locks the runs of all batches and their summaries."""
     starts = {batch.run_id: since.started for batch, since in group}
-    statuses = runs.statuses(transaction.statements, starts)
     folding = Folding(transaction.caches, transaction.statements, starts)
     for batch, since in group:
-        batch.of_run(statuses[batch.run_id], since, transaction.now, partial(folding.settings, batch.run_id))
+        status = folding.statuses[batch.run_id]
+        batch.of_run(status, since, transaction.now, partial(folding.settings, batch.run_id))
     return folding

@@ -14,11 +14,10 @@ from memory_service.store.tables.runs import RunAdvice, RunLog, RunSummary
 _TABLE = RunSummary.__tablename__
 
 
-class SummaryState(NamedTuple):
-    """The state of a run's stored summary."""
+class LockedRun(NamedTuple):
+    """mark: of its stored summary."""
 
-    run_id: str
-    upto: int | None
+    status: str
     mark: str | None
 
 
@@ -27,10 +26,13 @@ def begin_summary(at: Statements, run_ids: Sequence[str], text: str | None = Non
     at.insert_new(_TABLE, ("run_id", "summary"), [(each, text) for each in run_ids])
 
 
-def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, SummaryState]:
-    """Lock these runs against new events to the end of the transaction, in the order of ids."""
-    found = at.locked(_TABLE, SummaryState._fields, run_ids, at.dialect.lock_row)
-    return {row[0]: SummaryState(*row) for row in found}
+def lock(at: Statements, run_ids: Iterable[str]) -> dict[str, LockedRun]:
+    """Lock these runs against new events and their end (an event and a finish see each other), to the end of
+    the transaction, in the order of ids. Those without a summary are left out."""
+    keys = tuple(sorted(run_ids))
+    marks = ", ".join([at.dialect.mark] * len(keys))
+    query = f"SELECT id, status, mark FROM runs JOIN {_TABLE} ON run_id = id WHERE id IN ({marks}) "  # noqa: S608
+    return {row[0]: LockedRun(*row[1:]) for row in at.rows(f"{query}ORDER BY id{at.dialect.lock_runs}", keys)}
 
 
 def summary_of(at: Statements, run_id: str) -> tuple[int | None, str | None, str | None] | None:

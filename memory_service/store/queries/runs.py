@@ -64,12 +64,6 @@ def add_waste(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> 
     bulk(session, update(Run).where(Run.id == run_id, Run.wasted_minutes.is_(None)).values(**values))
 
 
-def statuses(at: Statements, run_ids: Iterable[str]) -> dict[str, str]:
-    """id -> status, unchanged to the end of the transaction: an event and a finish see each other."""
-    found = at.locked(Run.__tablename__, ("id", "status"), run_ids, at.dialect.share_lock)
-    return dict(found)
-
-
 def beginnings(session: ReadSession, run_ids: Collection[str]) -> dict[str, tuple[Any, ...]]:
     """id -> (start by the run's own clock, creation by ours, given, watch); none of it ever changes."""
     columns = (Run.id, Run.started_at, Run.created_at, Run.given, Run.watch)
