@@ -69,6 +69,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         strict_content_type=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.service = service
     problems.install(app)

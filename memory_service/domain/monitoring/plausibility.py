@@ -46,8 +46,8 @@ def implausible(kind: str, fields: Mapping[str, Any], announced: Announced) -> d
     An epoch that states no fold may count on through all folds.
     """
     found = {}
-    for name in MEMORY_FIELDS if announced.card_gib else ():
-        gib = number_of(fields[name], most=1e9) if name in fields else None
+    for name, value in fields.items() if announced.card_gib else ():
+        gib = number_of(value, most=1e9) if name in MEMORY_FIELDS else None
         if gib is not None and gib > SAME_CARD * (announced.card_gib or 0.0):
             found[name] = (
                 f"is over the card's {announced.card_gib:.4g} GiB: no reading, and not counted; report "

@@ -139,7 +139,7 @@ class SummaryAccumulator(Summary):
             raw = body[name]
             if raw is None or (name == "used_gib" and body.get("process_gib") is not None):
                 continue
-            gib = number_of(raw, most=1e6)
+            gib = raw if raw.__class__ is float and 0.0 <= raw <= 1e6 else number_of(raw, most=1e6)
             if gib is None:
                 self.odd += 1
                 continue

@@ -35,7 +35,7 @@ from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.summaries import Begun, Folding, begun
-from memory_service.services.runs.verdicts import reported_verdict, standing_verdict
+from memory_service.services.runs.verdicts import remembered_verdict, reported_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
@@ -77,9 +77,9 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
     except TimeoutError:
         raise Unavailable("the database did not take the events in time; send them again") from None
     if batch.status == RUNNING and batch.error is None and batch.accepted:
-        standing = standing_verdict(database, batch.run_id, batch.reported, batch.kinds, max(batch.moments))
-        if standing is not None:
-            return batch.answer(standing)
+        now = remembered_verdict(database, batch.run_id, batch.reported, batch.kinds, max(batch.moments))
+        if now is not None:
+            return batch.answer(now)
     return await anyio.to_thread.run_sync(_answer, database, batch)
 
 

@@ -80,31 +80,40 @@ def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
         return verdict(state_of(transaction, run)).as_dict()
 
 
-def standing_verdict(
+def remembered_verdict(
     database: Database, run_id: str, reported: Sequence[ReportedEvent], kinds: Collection[str], latest: float
 ) -> dict[str, Any] | None:
-    """The last verdict of a running run, where these new events, of these kinds and the latest of
-    that moment (seconds since 1970), cannot call for another: `reported_verdict` would give the same. Reads
-    and
-    writes nothing."""
+    """`reported_verdict` on these new events of a running run, of these kinds and the latest of that moment
+    (seconds since 1970), from what this process remembers. None where the database has to be asked, or takes
+    new advice."""
     known = database.caches.of(_Memory).get(run_id)
     if known is None or not known.wire or known.signs[0] != "running":
         return None
+    known.arrived_at = time.time()
+    if not _stands(known, reported, kinds, latest):
+        summary = remembered(database, run_id)
+        if summary is None:
+            return None
+        _renew(known, summary, "running", kinds)
+    return known.wire if _advice(known) == known.advised else None
+
+
+def _stands(
+    known: _Watched, reported: Sequence[ReportedEvent], kinds: Collection[str], latest: float
+) -> bool:
+    """Whether these events, by themselves, cannot call for another verdict."""
     if (latest - known.start) * 1e6 - known.at_us >= ANEW_SECONDS * 1e6:
-        return None
+        return False
     names: set[str] = set().union(*[fields for _, _, fields in reported])
     if not MORE_OF_THE_SAME.issuperset(kinds) or not _SIGNS.isdisjoint(names):
-        return None
+        return False
     if "train_loss" in names and (
         known.signs[1] or str in {type(fields.get("train_loss")) for _, _, fields in reported}
     ):
-        return None
-    if "epoch" in kinds and any(
+        return False
+    return "epoch" not in kinds or not any(
         kind == "epoch" and (fields.get("seconds") or 0.0) >= ANEW_SECONDS for _, kind, fields in reported
-    ):
-        return None
-    known.arrived_at = time.time()
-    return known.wire
+    )
 
 
 _SIGNS = frozenset((*SETTING_FIELDS, "out_of_memory", "error"))
@@ -125,6 +134,14 @@ def reported_verdict(
     if summary is None:
         with database.read() as transaction:
             summary = read_summary(transaction, run_id, known.start)
+    _renew(known, summary, status, kinds)
+    with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
+        _keep_advice(database, run_id, known)
+    return known.wire
+
+
+def _renew(known: _Watched, summary: Summary, status: str, kinds: Collection[str]) -> None:
+    """Make the verdict anew, where that may change it: in a millisecond, since summaries are small."""
     stated = tuple(reported[2] for _, reported in sorted(summary.settings.items()))
     long = [
         key
@@ -139,9 +156,6 @@ def reported_verdict(
         state = State(replace(known.facts, status=status), summary, known.expected)
         known.wire = verdict(state).as_dict()
         known.at_us, known.signs = summary.last_us, signs
-        with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
-            _keep_advice(database, run_id, known)
-    return known.wire
 
 
 def _is_bad(summary: Summary) -> bool:
@@ -244,10 +258,13 @@ def _watched(database: Database, run_id: str) -> _Watched:
         return memory.runs.setdefault(run_id, known)
 
 
+def _advice(known: _Watched) -> tuple[str, Mapping[str, Any]]:
+    return known.wire["action"], known.wire["set"]
+
+
 def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
     """One row each time the action or its numbers change; "continue" only where it takes advice back."""
-    current = known.wire
-    advice = (current["action"], current["set"])
+    current, advice = known.wire, _advice(known)
     if known.advised is None:
         with database.read() as transaction:
             last = watched.last_advice(transaction.session, run_id)
