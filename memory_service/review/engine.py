@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from memory_service.review.constants.mappings import expand
 from memory_service.review.constants.values import Values
@@ -60,16 +61,19 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Reviewed:
+Known = TypeVar("Known")
+
+
+@dataclass(frozen=True)
+class Reviewed(Generic[Known]):
     """Findings by line, what was left out and why, and the facts (None where the text could not be read)."""
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
-    facts: Facts | None
+    facts: Known | None
 
 
-def review_source(script: bytes | str, context: Context | None = None) -> Reviewed:
+def review_source(script: bytes | str, context: Context | None = None) -> Reviewed[Facts]:
     """The review of a script as far as its text alone tells. TooLarge over 1 MiB; never another error."""
     try:
         text = text_of(script)

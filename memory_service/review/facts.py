@@ -77,6 +77,12 @@ class Facts:
         """The one text given for a parameter."""
         return self.values.text(self.values.argument(call, name, position))
 
+    def given(self, call: ast.Call, params: int | None = None) -> dict[str, ast.AST]:
+        """What a call is given by keyword, and by the entries of its `params`, which stand at a position."""
+        stated: dict[str, ast.AST] = {k.arg: k.value for k in call.keywords if k.arg}
+        settings = self.values.argument(call, "params", params)
+        return stated | (self.values.entries(settings).known if settings is not None else {})
+
     @cached_property
     def walk(self) -> Walk:
         """What a run of the script would do with its rows."""
@@ -138,13 +144,12 @@ class Facts:
 
     def _sizes_of_resizes(self) -> set[int]:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
-        found = set()
-        for call in self.script.called("resize"):
-            for place in call.args[:2]:
-                pair = self.values.one(place)
-                if isinstance(pair, list | tuple) and len(pair) == 2 and pair[0] == pair[1]:
-                    found |= {size for size in [self._pixels(place)] if size is not None}
-        return found
+        places = [place for call in self.script.called("resize") for place in call.args[:2]]
+        pairs = [(place, self.values.one(place)) for place in places]
+        square = [
+            place for place, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
+        ]
+        return {size for place in square if (size := self._pixels(place)) is not None}
 
     def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:
         """`[Resize(256), CenterCrop(224)]`: what is cut out of it afterwards is what the model gets."""
@@ -176,11 +181,6 @@ class Facts:
             return None
         numbers = map(self.values.number, self.script.given_as(*_LENGTHS))
         return max((int(number) for number in numbers if number and number >= 1), default=None)
-
-    @cached_property
-    def half_useful(self) -> bool:
-        """Whether mixed precision is worth a word on the card asked about."""
-        return self.context.tensor_cores is not False
 
     @cached_property
     def for_card(self) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from memory_service.review.engine import review_source
+from memory_service.review.engine import Reviewed, review_source
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, Place, head_of
 from memory_service.review.rules.data_loader import has_reason, small_batches
@@ -25,20 +25,14 @@ class SizingFacts:
     plain_images: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewedText:
-    """Findings by line, what was left out and why, and the facts (None where the text could not be read)."""
-
-    findings: tuple[Finding, ...]
-    not_checked: tuple[str, ...]
-    facts: SizingFacts | None
+ReviewedText = Reviewed[SizingFacts]
 
 
 def review_text(script: bytes | str, context: Context | None = None) -> ReviewedText:
     """`engine.review_source`, with the facts as plain values."""
     reviewed = review_source(script, context)
     facts = None if reviewed.facts is None else _sizing_facts(reviewed.facts)
-    return ReviewedText(reviewed.findings, reviewed.not_checked, facts)
+    return Reviewed(reviewed.findings, reviewed.not_checked, facts)
 
 
 def _sizing_facts(facts: Facts) -> SizingFacts:

@@ -14,7 +14,7 @@ from memory_service.review.rules.data_loader import accumulation, training_batch
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import entries_of, last_name, word_pairs
+from memory_service.review.source.nodes import entries_of, last_name, targets_of, word_pairs
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
@@ -377,13 +377,10 @@ def _recomputes(facts: Facts) -> bool:
 def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:
     """The one value of constants of that name, in the module or in a config; None where there are several."""
     found: dict[int, ast.AST] = {}
-    nodes: list[ast.Assign | ast.AnnAssign] = [
-        *facts.script.all(ast.Assign),
-        *facts.script.all(ast.AnnAssign),
-    ]
+    every = facts.script.all
+    nodes: list[ast.Assign | ast.AnnAssign] = [*every(ast.Assign), *every(ast.AnnAssign)]
     for node in nodes:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        stated = any(re.fullmatch(pattern, last_name(target), re.IGNORECASE) for target in targets)
+        stated = any(re.fullmatch(pattern, last_name(t), re.IGNORECASE) for t in targets_of(node))
         if node.value is None or not stated or facts.script.function(node) is not None:
             continue
         number = facts.values.number(node.value)

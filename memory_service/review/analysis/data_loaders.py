@@ -9,7 +9,15 @@ from typing import Any, Literal
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
-from memory_service.review.source.nodes import Function, last_name, roots, words_in
+from memory_service.review.source.nodes import (
+    Function,
+    all_parameters,
+    bases_of,
+    last_name,
+    roots,
+    unpacked,
+    words_in,
+)
 from memory_service.review.source.script import Script
 
 Role = Literal["train", "valid", "test", ""]
@@ -57,7 +65,7 @@ def loaders_of(facts: Facts) -> list[Loader]:
 def _loaders(facts: Facts) -> list[Loader]:
     script, values = facts.script, facts.values
     names = {"DataLoader"}
-    names |= {c.name for c in script.classes.values() if any(last_name(b) == "DataLoader" for b in c.bases)}
+    names |= {c.name for c in script.classes.values() if "DataLoader" in bases_of(c)}
     found = []
     for call in script.called(*sorted(names)):
         if not _of_torch(script, call):
@@ -76,11 +84,7 @@ def _loaders(facts: Facts) -> list[Loader]:
 
 def _depends(call: ast.Call, function: Function | None) -> bool:
     """Whether what a loader gets comes from the parameters of the function around."""
-    if function is None:
-        return False
-    a = function.args
-    rest = [p for p in (a.vararg, a.kwarg) if p is not None]
-    return bool(roots(call) & {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *rest)})
+    return function is not None and bool(roots(call) & {p.arg for p in all_parameters(function)})
 
 
 def _of_torch(script: Script, call: ast.Call) -> bool:
@@ -159,18 +163,10 @@ def _keys_in(node: ast.AST) -> list[str]:
     return [k.value for k in keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
-def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.expr]:
+def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
     """What a call is assigned to: of `train, valid = make(a), make(b)` the one at its place."""
-    out: list[ast.expr] = []
-    for target in statement.targets:
-        given = statement.value
-        paired = isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple)
-        if paired and len(target.elts) == len(given.elts):  # type: ignore[attr-defined]
-            pairs = zip(target.elts, given.elts, strict=True)  # type: ignore[attr-defined]
-            out += [one for one, value in pairs if made in set(ast.walk(value))]
-        else:
-            out.append(target)
-    return out
+    pairs = (pair for target in statement.targets for pair in unpacked(target, statement.value))
+    return [one for one, value in pairs if value is None or made in set(ast.walk(value))]
 
 
 def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:

@@ -138,8 +138,8 @@ class Values:
     def origin(self, node: ast.AST, deep: int = 0) -> ast.AST:
         """Where the value of an expression is written: what to edit for another one."""
         found = self.definitions(node)
-        if is_call(node, "int") and node.args:  # type: ignore[attr-defined]
-            found = [node.args[0]]  # type: ignore[attr-defined]
+        if is_call(node, "int") and node.args:
+            found = [node.args[0]]
         if deep > DEEPEST_DEFINITION or len(found) != 1 or not hasattr(found[0], "lineno"):
             return node
         return self.origin(found[0], deep + 1)  # type: ignore[arg-type]

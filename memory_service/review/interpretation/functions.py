@@ -10,7 +10,7 @@ from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.targets import TARGET
 from memory_service.review.interpretation.value import Scope, Value, derived, one_of
-from memory_service.review.source.nodes import Function, last_name
+from memory_service.review.source.nodes import Function, bases_of, last_name
 
 MOST_CALLED = 8
 """Functions entered within one another."""
@@ -124,9 +124,9 @@ def make_instance(
             given = enter_function(walk, method, [Value()], {}, made, item.scope or walk.module)
             if hook == "__getitem__":
                 made.element = given
-                made.series |= {method} if _cuts_windows(method) else frozenset()
-    bases = {last_name(b) for b in owner.bases}
-    if not bases & {"Dataset", "Module", "Sequence"}:
+                if any(slides(method, position) for position in method.args.args[1:2]):
+                    made.series |= {method}  # `return self.v[i : i + self.n]`: neighbours share rows
+    if not bases_of(owner) & {"Dataset", "Module", "Sequence"}:
         walk.made.append(made)
     return made
 
@@ -157,8 +157,3 @@ def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -
         return item.attrs[name]
     above = _classes_above(walk, owner) if deep < MOST_BASES else ()
     return next((found for one in above if (found := class_attribute(walk, one, name, deep + 1))), None)
-
-
-def _cuts_windows(method: Function) -> bool:
-    """`return self.v[i : i + self.n]`: neighbours share rows."""
-    return any(slides(method, position) for position in method.args.args[1:2])

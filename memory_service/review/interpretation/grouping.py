@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.functions import call_value
@@ -13,6 +12,7 @@ from memory_service.review.interpretation.selection import columns_of
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import DEFERRED, Rows, Scope, Value, derived, flat
 from memory_service.review.interpretation.vocabulary import HIGH, LOW, OF_THE_PAST, RUNNING
+from memory_service.review.source.nodes import is_call
 
 _LOOKS_BACK = OF_THE_PAST | RUNNING
 _COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))
@@ -147,7 +147,8 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
     base, name, node = use.base, use.name, use.node
     stated = {constant(walk, a, use.scope) for a in node.args if not isinstance(a, ast.Dict | ast.List)}
     function = use.first.function if use.first is not None else None
-    past = any(_of_the_past(one) for one in (node, function) if one is not None)
+    looked = [part for one in (node, function) if one is not None for part in ast.walk(one)]
+    past = any(isinstance(part, ast.Attribute) and part.attr in _LOOKS_BACK for part in looked)
     if name == "sum" or (name != "apply" and not past and not stated & _COUNTS):
         inner = aggregated_columns(walk, node, use.scope)
         if inner and base.columns is None:
@@ -175,7 +176,7 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Dict):
             out |= {str(constant(walk, k, scope)) for k in inner.keys if k is not None}
-        elif isinstance(inner, ast.Call) and inner is not node and _is_col(inner):
+        elif is_call(inner, "col") and inner is not node and inner.args:
             out.add(str(constant(walk, inner.args[0], scope)))
         elif (
             isinstance(inner, ast.Tuple) and len(inner.elts) == 2
@@ -207,15 +208,6 @@ def _of_each_column(use: Use) -> bool:
     axis = any(named.arg in ("axis", "dim") for named in use.node.keywords)
     builtin = isinstance(use.node.func, ast.Name) and use.node.func.id == "max"
     return not builtin and (table or axis or len(use.args) > 1 - method)
-
-
-def _of_the_past(node: ast.AST) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr in _LOOKS_BACK for n in ast.walk(node))
-
-
-def _is_col(node: ast.Call) -> bool:
-    called: Any = node.func
-    return isinstance(called, ast.Attribute) and called.attr == "col" and bool(node.args)
 
 
 def _selected(rows: set[Rows]) -> frozenset[Rows]:

@@ -16,6 +16,7 @@ from memory_service.review.interpretation.value import (
     Learned,
     Rows,
     Value,
+    all_of,
     bare,
     derived,
     flat,
@@ -109,7 +110,7 @@ def combine(walk: Walk, node: ast.AST, op: ast.AST, left: Value, right: Value) -
     if left.made == "cumsum" and isinstance(op, ast.Sub) and not right.series:
         out.reads -= right.reads  # the sum of the rows before
     out.cut = ()
-    about = {s for s in right.stats if s.kind in ("mean", "spread") and _reaches(left.rows, s.rows)}
+    about = {s for s in right.stats if s.kind in ("mean", "spread") and all_of(left.rows) & s.rows}
     if isinstance(op, ast.Sub) and about:
         out.centred = True
     if isinstance(op, ast.Div) and about and (left.centred or all(s.what == "max" for s in about)):
@@ -182,11 +183,6 @@ def _names_of_both(op: ast.AST, left: Value, right: Value) -> Value:
     else:
         names = names.without(more.named) if isinstance(op, ast.Sub) and more.named else None
     return Value(left.rows, made="columns", names=names)
-
-
-def _reaches(rows: frozenset[Rows], item: frozenset[Rows]) -> bool:
-    """Whether rows are among these, or a part of them."""
-    return any(step in item for one in rows for step in one.line())
 
 
 def short(node: ast.AST | None) -> str:

@@ -13,9 +13,9 @@ from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_SUPE
 from memory_service.review.interpretation.value import (
     UNKNOWN,
     ColumnNames,
-    Rows,
     Scope,
     Value,
+    all_of,
     bare,
     derived,
     either,
@@ -38,11 +38,6 @@ def _is_all(node: ast.AST) -> bool:
     if isinstance(node, ast.Slice):
         return node.lower is None and node.upper is None
     return (isinstance(node, ast.Constant) and node.value in (None, ...)) or last_name(node) == "newaxis"
-
-
-def all_of(rows: frozenset[Rows]) -> frozenset[Rows]:
-    """These rows and all that they were taken from."""
-    return frozenset(step for one in rows for step in one.line())
 
 
 def column_value(base: Value, name: str) -> Value:

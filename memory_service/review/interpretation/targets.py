@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.value import Value
-from memory_service.review.source.nodes import is_call
+from memory_service.review.source.nodes import is_call, last_name, receiver
 
 TARGET = re.compile(r"^(y|ys|y_\w+|targets?|labels?|y\d?|Y|train_y|y_train|train_labels?|train_targets?)$")
 """Names of values that are to be predicted."""
@@ -34,13 +34,8 @@ def column_of(values: Values, node: ast.AST) -> str | None:
         if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
             inner = inner.elts[1]
         return values.text(inner)
-    if is_call(node, "pop") and node.args and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
-        return values.text(node.args[0])  # type: ignore[attr-defined]
-    if (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and TARGET_COLUMN.match(node.attr)
-        and not isinstance(values.one(node), str)
-    ):
-        return node.attr
-    return None
+    if is_call(node, "pop") and node.args and receiver(node) is not None:
+        return values.text(node.args[0])
+    named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    named = named and bool(TARGET_COLUMN.match(last_name(node)))
+    return last_name(node) if named and not isinstance(values.one(node), str) else None

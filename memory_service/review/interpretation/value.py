@@ -80,6 +80,11 @@ class Rows:
         return False
 
 
+def all_of(rows: frozenset[Rows]) -> frozenset[Rows]:
+    """These rows and all that they were taken from."""
+    return frozenset(step for one in rows for step in one.line())
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
     """Columns by name: `named`, or (where that is None) all of a table but those `gone`."""

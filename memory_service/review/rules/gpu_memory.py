@@ -137,7 +137,8 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
     names = names_in(*ends)
     for _ in range(MOST_NAMES):
         leading = [n for name in names for n in _assignments(facts).get((home, name), ()) if beside(n)]
-        if any(since < order[node] < here and _computes(node.value) for node in leading):
+        between = [call for node in leading if since < order[node] < here for call in calls_in(node.value)]
+        if any(name_of(call) not in _MOVES for call in between):  # a network, or a loss
             return True
         names = names_in(*(node.value for node in leading))
     return False
@@ -160,11 +161,6 @@ def _leaves_backward(facts: Facts, function: Function) -> bool:
     if any(base.endswith("Trainer") for base in bases):
         return function.name == "compute_loss"
     return function.name in ("training_step", "forward") and bool(bases)
-
-
-def _computes(value: ast.AST) -> bool:
-    """Whether a network or a loss may be called, not just data fetched and moved."""
-    return any(name_of(call) not in _MOVES for call in calls_in(value))
 
 
 def _reads(facts: Facts, node: ast.AST) -> bool:
@@ -223,17 +219,13 @@ def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For
         if not _reads(facts, node):
             continue
         if node not in inner:
-            if not any(_once(test, epochs) for test in guards_of(script, node, epoch)):
+            tests = [n for test in guards_of(script, node, epoch) for n in ast.walk(test)]
+            compared = [n for n in tests if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq)]
+            if not any(words_in(n.left) & epochs for n in compared):  # `if epoch == 0`: only once
                 return True
         elif batch is not None and all(words_in(test) <= steps for test in guards_of(script, node, batch)):
             return True
     return False
-
-
-def _once(test: ast.AST, epochs: set[str]) -> bool:
-    """`if epoch == 0`: only once."""
-    compared = (n for n in ast.walk(test) if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq))
-    return any(words_in(node.left) & epochs for node in compared)
 
 
 def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:

@@ -81,11 +81,6 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
         if plateau:
             yield stated["monitor"], stated["monitor"]
-    for node in script.all(ast.Assign):
-        target = node.targets[0]
-        named = isinstance(target, ast.Subscript) and values.text(target.slice) == "monitor"
-        if named and _is_of_module(facts, node):
-            yield node, node.value
 
 
 def _is_of_module(facts: Facts, node: ast.AST) -> bool:
@@ -158,7 +153,9 @@ def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
     if is_none(listed):
         return set()
     if not isinstance(listed, ast.List | ast.Tuple) or (
-        isinstance(node, ast.Name) and facts.values.one(node) is None and _grows(facts, node.id)
+        isinstance(node, ast.Name)
+        and facts.values.one(node) is None
+        and any(receiver_name(call) == node.id for call in facts.script.called("append", "extend", "insert"))
     ):
         return None
     out: set[str] = set()
@@ -168,11 +165,6 @@ def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
             return None
         out |= names
     return out
-
-
-def _grows(facts: Facts, name: str) -> bool:
-    """`metrics.append(...)`."""
-    return any(receiver_name(call) == name for call in facts.script.called("append", "extend", "insert"))
 
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
@@ -222,7 +214,8 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if given is None or metric is None:
         return
     known: set[str] = set(_ALWAYS_IN_TRAINER)
-    made = [o.name for n in _TRAINERS for o in script.heirs.get(n, ()) if not _EVALUATES & _methods(o)]
+    heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
+    made = [one.name for one in heirs if not _EVALUATES & {getattr(s, "name", "") for s in one.body}]
     users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
@@ -235,10 +228,6 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     plain = {name.removeprefix("eval_") for name in known}
     if users and metric.removeprefix("eval_") not in plain:
         yield _nobody(given, metric, plain - _ALWAYS_IN_TRAINER | {"loss"}, _fix(plain, metric))
-
-
-def _methods(owner: ast.ClassDef) -> set[str]:
-    return {s.name for s in owner.body if isinstance(s, ast.FunctionDef)}
 
 
 def _fix(known: set[str], metric: str) -> str:

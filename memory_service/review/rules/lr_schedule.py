@@ -17,10 +17,10 @@ _LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator"
 def step_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
     for call in facts.script.called("step"):
-        maker = _maker(facts, receiver(call))
-        name = last_name(maker.func) if maker is not None else ""
-        if maker is None:
+        makers = facts.training.objects.makers(receiver(call))
+        if len(makers) != 1:
             continue
+        maker, name = makers[0], last_name(makers[0].func)
         if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
             message = "ReduceLROnPlateau steps by a metric; without it step() fails."
             yield wrong(call, message, "scheduler.step(valid_loss)")
@@ -36,12 +36,6 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
                 "CosineAnnealingLR was made for one step an epoch, but steps every batch: the rate swings.",
                 "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches",
             )
-
-
-def _maker(facts: Facts, node: ast.AST | None) -> ast.Call | None:
-    """The one call that made a schedule."""
-    makers = facts.training.objects.makers(node) if node is not None else []
-    return makers[0] if len(makers) == 1 else None
 
 
 def _counts_batches(facts: Facts, maker: ast.Call) -> bool:

@@ -30,7 +30,7 @@ _TYPES = ("dtype", "torch_dtype", "param_dtype", "amp_dtype")
 def precision_rules(facts: Facts) -> Iterator[Finding]:
     """no-mixed-precision and deprecated-amp."""
     yield from _deprecated(facts)
-    if facts.for_card and facts.half_useful:
+    if facts.for_card and facts.context.tensor_cores is not False:
         kinds = facts.training.kinds
         for kind, rule in _FRAMEWORKS.items():
             if kind in kinds:

@@ -179,7 +179,7 @@ def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
         return None
     if any(receiver_name(call) == model.id for call in facts.script.called("add")):
         return None
-    given = sources[0].args[:1]  # type: ignore[attr-defined]
+    given = sources[0].args[:1]
     return list(given[0].elts) if given and isinstance(given[0], ast.List | ast.Tuple) else None
 
 
@@ -199,16 +199,9 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
 
 def _boosting_parameters(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | None:
     """The parameters of a call that makes or trains boosted trees; None for any other call."""
-    values = facts.values
     if TRAINS_TREES.match(facts.script.qualified(call.func)):
-        params = facts.argument(call, "params", 0)
-        return (values.mapping(params) or None) if params is not None else None
-    if not BOOSTED.match(last_name(call.func)):
-        return None
-    known: dict[str, ast.AST] = {}
-    for keyword in call.keywords:
-        known |= {keyword.arg: keyword.value} if keyword.arg else values.mapping(keyword.value) or {}
-    return known
+        return facts.given(call, 0)
+    return facts.given(call) if BOOSTED.match(last_name(call.func)) else None
 
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:

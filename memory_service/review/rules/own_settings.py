@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
@@ -34,55 +35,36 @@ def own_rules(facts: Facts) -> Iterator[Finding]:
         if name in _CHOICES and node.value not in _CHOICES[name]:
             known = ", ".join(sorted(_CHOICES[name]))
             yield wrong(node, f"{name} = {node.value!r}: the script knows {known}.", f"one of {known}")
-        if name in _CHECKS:
-            yield from _CHECKS[name](facts, node)
+        yield from _of_setting(facts, name, node)
 
 
-def _workers(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
-    if node.value == 0 and facts.context.cpu_count != 1 and not has_reason(facts, node, node):
-        message = "NUM_WORKERS = 0: the step waits while the main process reads and prepares each batch."
-        yield finding("loader-workers", node, message, "NUM_WORKERS = 8")
-
-
-def _rate(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
-    own, rate = facts.script.own, node.value
-    if not isinstance(rate, int | float):
-        yield wrong(node, f"LEARNING_RATE = {rate!r} is no number.", "LEARNING_RATE = 0.001")
-        return
-    most = largest_tuning_rate(facts.script) if "HUB_NAME" in own else LARGEST_RATE["AdamW"]
-    if "BATCH_SIZE" in own and not 0 < rate <= most:
-        message = f"LEARNING_RATE = {rate:g} with AdamW: training diverges or stands still."
-        yield wrong(node, message, f"LEARNING_RATE = {'2e-5' if 'HUB_NAME' in own else '1e-3'}")
-
-
-def _precision(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
-    if node.value == "bf16" and facts.context.bf16 is False and facts.for_card:
-        yield wrong(node, f"{facts.context.card} has no bf16 in hardware.", 'PRECISION = "fp16"')
-    if node.value == "fp32" and facts.context.tensor_cores and facts.for_card:
-        fix = 'PRECISION = "fp16"' if facts.context.bf16 is False else 'PRECISION = "bf16"'
-        yield finding("no-mixed-precision", node, "Every step is computed in fp32.", fix)
-
-
-def _weights(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
-    if node.value is False and "weights = os.environ" in facts.script.text:
-        message = "PRETRAINED = False with epochs and a rate for pretrained weights."
-        yield wrong(node, message, "PRETRAINED = True; WEIGHTS=none in the environment sets all three")
-
-
-def _groups(facts: Facts, node: ast.Constant) -> Iterator[Finding]:
-    split = facts.script.own.get("SPLIT")
-    if node.value and split is not None and split.value in ("random", "stratified"):
-        message = f"SPLIT = {split.value!r} leaves rows of one {node.value!r} on both sides of the split."
-        yield finding("groups-across-folds", split, message, 'SPLIT = "group"')
-
-
-def _reserve(_facts: Facts, node: ast.Constant) -> Iterator[Finding]:
-    if not isinstance(node.value, int | float) or not LEAST_RESERVE <= node.value < 1:
-        message = f"RESERVE_SHARE = {node.value!r}: no time is kept for predicting and writing."
-        yield finding("no-deadline", node, message, "RESERVE_SHARE = 0.15")
-
-
-_CHECKS = {
-    "NUM_WORKERS": _workers, "LEARNING_RATE": _rate, "PRECISION": _precision, "PRETRAINED": _weights,
-    "GROUP_BY": _groups, "RESERVE_SHARE": _reserve,
-}  # fmt: skip
+def _of_setting(facts: Facts, name: str, node: ast.Constant) -> Iterator[Finding]:
+    own, context = facts.script.own, facts.context
+    value: Any = node.value
+    match name:
+        case "NUM_WORKERS" if value == 0 and context.cpu_count != 1 and not has_reason(facts, node, node):
+            message = "NUM_WORKERS = 0: the step waits while the main process reads and prepares each batch."
+            yield finding("loader-workers", node, message, "NUM_WORKERS = 8")
+        case "LEARNING_RATE" if not isinstance(value, int | float):
+            yield wrong(node, f"LEARNING_RATE = {value!r} is no number.", "LEARNING_RATE = 0.001")
+        case "LEARNING_RATE" if "BATCH_SIZE" in own:
+            tuned = "HUB_NAME" in own
+            if not 0 < value <= (largest_tuning_rate(facts.script) if tuned else LARGEST_RATE["AdamW"]):
+                message = f"LEARNING_RATE = {value:g} with AdamW: training diverges or stands still."
+                yield wrong(node, message, f"LEARNING_RATE = {'2e-5' if tuned else '1e-3'}")
+        case "PRECISION" if value == "bf16" and context.bf16 is False and facts.for_card:
+            yield wrong(node, f"{context.card} has no bf16 in hardware.", 'PRECISION = "fp16"')
+        case "PRECISION" if value == "fp32" and context.tensor_cores and facts.for_card:
+            fix = 'PRECISION = "fp16"' if context.bf16 is False else 'PRECISION = "bf16"'
+            yield finding("no-mixed-precision", node, "Every step is computed in fp32.", fix)
+        case "PRETRAINED" if value is False and "weights = os.environ" in facts.script.text:
+            message = "PRETRAINED = False with epochs and a rate for pretrained weights."
+            fix = "PRETRAINED = True; WEIGHTS=none in the environment sets all three"
+            yield wrong(node, message, fix)
+        case "GROUP_BY" if value and "SPLIT" in own and own["SPLIT"].value in ("random", "stratified"):
+            split = own["SPLIT"]
+            message = f"SPLIT = {split.value!r} leaves rows of one {value!r} on both sides of the split."
+            yield finding("groups-across-folds", split, message, 'SPLIT = "group"')
+        case "RESERVE_SHARE" if not isinstance(value, int | float) or not LEAST_RESERVE <= value < 1:
+            message = f"RESERVE_SHARE = {value!r}: no time is kept for predicting and writing."
+            yield finding("no-deadline", node, message, "RESERVE_SHARE = 0.15")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memory_service.review.analysis.activations import last_assigned
 from memory_service.review.facts import Facts
@@ -16,6 +16,7 @@ from memory_service.review.source.nodes import (
     names_in,
     receiver,
     receiver_name,
+    unpacked,
     words,
 )
 
@@ -86,8 +87,7 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         if looped:
             return looped[0] if all(_CLASSIFIER.search(one) for one in looped) else ""
     source = next(iter(facts.values.sources(node)), node)
-    fitted = receiver(source) if isinstance(source, ast.Call) and is_call(source, "fit") else None
-    if fitted is not None:
+    if is_call(source, "fit") and (fitted := receiver(source)) is not None:
         return _estimator(facts, fitted)
     if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
         inner = [last_name(call.func) for call in calls_in(source)]
@@ -96,23 +96,17 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
     return facts.training.objects.made_by(node)
 
 
-def _looped(facts: Facts, node: ast.Name) -> list[ast.expr]:
+def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:
     """The models that a loop goes through: `for name, model in {"a": LogisticRegression()}.items()`."""
     for loop in facts.script.loops(node):
         if not isinstance(loop, ast.For) or node.id not in names_in(loop.target):
             continue
-        over: ast.AST = loop.iter
-        if isinstance(over, ast.Call) and is_call(over, "items", "values"):
-            over = receiver(over) or over
-        over = next(iter(facts.values.sources(over)), over)
+        over: ast.AST | None = receiver(loop.iter) if is_call(loop.iter, "items", "values") else loop.iter
+        over = next(iter(facts.values.sources(over)), over) if over is not None else over
         if isinstance(over, ast.Dict):
             return over.values
-        if isinstance(over, ast.List | ast.Tuple):
-            if not isinstance(loop.target, ast.Tuple):
-                return over.elts
-            at = [last_name(t) for t in loop.target.elts].index(node.id)
-            rows = [row.elts for row in over.elts if isinstance(row, ast.Tuple | ast.List)]
-            return [row[at] for row in rows if len(row) > at]
+        pairs = (pair for row in getattr(over, "elts", ()) for pair in unpacked(loop.target, row))
+        return [model for item, model in pairs if last_name(item) == node.id and model is not None]
     return []
 
 
@@ -120,10 +114,9 @@ def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
     """What an array or list is filled with: `oof[valid] = ...`, `preds.append(...)`, all of it hard."""
     script = facts.script
     filled: list[tuple[ast.AST, ast.AST]] = [
-        (a, a.value)
-        for a in script.all(ast.Assign)
-        if any(isinstance(t, ast.Subscript) and last_name(t.value) == node.id for t in a.targets)
-    ]
+        (a, a.value) for a in script.all(ast.Assign) for t in a.targets
+        if isinstance(t, ast.Subscript) and last_name(t.value) == node.id
+    ]  # fmt: skip
     calls = script.called("append", "extend")
     filled += [(c, c.args[0]) for c in calls if receiver_name(c) == node.id and c.args]
     filled += [(a, a.value) for a in script.all(ast.AugAssign) if last_name(a.target) == node.id]

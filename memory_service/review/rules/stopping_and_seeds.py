@@ -124,7 +124,8 @@ def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
 
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     """How many rounds a fit boosts at most; None where that cannot be told."""
-    model, made = receiver(fit), _made(facts, fit)
+    model = receiver(fit)
+    made = facts.training.objects.makers(model)
     rounds = _rounds(facts, fit, made)
     for function, factory in _factories(facts, model, fit) if rounds is None else ():
         with facts.values.called_by(function, factory):
@@ -132,20 +133,11 @@ def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     return _rounds(facts, fit, made, several=True) if rounds is None else rounds
 
 
-def _made(facts: Facts, fit: ast.Call) -> list[ast.Call]:
-    """What makes the model of a fit."""
-    model = receiver(fit)
-    return facts.training.objects.makers(model) if model is not None else []
-
-
 def _rounds(facts: Facts, fit: ast.Call, made: list[ast.Call], *, several: bool = False) -> float | None:
     """How many rounds are boosted; with `several` the fewest of several that are possible."""
-    for call in (fit, *made):
-        params = facts.argument(call, "params", 0)
-        known = (facts.values.mapping(params) or {}) if params is not None else {}
+    for given in (facts.given(call, 0) for call in (fit, *made)):
         for name in _ROUNDS:
-            given = facts.argument(call, name) or known.get(name)
-            numbers = facts.values.all(given) or []
+            numbers = facts.values.all(given.get(name)) or []
             known_all = numbers and all(type(n) in (int, float) for n in numbers)
             if known_all and (several or len(numbers) == 1):
                 return float(min(numbers))
@@ -168,14 +160,14 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
-    made = _made(facts, fit)
+    makers = facts.training.objects.makers
+    made = makers(receiver(fit))
     for call in (fit, *made):
         unknown = (k for k in call.keywords if k.arg is None and facts.values.mapping(k.value) is None)
         if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):
             return True
     others = {other.call for other in facts.training.fits} - {fit}
-    models = [model for other in others if (model := receiver(other)) is not None]
-    others |= {maker for model in models for maker in facts.training.objects.makers(model)} - set(made)
+    others |= {maker for other in others for maker in makers(receiver(other))} - set(made)
     for stop in facts.script.called("early_stopping", "EarlyStopping"):
         if not others.intersection((stop, *facts.script.above(stop))):
             return True

@@ -88,7 +88,7 @@ def _passed_on(facts: Facts, loop: Loop) -> bool:
 def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     """A loss kept as it is, beyond its batch, behind or before the backward pass that is made of it."""
     loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
-    if is_call(loss, "scale") and isinstance(loss, ast.Call) and loss.args:
+    if is_call(loss, "scale") and loss.args:
         loss = loss.args[0]
     batch = loop.batch
     if not isinstance(loss, ast.Name) or not isinstance(batch, ast.For):
@@ -148,8 +148,7 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
-    makers = facts.training.objects.makers(dataset) if dataset is not None else []
-    names = {last_name(maker.func) for maker in makers}
+    names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
     return bool(names) and all(
         name in _MAP_STYLE
         or (

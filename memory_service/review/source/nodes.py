@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from typing import TypeGuard
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -62,17 +63,18 @@ def texts_in(node: ast.AST) -> list[str]:
     return [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
-def receiver(call: ast.Call) -> ast.expr | None:
-    """The object of a method call: `a.b` of `a.b.c()`; None for a plain function."""
-    return call.func.value if isinstance(call.func, ast.Attribute) else None
+def receiver(node: ast.AST | None) -> ast.expr | None:
+    """The object of a method call: `a.b` of `a.b.c()`; None for a plain function, and for what is no call."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.value if isinstance(called, ast.Attribute) else None
 
 
 def receiver_name(call: ast.Call) -> str:
     """The last name of the object of a method call, "" where there is none."""
-    return last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return last_name(receiver(call) or call)
 
 
-def is_call(node: ast.AST | None, *names: str) -> bool:
+def is_call(node: ast.AST | None, *names: str) -> TypeGuard[ast.Call]:
     """Whether a node is a call of one of these last names."""
     return isinstance(node, ast.Call) and last_name(node.func) in names
 
@@ -89,8 +91,8 @@ def is_of_self(node: ast.AST) -> bool:
 
 def without_methods(node: ast.AST | None, names: Collection[str]) -> ast.AST | None:
     """What stands before trailing calls of these methods: `x` of `x.float().cuda()`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
-        node = node.func.value
+    while is_call(node, *names) and receiver(node) is not None:
+        node = receiver(node)
     return node
 
 

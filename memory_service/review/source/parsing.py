@@ -1,7 +1,7 @@
 """Safe parsing: bytes become text, size and nesting are measured, notebook magics are skipped.
 
-The parser recurses over what is nested, so a scan by tokens, linear in the length, looks first. Nothing here
-runs a line of the script.
+Python's parser refuses what is nested deeper than it can go, whatever the text; what takes it long is refused
+before. Nothing here runs a line of the script.
 """
 
 from __future__ import annotations
@@ -10,60 +10,40 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
+from itertools import islice
 
 from memory_service.errors import FieldError, TooLarge
 
 LONGEST_BYTES = 1_048_576
 
 MOST_TOKENS = 80_000
-"""A training script has a few thousand. One of more is not followed: a second would not do."""
+"""Words and signs. A training script has a few thousand; of more a second would not do."""
 
 MOST_EXPRESSIONS = 1_000
-"""In one f-string: Python's parser before 3.12 takes time by their square, and holds the lock meanwhile."""
+"""In an f-string of 1 MiB, more in a shorter script: Python's parser before 3.12 takes time by their number
+times the length, and holds the lock meanwhile."""
 
-MOST_NESTED = 90
-"""Brackets within brackets; the parser's own limit is 200."""
-
-MOST_CHAINED = 400
-"""Operators, dots and calls behind one another between two commas, over all open brackets: each is a level
-of the tree. `a + b + ...` of a hundred terms is still written by people."""
-
-MOST_ELIF = 400
+DEEPEST = 450
+"""Levels of the tree. `a + b + ...` of a hundred terms, and as many `elif`, are still written by people."""
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _CODECS = re.compile(
     r"(ascii|us-ascii|utf-?8(-sig)?|latin-?1|iso-?8859-?\d{1,2}|cp\d{3,4}|windows-?\d{3,4}|koi8-[rut]|gbk|"
     r"gb2312|gb18030|big5|shift-jis|sjis|euc-jp|euc-kr|mac-(roman|cyrillic|latin2|greek))"
 )
-_TOKEN = re.compile(
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
+_MAGIC = re.compile(
     r"""
-    (?P<comment>\#[^\n]*)
-  | (?P<string>[rRbBuUfFtT]{0,3}(?:
-                \"\"\"(?:[^\\"]|\\.|"(?!""))*+(?:\"\"\")?
-               |'''(?:[^\\']|\\.|'(?!''))*+(?:''')?
-               |"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?))
-  | (?P<word>[^\W\d]\w*)
-  | (?P<number>\d[\w.]*)
-  | (?P<joined>(?:\\\n)+)
-  | (?P<newline>\n(?:[ \t\f]*+\n)*+)
-  | (?P<open>[(\[{])
-  | (?P<close>[)\]}])
-  | (?P<comma>[,;])
-  | (?P<space>[ \t\f]+)
-  | (?P<colon>:)
-  | (?P<operator>[^\w\s])
-  | (?P<other>[\s\S])
+    ^%%(?:bash|sh|script|html|javascript|js|latex|markdown|writefile|perl|ruby|sql)\b
+        [\s\S]*?(?=^\#\s*(?:%%|In\[|\+)|\Z)             # a cell in another language, to the next or the end
+  | ^(?P<indent>[ \t]*+)(?:
+        %[%\w] | !(?!=) | \?                            # %matplotlib, !pip, ?name
+      | [\w., ]++=[ \t]*+[!%][ \t]*\w                     # files = !ls
+      | [^\#'"=\n]*\?[ \t]*$                           # name?
+    )(?:[^\n\\]|\\[\s\S])*
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.MULTILINE,
 )
-_FORMATTED = re.compile(r"[rR]?[fFtT][rR]?['\"]")
-_ELIF = ("elif",)
-_CHAINING = frozenset(("not", "lambda", "if", "await", "or", "and", "in", "is"))
-_SHELL = re.compile(r"[\w., ]+=\s*[!%]\s*\w")
-_FOREIGN_CELL = re.compile(
-    r"%%(?:bash|sh|script|html|javascript|js|latex|markdown|writefile|perl|ruby|sql)\b"
-)
-_CELL = re.compile(r"#\s*(?:%%|In\[|\+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +57,7 @@ class Unreadable(Exception):
 
 
 class TooLong(Exception):
-    """It has more tokens, or more expressions in one f-string, than are followed."""
+    """It has more tokens, or more f-strings for its length, than are followed."""
 
 
 def text_of(script: bytes | str) -> str:
@@ -101,14 +81,37 @@ def parsed(text: str) -> ast.Module:
 
     Unreadable for what is not Python and for what is nested too deep; TooLong.
     """
-    plain = _scanned(text)
+    tokens = sum(1 for _ in islice(_TOKEN.finditer(text), MOST_TOKENS + 1))
+    if tokens > MOST_TOKENS or text.count("{") * len(text) > MOST_EXPRESSIONS * LONGEST_BYTES:
+        raise TooLong
+    _silence_warnings()
     try:
-        _silence_warnings()
-        return ast.parse(plain, filename=_NAME)
+        tree = _tree_of(text)
+    except Unreadable:
+        tree = _tree_of(_MAGIC.sub(_as_pass, text))
+    level: list[ast.AST] = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    for node in level:
+        raise _too_deep(getattr(node, "lineno", 1))
+    return tree
+
+
+def _as_pass(magic: re.Match[str]) -> str:
+    return f"{magic['indent'] or ''}pass" + "\n" * magic[0].count("\n")
+
+
+def _too_deep(line: int) -> Unreadable:
+    return Unreadable(line, 1, "It is nested too deep to be read.", "Split this expression.")
+
+
+def _tree_of(text: str) -> ast.Module:
+    try:
+        return ast.parse(text, filename=_NAME)
     except SyntaxError as error:
-        raise _unreadable(error, plain) from None
+        raise _unreadable(error, text) from None
     except (RecursionError, MemoryError):
-        raise Unreadable(1, 1, "It is nested too deep to be read.", "Split the longest expression.") from None
+        raise _too_deep(1) from None
     except ValueError as error:  # half a surrogate pair, a number of over 4300 digits
         raise Unreadable(1, 1, f"It cannot be read: {str(error)[:200]}.", "Save it as UTF-8.") from None
 
@@ -154,124 +157,13 @@ def _decoded(raw: bytes) -> str:
         ) from None
 
 
-class _Nesting:
-    """How deep the tree of the text would be, token by token."""
-
-    def __init__(self) -> None:
-        self._levels = [0]
-        self._chained = self._elifs = 0
-
-    @property
-    def too_deep(self) -> bool:
-        return len(self._levels) > MOST_NESTED or self._chained > MOST_CHAINED or self._elifs > MOST_ELIF
-
-    def newline(self) -> bool:
-        """Whether a logical line ends here."""
-        if len(self._levels) == 1:
-            self._chained, self._levels[0] = 0, 0
-        return len(self._levels) == 1
-
-    def starts(self, token: str, *, indented: bool) -> None:
-        """The first token of a logical line."""
-        self._elifs = self._elifs + 1 if token in _ELIF else self._elifs if indented else 0
-
-    def takes(self, kind: str | None, token: str) -> None:
-        if kind == "comma":
-            self._chained -= self._levels[-1]
-            self._levels[-1] = 0
-        elif kind == "open":
-            self._levels.append(1)
-            self._chained += 1
-        elif kind == "close":
-            if len(self._levels) > 1:
-                self._chained -= self._levels.pop()
-            self._levels[-1] += 1
-            self._chained += 1
-        elif kind == "operator" or (kind == "word" and token in _CHAINING):
-            self._levels[-1] += 1
-            self._chained += 1
-
-
-def _scanned(text: str) -> str:
-    """The text without magics. Unreadable where it is nested too deep; TooLong."""
-    nesting = _Nesting()
-    tokens, line, fresh = 0, 1, True
-    pieces: list[str] = []
-    copied = at = 0
-    while at < len(text):
-        tokens += 1
-        if tokens > MOST_TOKENS:
-            raise TooLong
-        if fresh and (magic := _magic_at(text, at)) is not None:
-            end, saved = magic
-            pieces += [text[copied:at], saved]
-            line += text.count("\n", at, end)
-            copied = at = end
-            fresh = False
-            continue
-        found = _TOKEN.match(text, at)
-        if found is None:  # never: the last alternative takes any character
-            break
-        kind, token, at = found.lastgroup, found[0], found.end()
-        line += token.count("\n")
-        if kind == "space":
-            tokens -= 1
-        elif kind == "string" and _FORMATTED.match(token):
-            expressions = token.count("{")
-            tokens += 3 * expressions  # an opening brace, at least a name, a closing brace
-            if expressions > MOST_EXPRESSIONS:
-                raise TooLong
-        elif kind == "newline":
-            fresh = nesting.newline() or fresh
-        elif kind not in ("comment", "joined"):
-            if fresh:
-                nesting.starts(token, indented=text[max(0, found.start() - 1)] in " \t")
-            fresh = False
-            nesting.takes(kind, token)
-            if nesting.too_deep:
-                why = "It is nested too deep to be read."
-                raise Unreadable(line, 1, why, "Split this expression.")
-    pieces.append(text[copied:])
-    return "".join(pieces)
-
-
-def _magic_at(text: str, at: int) -> tuple[int, str] | None:
-    """Where a notebook's magic that starts at this logical line ends, and what stands for it; else None."""
-    end = text.find("\n", at)
-    end = len(text) if end < 0 else end
-    line = text[at : min(end, at + 1000)]
-    first = line.strip()
-    if not (
-        (first[:1] in ("%", "!", "?") and not first.startswith("!="))
-        or (first.endswith("?") and not set("#'\"=") & set(first))
-        or ((("!" in first) or ("%" in first)) and _SHELL.match(first))
-    ):
-        return None
-    if _FOREIGN_CELL.match(first):
-        return _cell(text, at, end)
-    while end < len(text) and text[end - 1] == "\\":
-        following = text.find("\n", end + 1)
-        end = len(text) if following < 0 else following
-    indent = line[: len(line) - len(line.lstrip())]
-    return end, f"{indent}pass" + "\n" * text.count("\n", at, end)
-
-
-def _cell(text: str, at: int, end: int) -> tuple[int, str]:
-    """A cell in another language lasts to the next marker of a cell, or to the end."""
-    while end < len(text):
-        following = text.find("\n", end + 1)
-        following = len(text) if following < 0 else following
-        if _CELL.match(text, end + 1):
-            break
-        end = following
-    return end, "pass" + "\n" * text.count("\n", at, end)
-
-
 def _unreadable(error: SyntaxError, text: str) -> Unreadable:
     if text.lstrip()[:1] == "{" and '"cells"' in text[:2000]:
         return Unreadable(
             1, 1, "It is a notebook, not a script.", "jupyter nbconvert --to script notebook.ipynb"
         )
+    if (error.msg or "").startswith("too many"):
+        return _too_deep(max(1, error.lineno or 1))
     why = (error.msg or "invalid syntax")[:200]
     return Unreadable(
         max(1, error.lineno or 1),

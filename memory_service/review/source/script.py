@@ -311,9 +311,8 @@ def _imports(script: Script) -> tuple[dict[str, str], set[str]]:
     for node in script.all(ast.Import):
         for alias in node.names:
             modules.add(alias.name)
-            names[alias.asname or alias.name.split(".")[0]] = (
-                alias.name if alias.asname else alias.name.split(".")[0]
-            )
+            known = alias.name if alias.asname else alias.name.split(".")[0]
+            names[alias.asname or known] = known
     for item in script.all(ast.ImportFrom):
         module = "." * item.level + (item.module or "")
         modules.add(module)
@@ -324,14 +323,10 @@ def _imports(script: Script) -> tuple[dict[str, str], set[str]]:
     return names, modules
 
 
+_COMMENT = re.compile(r"""(?:[^#'"]|'[^']*+(?:'|$)|"[^"]*+(?:"|$))*+(#.*)""")
+
+
 def _comment(line: str) -> str:
     """The comment at the end of a line; a hash within quotes is none."""
-    quote = ""
-    for position, sign in enumerate(line):
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign == "#":
-            return line[position:]
-    return ""
+    found = _COMMENT.match(line)
+    return found[1] if found else ""

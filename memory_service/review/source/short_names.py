@@ -48,16 +48,15 @@ def _bound(nodes: list[ast.AST]) -> tuple[dict[str, int], set[str]]:
     bound: dict[str, int] = defaultdict(int)
     imported: set[str] = set()
     for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imported |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            bound[node.id] += 1
-        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            bound[_key(node)] += 1
-        elif isinstance(node, ast.arg):
-            bound[node.arg] += 1
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound[node.name] += 1
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                imported |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+            case ast.Name(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                bound[_key(node)] += 1
+            case ast.arg(arg=name):
+                bound[name] += 1
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound[name] += 1
     return bound, imported
 
 

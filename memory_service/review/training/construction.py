@@ -27,14 +27,14 @@ class Objects:
     script: Script
     values: Values
 
-    def made_by(self, node: ast.AST) -> str:
+    def made_by(self, node: ast.AST | None) -> str:
         """The class or function whose call a name holds: `m = LGBMClassifier(...)` -> "LGBMClassifier"."""
         return next((last_name(maker.func) for maker in self.makers(node)), "")
 
-    def makers(self, node: ast.AST, deep: int = 0) -> list[ast.Call]:
+    def makers(self, node: ast.AST | None, deep: int = 0) -> list[ast.Call]:
         """Calls of constructors that an object may come from, through names, attributes and helpers of the
         file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
-        if deep > _DEEPEST:
+        if node is None or deep > _DEEPEST:
             return []
         if not isinstance(node, ast.Call):
             return [m for s in self.values.sources(node) for m in self.makers(s, deep + 1)]

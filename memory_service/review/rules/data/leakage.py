@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.selection import all_of
 from memory_service.review.interpretation.state import Supervised
+from memory_service.review.interpretation.value import all_of
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:

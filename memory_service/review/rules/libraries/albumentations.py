@@ -219,7 +219,7 @@ def _datasets(facts: Facts) -> Iterator[Finding]:
         if given is None or not facts.script.qualified(call.func).startswith("torchvision."):
             continue
         sources = facts.values.assigned(given.id, given) if isinstance(given, ast.Name) else [given]
-        if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):  # type: ignore[arg-type]
+        if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):
             message = f"{name} calls transform(picture); albumentations wants image=array and returns a dict."
             yield trap(call, message, 'transform=lambda picture: tfm(image=np.array(picture))["image"]')
 

@@ -8,20 +8,16 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
-from memory_service.review.source.nodes import calls_in, last_name, receiver
+from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver
 
 _BOOSTED = re.compile(r"^(LGBM|XGB)\w*(Classifier|Regressor|Ranker)$")
 _STOPPING = ("early_stopping_rounds", "early_stopping_round")
-_LIBRARIES = (
-    ("lightgbm", re.compile(r"lightgbm\.(train|cv)$"), re.compile(r"LGBM")),
-    ("xgboost", re.compile(r"xgboost\.(train|cv)$"), re.compile(r"XGB(RF)?(Class|Regr|Rank)")),
-    (
-        "catboost",
-        re.compile(r"catboost\.(train|cv)$"),
-        re.compile(r"CatBoost(Classifier|Regressor|Ranker)?$"),
-    ),
-)
-"""(library, what trains, which classes train)."""
+_LIBRARIES = {
+    "lightgbm": re.compile(r"lightgbm\.(train|cv)$|LGBM"),
+    "xgboost": re.compile(r"xgboost\.(train|cv)$|XGB(RF)?(Class|Regr|Rank)"),
+    "catboost": re.compile(r"catboost\.(train|cv)$|CatBoost(Classifier|Regressor|Ranker)?$"),
+}
+"""What trains, and which classes train."""
 
 _ALIASES = (
     ("iterations", "n_estimators", "num_boost_round", "num_trees"),
@@ -56,14 +52,6 @@ _IGNORED = {
 }
 """What XGBoost took once and ignores now."""
 
-_CALLBACKS = {
-    "early_stopping_rounds": "callbacks=[lgb.early_stopping(100)]",
-    "verbose_eval": "callbacks=[lgb.log_evaluation(100)]",
-    "evals_result": "callbacks=[lgb.record_evaluation(history)]",
-    "verbose": "callbacks=[lgb.log_evaluation(100)]",
-}
-"""Arguments of LightGBM that are callbacks now."""
-
 _SHARES = (
     "subsample", "colsample_bytree", "feature_fraction", "bagging_fraction", "rsm", "colsample_bylevel",
 )  # fmt: skip
@@ -72,15 +60,11 @@ _SHARES = (
 def boosting_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter of boosted trees."""
     for call in facts.script.calls:
-        yield from _removed(facts, call)
         yield from _nothing_to_stop_by(facts, call)
         library = _library(facts, call)
         if not library:
             continue
-        trains = last_name(call.func) in ("train", "cv")
-        given = facts.argument(call, "params", 0 if trains else None)
-        params: dict[str, ast.AST] = {k.arg: k.value for k in call.keywords if k.arg}
-        params |= facts.values.entries(given).known if given is not None else {}
+        params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
         yield from _classes(facts, call, params)
         yield from _values(facts, library, params)
         if library == "catboost":
@@ -90,32 +74,9 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _library(facts: Facts, call: ast.Call) -> str:
-    name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    found = (lib for lib, train, made in _LIBRARIES if train.match(qualified) or made.match(name))
-    library = next(found, "")
+    names = last_name(call.func), facts.script.qualified(call.func)
+    library = next((known for known, trains in _LIBRARIES.items() if any(map(trains.match, names))), "")
     return library if library != "catboost" or facts.script.uses("catboost") else ""
-
-
-def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    """Arguments of train(), fit() and predict() that are gone."""
-    qualified, name = facts.script.qualified(call.func), last_name(call.func)
-    model = receiver(call)
-    made = facts.training.objects.made_by(model) if model is not None and name == "fit" else ""
-    dropped: dict[str, str] = {}
-    shown = qualified if qualified in ("lightgbm.train", "lightgbm.cv") else f"fit() of {made}"
-    if shown == qualified:
-        dropped = {key: text for key, text in _CALLBACKS.items() if key != "verbose"}
-    elif made.startswith("LGBM"):
-        dropped = {key: text for key, text in _CALLBACKS.items() if key != "evals_result"}
-    elif re.match(r"XGB\w", made):
-        dropped = {"early_stopping_rounds": f"{made}(early_stopping_rounds=50)",
-                "verbose_eval": _CALLBACKS["verbose_eval"],
-                "eval_metric": f"{made}(eval_metric=...)", "callbacks": f"{made}(callbacks=...)"}  # fmt: skip
-    elif name in ("predict", "predict_proba") and facts.script.uses("xgboost"):
-        dropped, shown = {"ntree_limit": "iteration_range=(0, model.best_iteration + 1)"}, "xgboost's predict"
-    for keyword in call.keywords:
-        if keyword.arg in dropped:
-            yield wrong(keyword.value, f"{shown} takes no {keyword.arg} any more.", dropped[keyword.arg])
 
 
 def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -181,8 +142,8 @@ def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -
         if share is not None and share != 1 and not pairwise:
             yield wrong(params[name], f"CatBoost refuses {name} on a card.", f'no {name}, or task_type="CPU"')
     for fit in facts.training.fits:
-        model, given = receiver(fit.call), facts.argument(fit.call, "callbacks")
-        if given is not None and model is not None and call in facts.training.objects.makers(model):
+        given = facts.argument(fit.call, "callbacks")
+        if given is not None and call in facts.training.objects.makers(receiver(fit.call)):
             yield wrong(given, "CatBoost refuses callbacks on a card.", 'no callbacks, or task_type="CPU"')
 
 
@@ -208,12 +169,8 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:
-    params = facts.argument(call, "params", 0)
-    known = (facts.values.mapping(params) or {}) if params is not None else {}
-    for name in _STOPPING:
-        if facts.number(call, name) is not None or facts.values.number(known.get(name)) is not None:
-            return True
-    callbacks = facts.argument(call, "callbacks")
-    return callbacks is not None and any(
-        last_name(c.func) in ("early_stopping", "EarlyStopping") for c in calls_in(callbacks)
-    )
+    given = facts.given(call, 0)
+    if any(facts.values.number(given.get(name)) is not None for name in _STOPPING):
+        return True
+    callbacks = [*calls_in(given["callbacks"])] if "callbacks" in given else []
+    return any(is_call(one, "early_stopping", "EarlyStopping") for one in callbacks)

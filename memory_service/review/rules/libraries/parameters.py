@@ -34,46 +34,38 @@ def largest_tuning_rate(script: Script) -> float:
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter."""
     for call in facts.script.calls:
-        check = _CONTRADICTIONS.get(last_name(call.func))
-        if check is not None:
-            yield from check(facts, call)
+        yield from _contradictions(facts, call)
         yield from _shares(facts, call)
         yield from _learning_rates(facts, call)
 
 
-def _folds(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    name, seed = last_name(call.func), facts.value(call, "random_state", 2)
-    shuffle = facts.argument(call, "shuffle", 1)
-    if seed is not None and (shuffle is None or facts.values.one(shuffle) is False):
-        message = f"{name} refuses random_state without shuffle=True."
-        yield wrong(call, message, f"{name}(n_splits=5, shuffle=True, random_state=42)")
-
-
-def _one_cycle(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    names = keyword_names(call)
-    if facts.values.open_ended(call) or len(call.args) > 2 or "total_steps" in names:
-        return
-    if not {"epochs", "steps_per_epoch"} <= names:
-        message = "OneCycleLR needs total_steps, or epochs and steps_per_epoch."
-        yield wrong(call, message, "total_steps=EPOCHS * len(train_loader)")
-
-
-def _plateau(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    factor = facts.number(call, "factor", 2)
-    if factor is not None and factor >= 1 and facts.script.uses("torch"):
-        yield wrong(call, "ReduceLROnPlateau refuses a factor of 1 and more.", "factor=0.5")
-
-
-def _split(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    stratify = facts.argument(call, "stratify")
-    if stratify is not None and not is_none(stratify) and facts.value(call, "shuffle") is False:
-        message = "train_test_split cannot stratify without shuffling."
-        yield wrong(call, message, "shuffle=True, or no stratify")
+def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    name, open_ended = last_name(call.func), facts.values.open_ended(call)
+    match name:
+        case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
+            shuffles = facts.argument(call, "shuffle", 1) and facts.value(call, "shuffle", 1) is not False
+            if facts.value(call, "random_state", 2) is not None and not shuffles:
+                message = f"{name} refuses random_state without shuffle=True."
+                yield wrong(call, message, f"{name}(n_splits=5, shuffle=True, random_state=42)")
+        case "OneCycleLR" if not open_ended and len(call.args) <= 2:
+            given = keyword_names(call)
+            if "total_steps" not in given and not {"epochs", "steps_per_epoch"} <= given:
+                message = "OneCycleLR needs total_steps, or epochs and steps_per_epoch."
+                yield wrong(call, message, "total_steps=EPOCHS * len(train_loader)")
+        case "ReduceLROnPlateau" if (facts.number(call, "factor", 2) or 0) >= 1 and facts.script.uses(
+            "torch"
+        ):
+            yield wrong(call, "ReduceLROnPlateau refuses a factor of 1 and more.", "factor=0.5")
+        case "train_test_split" if facts.value(call, "shuffle") is False:
+            stratify = facts.argument(call, "stratify")
+            if stratify is not None and not is_none(stratify):
+                message = "train_test_split cannot stratify without shuffling."
+                yield wrong(call, message, "shuffle=True, or no stratify")
+        case "DataLoader" if facts.script.uses("torch"):
+            yield from _loader(facts, call)
 
 
 def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    if not facts.script.uses("torch"):
-        return
     workers = facts.argument(call, "num_workers", 5)
     none = (workers is None and not facts.values.open_ended(call)) or facts.values.one(workers) == 0
     persistent = facts.value(call, "persistent_workers") is True
@@ -83,15 +75,6 @@ def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     samplers = (facts.argument(call, name) for name in ("sampler", "batch_sampler"))
     if facts.value(call, "shuffle", 2) is True and any(s is not None and not is_none(s) for s in samplers):
         yield wrong(call, "A loader takes a sampler or shuffle=True, not both.", "shuffle=False")
-
-
-_CONTRADICTIONS = {
-    **dict.fromkeys(("KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold"), _folds),
-    "OneCycleLR": _one_cycle,
-    "ReduceLROnPlateau": _plateau,
-    "train_test_split": _split,
-    "DataLoader": _loader,
-}
 
 
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:

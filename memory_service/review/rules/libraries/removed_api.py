@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.library_facts import parameters_of, removed_of
-from memory_service.review.source.nodes import keyword_names, last_name
+from memory_service.review.source.nodes import keyword_names, last_name, receiver
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 
@@ -36,7 +36,8 @@ def _imports(facts: Facts) -> Iterator[Finding]:
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     qualified, name = facts.script.qualified(call.func), last_name(call.func)
-    allowed, removed = parameters_of(qualified), {one.argument for one in removed_of(name)}
+    allowed = parameters_of(qualified)
+    removed = {one.argument for known in (name, qualified) for one in removed_of(known)}
     for keyword in call.keywords if allowed else ():
         if keyword.arg is None or keyword.arg in allowed or keyword.arg in removed:
             continue
@@ -55,23 +56,30 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """The call itself, an argument of it, or a value of an argument is removed."""
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    for removed in (*removed_of(name), *removed_of("*")):
-        if not _is_of(facts, name, qualified, removed.library):
+    made = facts.training.objects.made_by(receiver(call)) if name == "fit" else ""
+    fit = next((f"{family}.fit" for family in ("LGBM", "XGB") if made.startswith(family)), "")
+    for removed in (one for known in (name, qualified, fit, "*") for one in removed_of(known)):
+        library = removed.library
+        if not _is_of(facts, name, qualified, library):
             continue
-        rule = "albumentations-trap" if removed.library == "albumentations" else "wrong-parameter"
-        shown = f"Keras' {name}{'()' if name.islower() else ''}" if removed.library == "keras" else name
+        rule = "albumentations-trap" if library == "albumentations" else "wrong-parameter"
+        shown = f"fit() of {made}" if fit else _OWNERS.get(library, "") + name
+        shown += "()" if library == "keras" and name.islower() else ""
         if not removed.argument:
-            yield finding(rule, call, f"{name} is gone from {removed.library}.", removed.instead)
+            gone = f"{name} is gone from {library.replace('keras', 'Keras')}."
+            yield finding(rule, call, gone, removed.instead)
         for keyword in call.keywords:
             if not removed.argument or keyword.arg != removed.argument:
                 continue
             if not removed.value:
                 message = f"{shown} takes no {keyword.arg} any more."
-                yield finding(rule, keyword.value, message, removed.instead)
+                yield finding(rule, keyword.value, message, removed.instead.replace("MODEL", made))
             elif facts.values.text(keyword.value) == removed.value:
-                yield finding(
-                    rule, keyword.value, f"{shown} takes no {keyword.arg}={removed.value!r}.", removed.instead
-                )
+                message = f"{shown} takes no {keyword.arg}={removed.value!r}."
+                yield finding(rule, keyword.value, message, removed.instead)
+
+
+_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
 
 
 def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
@@ -87,10 +95,9 @@ def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
 
 
 def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
-    name = last_name(call.func)
-    if name in ("fit_generator", "predict_generator", "evaluate_generator") and facts.script.uses(*KERAS):
-        yield wrong(call, f"{name} is gone from Keras.", f"{name.split('_')[0]}(generator, ...)")
     of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
     if of_torchvision and "pretrained" in keyword_names(call):
-        message = f"{name}(pretrained=...) is deprecated in torchvision."
-        yield wrong(call, message, f'{name}(weights="DEFAULT")')
+        name = last_name(call.func)
+        yield wrong(
+            call, f"{name}(pretrained=...) is deprecated in torchvision.", f'{name}(weights="DEFAULT")'
+        )
