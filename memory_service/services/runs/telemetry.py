@@ -69,13 +69,14 @@ async def take_events(database: Database, run_id: str, body: Mapping[str, Any]) 
         batch = await anyio.to_thread.run_sync(_batch, run_id, body)
     else:
         batch = _batch(run_id, body)
-    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
     database.caches.of(_Writer, database).write(batch, written)
+    timer = loop.call_later(WRITTEN_WITHIN_SECONDS, _give_up, written)
     try:
-        async with asyncio.timeout(WRITTEN_WITHIN_SECONDS):
-            await written
-    except TimeoutError:
-        raise Unavailable("the database did not take the events in time; send them again") from None
+        await written
+    finally:
+        timer.cancel()
     if batch.status == RUNNING and batch.error is None and batch.accepted:
         now = remembered_verdict(database, batch.run_id, batch.reported, batch.kinds, max(batch.moments))
         if now is not None:
@@ -96,6 +97,12 @@ def _finish(group: Iterable[asyncio.Future[None]]) -> None:
     for written in group:
         if not written.done():  # its request was given up
             written.set_result(None)
+
+
+def _give_up(written: asyncio.Future[None]) -> None:
+    if not written.done():
+        late = Unavailable("the database did not take the events in time; send them again")
+        written.set_exception(late)
 
 
 def _answer(database: Database, batch: Batch) -> dict[str, Any]:
