@@ -56,7 +56,7 @@ def main(files: list[str]) -> None:
                 continue
             match, name, size = known
             kind = "fp32" if row["precision"] == "fp32" else "amp"
-            profile = priced.profile_between(match.expand(name), size, kind)
+            profile = priced.library.between(match.expand(name), size, kind)
             if profile is None:
                 continue
             gpu, batch = resolve_gpu(CARDS.get(row["gpu"], row["gpu"]), gpus), int(row["batch_per_gpu"])

@@ -14,6 +14,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.editorial.seed_files import Seed, read_seeds
 from memory_service.services.knowledge import snapshot
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
+from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.snapshot import CATALOGUE
 from memory_service.store.queries.fingerprints import fingerprints
 
@@ -54,7 +55,7 @@ class ReadOnce:
             if now.items() <= read.prints.items():
                 prints: defaultdict[str, Hashable] = defaultdict(object, now)
                 known = read.knowledge.priced
-                profiles = [*known.profiles.values(), *known.checkpointed.values()]
-                own = replace(read.knowledge, priced=PricedCatalogue(known.models, profiles))
+                profiles = [*known.library.profiles.values(), *known.library.checkpointed.values()]
+                own = replace(read.knowledge, priced=PricedCatalogue(known.models, ProfileLibrary(profiles)))
                 return replace(read, prints=prints, knowledge=own)
         return None

@@ -13,6 +13,7 @@ from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.cards import cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
+from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.snapshot import CATALOGUE, Knowledge, assemble
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.tables.usable_rows import usable, usable_sheets
@@ -32,7 +33,7 @@ def seed_knowledge() -> Knowledge:
     """The snapshot of the seed files alone."""
     rows = {table: [seed.values for seed in seeds.values()] for table, seeds in shipped_seeds().items()}
     models, profiles = (usable(name, rows[name])[0] for name in CATALOGUE)
-    priced = PricedCatalogue({model.name: model for model in models}, profiles)
+    priced = PricedCatalogue({model.name: model for model in models}, ProfileLibrary(profiles))
     return assemble(0, priced, model_index(priced.models), cards_of(usable_sheets(rows["gpus"])), rows)
 
 

@@ -16,8 +16,7 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
-from memory_service.domain.cost.interpolation import fp32_bound, interpolate_profile
-from memory_service.domain.cost.profile import Profile, Work
+from memory_service.domain.cost.profile import Work
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.cost_table import (
     CostTable,
@@ -30,7 +29,6 @@ from memory_service.domain.planning.cost_table import (
 from memory_service.domain.planning.hyperparameters import is_dense, learns_from_scratch
 from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
-    architecture_of,
     can_take,
     models_for_task,
     untrained,
@@ -47,9 +45,8 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches
 from memory_service.services.knowledge.decoder_options import DecoderOptions, Sizes
 from memory_service.services.knowledge.models_at_size import SHORTLIST, SMALL_SIZES, cheapest, shortlist
+from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import profile_in_child_process
-
-ProfileKey = tuple[str, int, str]
 
 MOST_BYTES = 48 * 2**20
 """Of priced tables kept, oldest use dropped first: the largest task takes about 1 MB a card and precision."""
@@ -58,8 +55,6 @@ MOST_OPTION_LISTS = 128
 
 MOST_STACKED_BYTES = 16 * 2**20
 """Of profiles as arrays: those of the largest task take 2 MB a precision."""
-
-MOST_INTERPOLATED = 2_048
 
 Key = tuple[Any, ...]
 Priced = TypeVar("Priced")
@@ -70,31 +65,19 @@ Known = tuple[tuple[Option, ...], Columns, OptionNames]
 class PricedCatalogue:
     """Models, profiles, and the cost tables made from them so far (safe to share between threads).
 
-    profiles        (architecture, input size, "amp" | "fp32") -> profile without checkpointing; weights of
-                    one architecture cost the same, so they share it
-    checkpointed    the same with gradient checkpointing, where it was traced
     unlisted        models that callers pinned and no catalogue row names: never offered to anybody else
     caches          of what follows from exactly these models and profiles
     """
 
-    def __init__(self, models: Mapping[str, CatalogueModel], profiles: Iterable[Profile]) -> None:
+    def __init__(self, models: Mapping[str, CatalogueModel], library: ProfileLibrary) -> None:
         self.models = dict(models)
+        self.library = library
         self.unlisted: dict[str, CatalogueModel] = {}
-        self.profiles: dict[ProfileKey, Profile] = {}
-        self.checkpointed: dict[ProfileKey, Profile] = {}
-        self.sizes: dict[str, list[int]] = {}
-        for profile in profiles:
-            self._add(profile)
-        self._stored = frozenset((*self.profiles, *self.checkpointed))
-        self._interpolated: LRUCache[tuple[int, int, int], tuple[Profile, Profile, Profile]] = LRUCache(
-            MOST_INTERPOLATED
-        )
         self.caches = Caches()
         self._lock = threading.Lock()
         self._tables: LRUCache[Key, CostTable] = LRUCache(MOST_BYTES, attrgetter("nbytes"))
         self._options: LRUCache[Key, Known] = LRUCache(MOST_OPTION_LISTS)
         self._stacks: LRUCache[Key, PricedProfiles] = LRUCache(MOST_STACKED_BYTES, attrgetter("nbytes"))
-        self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
         self._decoders = DecoderOptions()
         self._trees: dict[str, list[CatalogueModel]] = {}
         self._no_trees: CostTable | None = None
@@ -107,14 +90,9 @@ class PricedCatalogue:
         changed = [rows[name] for rows in (before, models) for name in names if name in rows]
         tasks = {task for model in changed for task in model.tasks}
         traced = {model.architecture for model in changed}
-        new = PricedCatalogue(models, ())
-        new._lock, new._stored, new._bounds = self._lock, self._stored, self._bounds
-        new._interpolated = self._interpolated
+        new = PricedCatalogue(models, self.library.without_traces(traced))
+        new._lock = self._lock
         with self._lock:
-            for old, now in ((self.profiles, new.profiles), (self.checkpointed, new.checkpointed)):
-                now.update((k, v) for k, v in old.items() if k in self._stored or k[0] not in traced)
-            kept = {name for name, *_ in (*new.profiles, *new.checkpointed)}
-            new.sizes = {name: list(sizes) for name, sizes in self.sizes.items() if name in kept}
             new._trees = {task: rows for task, rows in self._trees.items() if task not in tasks}
             while self._options:
                 key, known = self._options.popitem()
@@ -150,37 +128,9 @@ class PricedCatalogue:
                 if not all({id(gpu.calibrated), id(gpu.learned)} <= used for gpu in table.gpus):
                     del self._tables[key]
 
-    def _add(self, profile: Profile) -> None:
-        stored = self.checkpointed if profile.checkpointing else self.profiles
-        key = (architecture_of(profile.model, profile.library), profile.input_size, profile.precision)
-        if key not in stored or (profile.channels_last and profile.fused_attention):
-            stored[key] = replace(profile, model=key[0])
-        sizes = self.sizes.setdefault(key[0], [])
-        if not profile.checkpointing and profile.input_size not in sizes:
-            sizes.append(profile.input_size)
-            sizes.sort()
-
     def row(self, name: str) -> CatalogueModel:
         """The catalogue's row, or that of an unlisted model somebody pinned; KeyError otherwise."""
         return self.models.get(name) or self.unlisted[name]
-
-    def profiled_sizes(self, model: CatalogueModel) -> Sequence[int]:
-        """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
-        return self.sizes.get(model.architecture, ())
-
-    def profile_between(
-        self, name: str, size: int, kind: str, *, checkpointing: bool = False
-    ) -> Profile | None:
-        """The profile of an architecture: known, or between two known sizes; None where there is neither."""
-        stored = self.checkpointed if checkpointing else self.profiles
-        exact = stored.get((name, size, kind))
-        if exact is not None:
-            return exact
-        sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
-        lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
-        if not lower or not upper:
-            return None
-        return interpolate_profile(stored[name, max(lower), kind], stored[name, min(upper), kind], size)
 
     def ensure_profile(self, name: str, input_size: int | None = None) -> None:
         """Trace a catalogue model that has no profile yet, in this process only (a few seconds, once).
@@ -188,13 +138,13 @@ class PricedCatalogue:
         Raises InvalidInput when it cannot be traced. Models with another cost law need none.
         """
         model = self.row(name)
-        if self.profiled_sizes(model) or not model.can_be_profiled or model.is_trees:
+        if self.library.sizes_of(model) or not model.can_be_profiled or model.is_trees:
             return
         if decoder_of(model.config) is not None:
             return
         size = input_size or model.default_input_size
         for precision in ("amp", "fp32"):
-            self._add(
+            self.library.add(
                 profile_in_child_process(
                     name,
                     input_size=size,
@@ -260,7 +210,7 @@ class PricedCatalogue:
             per_row = [texts_per_row(o.input_size, text_tokens, packing) for o in out]
             out = [replace(o, texts_per_row=texts) for o, texts in zip(out, per_row, strict=True)]
         tuned = {option.model.name for option in out}
-        rows = [row for row in rows if self.profiled_sizes(row) and row.name not in tuned and not method]
+        rows = [row for row in rows if self.library.sizes_of(row) and row.name not in tuned and not method]
         rows = rows if shards == 1 else []
         if weightless:
             kept = (r for r in rows if model or not r.pretrained or learns_from_scratch(task, r.family))
@@ -269,7 +219,7 @@ class PricedCatalogue:
         if pinned and not model and len(rows) > SHORTLIST:
             rows = shortlist(task, self._taking(rows, pinned), pinned)
         for row in rows:
-            wanted, profiled = sizes.of(row.input_kind), self.profiled_sizes(row)
+            wanted, profiled = sizes.of(row.input_kind), self.library.sizes_of(row)
             if wanted is not None:
                 out.extend([self._option(task, row, wanted)] if can_take(row, wanted, profiled) else [])
             else:
@@ -287,12 +237,12 @@ class PricedCatalogue:
 
     def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, Work]]:
         """The models that accept the size, with what they compute and move of a pixel or token."""
-        takes = (row for row in rows if can_take(row, size, self.profiled_sizes(row)))
+        takes = (row for row in rows if can_take(row, size, self.library.sizes_of(row)))
         return [(row, self._work(row)) for row in takes]
 
     def _work(self, row: CatalogueModel) -> Work:
-        size = self.profiled_sizes(row)[0]
-        profile = self.plain_profile(row, size, "amp") or self.plain_profile(row, size, "fp32")
+        size = self.library.sizes_of(row)[0]
+        profile = self.library.plain(row, size, "amp") or self.library.plain(row, size, "fp32")
         if profile is None:
             return Work(inf, inf)
         units = size * size if row.input_kind == "image_size" else size
@@ -303,52 +253,7 @@ class PricedCatalogue:
         )
 
     def _option(self, task: str, row: CatalogueModel, size: int) -> Option:
-        plain = {kind: self.plain_profile(row, size, kind) for kind in ("amp", "fp32")}
-        saving = {kind: self._profile(self.checkpointed, row, size, kind) for kind in ("amp", "fp32")}
-        return make_option(
-            task,
-            row,
-            size,
-            {kind: profile for kind, profile in plain.items() if profile},
-            {kind: profile for kind, profile in saving.items() if profile},
-        )
-
-    def plain_profile(self, row: CatalogueModel, size: int, kind: str) -> Profile | None:
-        """Of a model that was profiled, without checkpointing: known, between or beyond its sizes; in fp32 at
-        least a bound."""
-        found = self._profile(self.profiles, row, size, kind)
-        if found is None and kind == "fp32":
-            amp = self._profile(self.profiles, row, size, "amp")
-            return self._bound(amp) if amp is not None else None
-        return found
-
-    def _bound(self, amp: Profile) -> Profile:
-        """The fp32 bound of a profile, one object for all weights of an architecture."""
-        key = (amp.model, amp.input_size)
-        if key not in self._bounds or self._bounds[key][0] is not amp:
-            self._bounds[key] = (amp, fp32_bound(amp))
-        return self._bounds[key][1]
-
-    def _profile(
-        self, kept: Mapping[ProfileKey, Profile], row: CatalogueModel, size: int, kind: str
-    ) -> Profile | None:
-        name = row.architecture
-        exact = kept.get((name, size, kind))
-        if exact is not None:
-            return exact
-        sizes = [s for s in self.sizes[name] if (name, s, kind) in kept]
-        if not sizes:
-            return None
-        lower = kept[name, max((s for s in sizes if s < size), default=sizes[0]), kind]
-        upper = kept[name, min((s for s in sizes if s > size), default=sizes[-1]), kind]
-        ends = (id(lower), id(upper), size)
-        with self._lock:
-            known = self._interpolated.get(ends)
-        if known is None or known[0] is not lower or known[1] is not upper:
-            known = (lower, upper, interpolate_profile(lower, upper, size))
-            with self._lock:
-                self._interpolated[ends] = known
-        return known[2]
+        return make_option(task, row, size, *self.library.of_option(row, size))
 
     def _priced(
         self, known: Known, card: TargetDevice, precision: str, batch: int | None, vram: float | None

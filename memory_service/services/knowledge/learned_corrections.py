@@ -39,6 +39,6 @@ def observed_card(cards: Cards, observation: Observation) -> TargetDevice | None
 
 
 def observed_profile(priced: PricedCatalogue, observation: Observation) -> Profile | None:
-    """The profile of what ran, as `PricedCatalogue.profile_between` finds it."""
+    """The profile of what ran, as `ProfileLibrary.between` finds it."""
     kind, saving = precision_class(observation.precision), observation.checkpointing
-    return priced.profile_between(observation.model, observation.input_size, kind, checkpointing=saving)
+    return priced.library.between(observation.model, observation.input_size, kind, checkpointing=saving)

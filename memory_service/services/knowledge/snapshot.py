@@ -43,6 +43,7 @@ from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
+from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import unlisted_row_in_child_process
 from memory_service.services.knowledge.quality_figures import shipped_quality
 from memory_service.services.knowledge.solution_memory import SolutionMemory
@@ -112,7 +113,7 @@ class Knowledge:
 
     @property
     def profiles(self) -> Mapping[tuple[str, int, str], Profile]:
-        return self.priced.profiles
+        return self.priced.library.profiles
 
     def gpu(self, name: str) -> TargetDevice:
         """The device, else the GPU model, that a name means; InvalidInput with the nearest names
@@ -229,7 +230,7 @@ def _stored_prints(transaction: ReadTransaction) -> dict[str, Hashable]:
 
 def _nothing() -> _Read:
     """What was read before anything was."""
-    cards, priced = Cards({}), PricedCatalogue({}, ())
+    cards, priced = Cards({}), PricedCatalogue({}, ProfileLibrary(()))
     known = Knowledge(-1, priced, cards, (), (), (), {})
     return _Read({}, {}, cards, Observed(), observation_selection(cards, (), priced), known, {}, {})
 
@@ -254,7 +255,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         if "profiles" in same:
             priced = known.priced.with_models(models)
         else:
-            priced = PricedCatalogue(models, catalogue["profiles"])
+            priced = PricedCatalogue(models, ProfileLibrary(catalogue["profiles"]))
     calibrated = before.calibrated
     if not same.issuperset(("gpus", "devices")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
@@ -265,7 +266,7 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
         )
     observations = observed(transaction, before.observations)
     same_profiles = "profiles" in same and calibrated is before.calibrated
-    if not priced.profiles.keys() >= known.priced.profiles.keys():
+    if not priced.library.profiles.keys() >= known.priced.library.profiles.keys():
         same_profiles = False  # a model that was traced here is another one now
     if not same_profiles:
         selection = observation_selection(calibrated, observations.all, priced)

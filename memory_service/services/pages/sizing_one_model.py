@@ -103,7 +103,7 @@ def _model(
     if row is None:
         kind = next((kind for kind in SIZE_FIELDS if kind in answer), "image_size")
         return {"name": given, "listed": False, "input_kind": kind, "sizes": []}
-    profiled = knowledge.priced.profiled_sizes(row) if row.can_be_profiled else ()
+    profiled = knowledge.priced.library.sizes_of(row) if row.can_be_profiled else ()
     return {
         **{name: getattr(row, name) for name in _SHOWN},
         "listed": True,

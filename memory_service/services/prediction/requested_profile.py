@@ -145,13 +145,14 @@ def _found(
         check_side(row.library, row.name, row.config, size)
     saving = bool(question.gradient_checkpointing)
     if row is not None and size is not None and not saving:
-        shipped = knowledge.priced.plain_profile(row, size, kind) if "traced_with" in row.config else None
+        library = knowledge.priced.library
+        shipped = library.plain(row, size, kind) if "traced_with" in row.config else None
         if shipped is not None:
             return shipped
         kin = architecture_of(name, row.library)
-        sizes = [s for s in knowledge.priced.sizes.get(kin, ()) if (kin, s, kind) in knowledge.profiles]
+        sizes = [s for s in library.sizes.get(kin, ()) if (kin, s, kind) in library.profiles]
         if size in sizes or can_take(row, size, sizes):
-            known = knowledge.priced.profile_between(kin, size, kind)
+            known = library.between(kin, size, kind)
             if known is not None:
                 return known
     return _traced(knowledge, name, size, kind, row, budget, saving)

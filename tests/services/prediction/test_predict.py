@@ -67,7 +67,7 @@ def test_a_size_between_two_profiled_ones_lies_between_them(seeded_sqlite: Datab
     priced = knowledge_of(seeded_sqlite).priced
     name, sizes = next(
         (name, sizes)
-        for name, sizes in sorted(priced.sizes.items())
+        for name, sizes in sorted(priced.library.sizes.items())
         if len(sizes) > 1 and "resnet" in name and "/" not in name
     )
     middle = (sizes[0] + sizes[-1]) // 64 * 32

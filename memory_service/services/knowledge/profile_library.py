@@ -1,0 +1,125 @@
+"""The profiles of models' architectures: as stored, between two sizes and beyond them, and in fp32 at least a
+bound."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from cachetools import LRUCache
+
+from memory_service.domain.cost.interpolation import fp32_bound, interpolate_profile
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of
+
+ProfileKey = tuple[str, int, str]
+
+MOST_INTERPOLATED = 2_048
+_KINDS: tuple[Literal["amp", "fp32"], ...] = ("amp", "fp32")
+
+
+class ProfileLibrary:
+    """Profiles by architecture, input size and class of precision (safe to share between threads).
+
+    profiles        (architecture, input size, "amp" | "fp32") -> profile without checkpointing; weights of
+                    one architecture cost the same, so they share it
+    checkpointed    the same with gradient checkpointing, where it was traced
+    sizes           architecture -> the input sizes that were profiled, ascending
+    """
+
+    def __init__(self, profiles: Iterable[Profile]) -> None:
+        self.profiles: dict[ProfileKey, Profile] = {}
+        self.checkpointed: dict[ProfileKey, Profile] = {}
+        self.sizes: dict[str, list[int]] = {}
+        for profile in profiles:
+            self.add(profile)
+        self._stored = frozenset((*self.profiles, *self.checkpointed))
+        self._lock = threading.Lock()
+        self._interpolated: LRUCache[tuple[int, int, int], tuple[Profile, Profile, Profile]] = LRUCache(
+            MOST_INTERPOLATED
+        )
+        self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
+
+    def without_traces(self, architectures: Container[str]) -> ProfileLibrary:
+        """The same but for what was added since of these architectures."""
+        new = ProfileLibrary(())
+        new._stored, new._bounds = self._stored, self._bounds
+        new._lock, new._interpolated = self._lock, self._interpolated
+        for old, now in ((self.profiles, new.profiles), (self.checkpointed, new.checkpointed)):
+            now.update((k, v) for k, v in old.items() if k in self._stored or k[0] not in architectures)
+        kept = {name for name, *_ in (*new.profiles, *new.checkpointed)}
+        new.sizes = {name: list(sizes) for name, sizes in self.sizes.items() if name in kept}
+        return new
+
+    def add(self, profile: Profile) -> None:
+        stored = self.checkpointed if profile.checkpointing else self.profiles
+        key = (architecture_of(profile.model, profile.library), profile.input_size, profile.precision)
+        if key not in stored or (profile.channels_last and profile.fused_attention):
+            stored[key] = replace(profile, model=key[0])
+        sizes = self.sizes.setdefault(key[0], [])
+        if not profile.checkpointing and profile.input_size not in sizes:
+            sizes.append(profile.input_size)
+            sizes.sort()
+
+    def sizes_of(self, model: CatalogueModel) -> Sequence[int]:
+        """The input sizes that were profiled for the model's architecture, ascending; empty for none."""
+        return self.sizes.get(model.architecture, ())
+
+    def between(self, name: str, size: int, kind: str, *, checkpointing: bool = False) -> Profile | None:
+        """The profile of an architecture: known, or between two known sizes; None where there is neither."""
+        stored = self.checkpointed if checkpointing else self.profiles
+        exact = stored.get((name, size, kind))
+        if exact is not None:
+            return exact
+        sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
+        lower, upper = [s for s in sizes if s < size], [s for s in sizes if s > size]
+        if not lower or not upper:
+            return None
+        return interpolate_profile(stored[name, max(lower), kind], stored[name, min(upper), kind], size)
+
+    def plain(self, model: CatalogueModel, size: int, kind: str) -> Profile | None:
+        """Of a model that was profiled, without checkpointing: known, between or beyond its sizes; in fp32 at
+        least a bound."""
+        found = self._found(self.profiles, model, size, kind)
+        if found is None and kind == "fp32":
+            amp = self._found(self.profiles, model, size, "amp")
+            return self._bound(amp) if amp is not None else None
+        return found
+
+    def of_option(
+        self, model: CatalogueModel, size: int
+    ) -> tuple[dict[str, Profile], dict[str, Profile]]:
+        """Class of precision -> the model's profile: without checkpointing, and with it."""
+        plain = {kind: self.plain(model, size, kind) for kind in _KINDS}
+        saving = {kind: self._found(self.checkpointed, model, size, kind) for kind in _KINDS}
+        return {k: p for k, p in plain.items() if p}, {k: p for k, p in saving.items() if p}
+
+    def _bound(self, amp: Profile) -> Profile:
+        """The fp32 bound of a profile, one object for all weights of an architecture."""
+        key = (amp.model, amp.input_size)
+        if key not in self._bounds or self._bounds[key][0] is not amp:
+            self._bounds[key] = (amp, fp32_bound(amp))
+        return self._bounds[key][1]
+
+    def _found(
+        self, stored: Mapping[ProfileKey, Profile], model: CatalogueModel, size: int, kind: str
+    ) -> Profile | None:
+        name = model.architecture
+        exact = stored.get((name, size, kind))
+        if exact is not None:
+            return exact
+        sizes = [s for s in self.sizes[name] if (name, s, kind) in stored]
+        if not sizes:
+            return None
+        lower = stored[name, max((s for s in sizes if s < size), default=sizes[0]), kind]
+        upper = stored[name, min((s for s in sizes if s > size), default=sizes[-1]), kind]
+        ends = (id(lower), id(upper), size)
+        with self._lock:
+            known = self._interpolated.get(ends)
+        if known is None or known[0] is not lower or known[1] is not upper:
+            known = (lower, upper, interpolate_profile(lower, upper, size))
+            with self._lock:
+                self._interpolated[ends] = known
+        return known[2]
