@@ -88,9 +88,7 @@ class ProfileLibrary:
             return self._bound(amp) if amp is not None else None
         return found
 
-    def of_option(
-        self, model: CatalogueModel, size: int
-    ) -> tuple[dict[str, Profile], dict[str, Profile]]:
+    def of_option(self, model: CatalogueModel, size: int) -> tuple[dict[str, Profile], dict[str, Profile]]:
         """Class of precision -> the model's profile: without checkpointing, and with it."""
         plain = {kind: self.plain(model, size, kind) for kind in _KINDS}
         saving = {kind: self._found(self.checkpointed, model, size, kind) for kind in _KINDS}
