@@ -265,7 +265,6 @@ def write(coefficients: Mapping[str, float], spread: Mapping[str, float]) -> Non
     Path("memory_service/domain/cost/efficiencies.py").write_text(
         '"""What share of a peak does real training reach? '
         'Written by `python benchmarks/fit_rates.py --write`."""\n\n'
-        'from __future__ import annotations\n\n__all__ = ["COEFFICIENTS", "LOG_SPREAD"]\n\n'
         "COEFFICIENTS: dict[str, float] = {\n" + "\n".join([*lines, line]) + "\n}  # fmt: skip\n"
         '"""`<layout>.<class>`: share of the sustained peak; `.bytes`: share of the bandwidth; '
         '`.power`, `scale.`:\nexponents; the rest seconds."""\n\n'

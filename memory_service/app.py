@@ -1,7 +1,5 @@
 """The application factory: routes, exception handlers, middleware and background preparation."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

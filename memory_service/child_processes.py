@@ -4,8 +4,6 @@ A child stays for the next call, and is killed where a call takes too long: no t
 to it, and Python's lock is held in the child alone. A child that nobody needed for a while ends by itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

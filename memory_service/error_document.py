@@ -1,7 +1,5 @@
 """The problem document of an error, the same over HTTP (RFC 9457) and on the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -18,8 +18,6 @@
 HTTP, the command line and the client show the same `code`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches

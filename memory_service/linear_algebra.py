@@ -1,7 +1,5 @@
 """How many threads numpy's linear algebra takes in a process that answers questions: one."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from threadpoolctl import threadpool_limits

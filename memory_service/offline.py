@@ -1,8 +1,6 @@
 """No library asks a hub: what a model or encoder needs lies on this machine. Not for the client's process,
 whose training may well fetch weights."""
 
-from __future__ import annotations
-
 import os
 
 

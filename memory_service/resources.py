@@ -1,7 +1,5 @@
 """Paths of `seeds/` and `migrations/`, in a checkout or an installed wheel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent

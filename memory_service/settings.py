@@ -1,7 +1,5 @@
 """Settings: every `MEMORY_*` variable with its default and meaning (docs/settings.md is made from this)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Content negotiation and serialisation of answers: JSON, Markdown or Python."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Middleware that answers a plan asked for in just these words before: routing alone takes as long."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Time limits of a connection (head, body, slow readers) and the limit on open connections."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

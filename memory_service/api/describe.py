@@ -1,7 +1,5 @@
 """What /openapi.json says beside the models that routes declare: refusals, files, headers, keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

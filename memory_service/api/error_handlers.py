@@ -1,7 +1,5 @@
 """Exception handlers: every error becomes an `application/problem+json` document."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping
 from time import monotonic

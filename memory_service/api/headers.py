@@ -1,7 +1,5 @@
 """Security headers of every answer."""
 
-from __future__ import annotations
-
 Headers = list[tuple[bytes, bytes]]
 
 _NEVER = ("camera", "display-capture", "geolocation", "microphone", "payment", "usb")

@@ -5,8 +5,6 @@ Answers are kept in the database for a day, by caller, so that a restart and oth
 that hold an API key stay in this process, since no database holds one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import uuid

@@ -1,7 +1,5 @@
 """Prometheus metrics of the service itself."""
 
-from __future__ import annotations
-
 import os
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest

@@ -1,7 +1,5 @@
 """Outermost middleware: request id, metrics, security headers, time limit, no traces."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import re

@@ -1,7 +1,5 @@
 """What all routes share: the settings, the database behind its preparation, the keys, the counts."""
 
-from __future__ import annotations
-
 import threading
 
 import anyio

@@ -1,7 +1,5 @@
 """Time limits of requests, limits on load, and the errors that refuse what is beyond them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from memory_service.errors import MemoryServiceError, Unavailable

@@ -1,8 +1,6 @@
 """The command `memory-service`. Each module here is a command: its function or group of the same name, or
 what its `register(app)` adds."""
 
-from __future__ import annotations
-
 import pkgutil
 import sys
 from importlib import import_module

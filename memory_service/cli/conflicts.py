@@ -1,7 +1,5 @@
 """`memory-service conflicts`: list claims, estimates and measurements that disagree."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

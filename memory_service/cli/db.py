@@ -1,7 +1,5 @@
 """`memory-service db …` and `seed`: upgrade, check, back up, restore, copy and seed the database."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any

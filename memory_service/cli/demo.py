@@ -1,7 +1,5 @@
 """`memory-service demo`: the pages with made-up runs, in a database that is gone afterwards."""
 
-from __future__ import annotations
-
 import datetime as dt
 import signal
 import sys

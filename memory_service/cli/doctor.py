@@ -1,7 +1,5 @@
 """`memory-service doctor`: check whether this machine can run the service."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import typer

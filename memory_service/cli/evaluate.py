@@ -1,7 +1,5 @@
 """`memory-service evaluate FILE...`: compare predictions with measurements made by others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 

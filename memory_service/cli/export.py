@@ -1,7 +1,5 @@
 """`memory-service export TABLE`: write a whole table as CSV, JSON lines or Parquet."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Literal

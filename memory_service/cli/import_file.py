@@ -1,7 +1,5 @@
 """`memory-service import FILE`: take over competitions, solutions and patterns as rows of one's own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`memory-service keys create | list | revoke | rotate`: manage API keys."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,8 +1,6 @@
 """`memory-service mcp`: the service as tools of an agent on this machine, over its standard input and
 output."""
 
-from __future__ import annotations
-
 import sys
 
 from memory_service.cli.common.databases import DatabaseUrl

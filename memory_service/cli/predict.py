@@ -1,7 +1,5 @@
 """`memory-service predict MODEL --gpu CARD`: largest batch, peak memory and speed, as a table or as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

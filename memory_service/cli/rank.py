@@ -1,7 +1,5 @@
 """`memory-service rank FILE.csv`: which of these models is expected to be best on each data set?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`memory-service recommend …`: the plan of /recommend in a terminal, as a script, as text, or as JSON."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`memory-service review train.py …`: what to change in a script before it is launched."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

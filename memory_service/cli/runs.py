@@ -1,7 +1,5 @@
 """`memory-service runs [ID]`: list runs; predictions beside what happened."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Annotated, Any
 

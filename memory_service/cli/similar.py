@@ -1,7 +1,5 @@
 """`memory-service similar TEXT`: the past competitions that a description is like, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

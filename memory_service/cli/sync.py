@@ -1,7 +1,5 @@
 """`memory-service sync`: send what runs kept on disk while the service was away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

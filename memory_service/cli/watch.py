@@ -1,7 +1,5 @@
 """`memory-service watch LOGFILE [-- COMMAND]`: report a training that must not be changed, by its log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

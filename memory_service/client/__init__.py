@@ -13,8 +13,6 @@
 Standard library and httpx2 only: importing it loads neither torch nor the service. See docs/client.md.
 """
 
-from __future__ import annotations
-
 from memory_service.client.begin import watch
 from memory_service.client.run import Run
 from memory_service.client.verdict import Verdict

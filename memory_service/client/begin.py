@@ -1,7 +1,5 @@
 """Start of a reported run: with a plan, with facts, or for a run that already exists."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -8,8 +8,6 @@ A boosting round is reported as an epoch, at most twice a second, and the last w
 that is; `seconds` is the mean of the rounds since the one reported before. The run is its maker's to end.
 """
 
-from __future__ import annotations
-
 import importlib
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A failing callback logs its error once and lets the training go on."""
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings of the client: server, key, spool folder, limits, and the time it may delay an ending process."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

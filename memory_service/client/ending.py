@@ -1,7 +1,5 @@
 """Ends a run that nobody finished: by an exception, a signal, or the end of the script."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Facts sent when a run begins: arguments, plan, and what the machine says."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """A script's values (tensors, numpy scalars) as the fields of an event."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ neither is loaded or initialised for this. Every memory figure says which it is:
 process's share as the driver shows them; allocated at the peak and reserved as torch's allocator counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,8 +1,6 @@
 """Callback for the Hugging Face `Trainer`: `Trainer(callbacks=[WatchCallback(task=...)])`."""
 
 # ruff: noqa: ARG002 - a hook gets what the framework passes
-from __future__ import annotations
-
 import time
 from typing import TYPE_CHECKING, Any
 

@@ -5,8 +5,6 @@ The script writes to the log file itself, so that nothing here can hold it up or
 process is killed, the training goes on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

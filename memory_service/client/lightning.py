@@ -4,8 +4,6 @@ Works with `lightning` and with `pytorch_lightning`, whichever the script has lo
 """
 
 # ruff: noqa: ARG002 - a hook gets what the framework passes
-from __future__ import annotations
-
 import contextlib
 import importlib
 import sys

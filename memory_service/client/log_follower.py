@@ -1,8 +1,6 @@
 """Follows a growing log file; lines become events, and lines that are not understood are stored and
 counted."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

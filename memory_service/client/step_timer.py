@@ -6,8 +6,6 @@ began: what lies between (validation, checkpoints) counts in no step. Kernels ru
 steps mean little; over two seconds the queue to the card is in balance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter

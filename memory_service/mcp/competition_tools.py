@@ -1,7 +1,5 @@
 """The tools that add to what is known: a competition, or what won one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory_service.api.routes.rows import split_signature

@@ -1,7 +1,5 @@
 """Tools that ask and write nothing: a plan, past competitions, what fits a card, a review of a script."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 

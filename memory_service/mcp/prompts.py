@@ -1,7 +1,5 @@
 """The MCP prompt that walks an agent from the question to the finished run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 

@@ -1,7 +1,5 @@
 """MCP resources: strategy tables that plans follow, and the vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Tools that report a run: its begin, its events (answered with advice), its end."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 from collections.abc import Mapping

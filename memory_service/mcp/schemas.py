@@ -1,8 +1,6 @@
 """How a tool describes what it takes and gives: by the models that HTTP checks by, in JSON Schema that every
 client understands: one plain type a field, no references in what is taken."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any

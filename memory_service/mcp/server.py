@@ -4,8 +4,6 @@ The low-level server of the SDK: what a tool takes is described and checked by t
 describes and checks, so that both refuse the same things in the same words.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Serves MCP over stdin and stdout, from the settings' database."""
 
-from __future__ import annotations
-
 import os
 import sys
 

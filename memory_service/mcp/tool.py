@@ -1,7 +1,5 @@
 """Definition of a tool: name, description, input, output, scope, and the service it calls."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps

@@ -1,7 +1,5 @@
 """The answers of the tools: those of HTTP, without what an agent does not act on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Literal
 

@@ -5,8 +5,6 @@ half precision there), so the lists of `aten/src/ATen/autocast_mode.h` are appli
 mode also takes the CUDA way through dropout (one kernel, one-byte mask) and attention (one kernel or none).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

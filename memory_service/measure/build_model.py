@@ -1,8 +1,6 @@
 """Builds the module of a model's name for tracing, without weights, memory or network; and the catalogue
 row of a model that is not listed: its cost is traced, its quality that of its nearest kin."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@
 `image+tabular/<timm>`  image encoder beside a small network for `TABLE_COLUMNS` columns
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial

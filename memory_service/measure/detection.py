@@ -5,8 +5,6 @@ memory is small beside the features; their time, some milliseconds an image on t
 Two-stage models take `PROPOSALS` boxes an image through RoIAlign at the finest pyramid level.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ identify("cuda:0")    its fingerprint: NVML only, no CUDA context, torch not imp
 occupancy("cpu")      how much of it they take, and whether a measurement would be theirs too
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import importlib.util

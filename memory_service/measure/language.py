@@ -1,7 +1,5 @@
 """Transformers from a configuration of figures: encoders, decoders, encoder-decoders; no download."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

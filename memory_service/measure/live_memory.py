@@ -3,8 +3,6 @@
 Every storage whose size is a multiple of the (large, prime) batch belongs to the samples; all else is fixed.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Cards are counted as CUDA_VISIBLE_DEVICES lists them, in the order of nvidia-smi
 each slice counts as one device. Children of a calibration get the UUID, so CUDA's own order cannot matter.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Work of one operator call: class, floating-point operations, kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import Any

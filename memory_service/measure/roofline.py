@@ -6,8 +6,6 @@ width are about thirty a model and predict the same times within 0.1 % (fit on t
 benchmarks/fit_rates.py).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from math import log2, prod

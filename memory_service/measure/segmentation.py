@@ -4,8 +4,6 @@ Encoders come from timm through segmentation_models_pytorch; losses are cross en
 and mean absolute error for images, on every pixel.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ is a multiple of that prime scales with the batch and every other is fixed, so t
 known for all batches at once; its upper envelope is the peak. Work is summed per operation class on the way.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """A module ready for tracing: without memory, with inputs for any batch and a training loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

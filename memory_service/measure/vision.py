@@ -1,7 +1,5 @@
 """Builds timm models by current names, tags, hub prefixes and retired names."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache, partial
 from typing import Any

@@ -4,8 +4,6 @@ BERT as published (Devlin et al. 2018; weights and tokenizer of the package): em
 and a GELU network, each with a residual and a layer norm behind it; the mean over tokens, of unit length.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

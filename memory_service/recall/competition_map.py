@@ -1,7 +1,5 @@
 """Two-dimensional map of competitions by principal components of meaning and task."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ refused unless their SHA-256 is the published release's. A model that is absent 
 `load_encoder` says why, and search goes on with words alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -6,8 +6,6 @@ is reduced to the few passages that answer the same questions, so that it costs 
 dozen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The phrases of `domain.description.cues` miss what is said in other words ("old 
 coffee marks"); nearness to these sentences (`prototypes.toml`) catches some of it.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar

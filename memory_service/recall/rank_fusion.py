@@ -10,8 +10,6 @@ other, and is no further in meaning than the nearest, comes first, whatever task
 Whether the text is of that very competition is another question (`recall.recognition`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

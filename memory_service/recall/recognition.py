@@ -5,8 +5,6 @@ words, names and figures, and it names others: another host, another number of r
 Each is a signal of one logistic regression (`benchmarks/fit_recognition.py`).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@
 first start need not encode a thousand texts. `python -m checks.vectors` writes it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

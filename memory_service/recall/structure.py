@@ -4,8 +4,6 @@ Facts become small integer codes, one array per fact, so that ten thousand compe
 under a millisecond and without any text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

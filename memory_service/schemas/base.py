@@ -1,8 +1,6 @@
 """What every request and every row has in common: strict fields and no others; and how a request is read
 from texts alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, get_args

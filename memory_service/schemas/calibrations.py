@@ -4,8 +4,6 @@ A result posted from elsewhere is checked here before anything is written; so is
 that runs on this host.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The request that registers a device."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

@@ -5,8 +5,6 @@ JSON has no NaN, so it is the text "nan", "inf" or "-inf" (a literal NaN is take
 given".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Annotated, Any, Literal, NotRequired, Union

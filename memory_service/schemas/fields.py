@@ -1,7 +1,5 @@
 """Fields that several requests have, with their bounds and words: declared here once."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import math

@@ -1,7 +1,5 @@
 """The request that makes a key."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

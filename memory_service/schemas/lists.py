@@ -1,7 +1,5 @@
 """Requests of lists: pages of rows, or all of them as a file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 

@@ -4,8 +4,6 @@ They become arguments of constructors. A name that is not listed for the archite
 download or a callable of the library; a number without a bound is a network of any size.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

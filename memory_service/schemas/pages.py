@@ -1,7 +1,5 @@
 """Requests of the pages, which their addresses carry: the sizing table, the accuracy, the contradictions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field

@@ -1,7 +1,5 @@
 """A plan that a run brings along: what of an answer of /recommend is used, the rest is passed over."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field

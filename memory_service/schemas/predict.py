@@ -1,7 +1,5 @@
 """The request of a prediction: what a model needs and does on a card."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """The request of a ranking: which of these models, trained like this, is best on this data set?"""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from memory_service.schemas import fields as f

@@ -1,7 +1,5 @@
 """The request of a review: a training script and what is known beside it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints

@@ -1,8 +1,6 @@
 """What a run says of itself: the requests that begin and end one, its log, and the question how good the
 predictions were."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Errors of pydantic as this service's refusals: the field's path, plain words, and the nearest names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args

@@ -1,7 +1,5 @@
 """Interface that a database backend implements; `sqlite` and `postgresql` do."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ Also the column types that read the same in Python on both. What a migration use
 never changed.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 

@@ -5,8 +5,6 @@ caller's transaction is the snapshot (REPEATABLE READ). `manifest.json` holds th
 each table, its row count and the CRC that zip checks on reading.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Opens a database: one engine per URL, with its backend's settings."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

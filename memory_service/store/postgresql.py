@@ -1,7 +1,5 @@
 """PostgreSQL backend: snapshots, tsvector, pgvector with HNSW, dumps by COPY."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf

@@ -1,7 +1,5 @@
 """Schema revision of a database, and whether its tables match the metadata."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from alembic import command

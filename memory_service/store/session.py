@@ -1,7 +1,5 @@
 """Read and write sessions as different types; neither commits by itself."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any

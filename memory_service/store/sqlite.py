@@ -1,7 +1,5 @@
 """SQLite backend: WAL, one writer at a time, FTS5, vectors as bytes, online backups."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence

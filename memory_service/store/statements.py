@@ -4,8 +4,6 @@ A session and a compiled query cost ten times what the insertion of an event doe
 exception, as everywhere else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Static files, compressed once and served under a name that contains their hash."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import mimetypes

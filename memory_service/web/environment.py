@@ -1,7 +1,5 @@
 """The Jinja2 environment of the pages: everything escaped, nothing undefined."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The person who reads a page and their scopes, for templates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from starlette.requests import Request

@@ -1,7 +1,5 @@
 """Error pages: the problem document as HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

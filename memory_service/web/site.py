@@ -1,7 +1,5 @@
 """What all pages share: routes, forms, parameters, and answers as HTML or JSON."""
 
-from __future__ import annotations
-
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Formatting of numbers, amounts, times and foreign text for people."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

@@ -1,7 +1,5 @@
 """Routes of calibrations: the list, one, its events as they come, and results that were made elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Routes of devices among those of /gpus: registering one, one GPU model or device alone, forgetting one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Routes for whoever has a key of scope `admin`: the keys, and the audit."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request

@@ -1,7 +1,5 @@
 """Routes for whoever runs the service: /healthz, /readyz, /metrics and /openapi.json."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import anyio

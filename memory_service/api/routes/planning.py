@@ -1,7 +1,5 @@
 """Routes that ask: /recommend, /similar, /predict, /rank and /conflicts."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request

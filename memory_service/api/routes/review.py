@@ -1,7 +1,5 @@
 """Route POST /review: static review of a training script."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request

@@ -1,7 +1,5 @@
 """Lists of rows, as a page or as a file, and rows that are added."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote

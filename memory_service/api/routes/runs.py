@@ -1,7 +1,5 @@
 """Routes of runs: begin, report, end, list, one; and how good the predictions for them were."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request

@@ -11,8 +11,6 @@ What follows finds in `scope["state"]`:
     still               what was shown, to be asked again by an answer that goes on (`still_good`)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from hmac import compare_digest

@@ -5,8 +5,6 @@ every request comes in over loopback: it is recognized by a proxy's headers, and
 machine's own name. So is a page of another site whose name resolves to 127.0.0.1 (DNS rebinding).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache

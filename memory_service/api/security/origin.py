@@ -1,7 +1,5 @@
 """Whether a request comes from a program, a page of this server, or a page of another site (CSRF)."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 

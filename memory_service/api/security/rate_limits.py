@@ -4,8 +4,6 @@ over several servers a key has its rate in each.
 The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-10).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Mapping

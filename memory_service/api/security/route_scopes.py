@@ -7,8 +7,6 @@ it.
 Any of the scopes suffices, and `admin` for all of them. docs/security.md shows this table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -5,8 +5,6 @@ taken the one that was used longest ago is forgotten. Nothing is locked: two pro
 bucket in the same microsecond may both get the same token.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Options of a command from the fields of a request: declared once, in `memory_service.schemas`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection
 from typing import Annotated, Any

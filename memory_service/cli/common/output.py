@@ -1,7 +1,5 @@
 """Output of commands: JSON with `--json`, else a table; errors on stderr."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """Commands that ask or tell a server on another host; its problem documents become errors here."""
 
-from __future__ import annotations
-
 import http.client
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Several server processes behind one address, forked from one that has loaded everything."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """One HTTP request and its outcome: done, try again later, or refused for good; never an exception."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

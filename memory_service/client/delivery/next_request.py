@@ -4,8 +4,6 @@ Each of the three can be sent again without harm: the run's id is the client's o
 seq, an end sent twice is the same end.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping

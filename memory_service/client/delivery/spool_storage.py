@@ -1,7 +1,5 @@
 """Storage of a spool's lines: a file locked by one process, or memory where the disk takes nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """`memory-service sync`: send what earlier processes left in the spool."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ architecture scaled by data sheet. Each level corrects the one below it, so that
 sections still stands on the best that is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

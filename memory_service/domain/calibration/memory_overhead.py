@@ -5,8 +5,6 @@ reserve with cuDNN's workspace, and the driver's count on top; on a processor th
 allocator keeps and splits what was freed, beside the weight of Python and torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median

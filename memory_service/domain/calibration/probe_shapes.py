@@ -3,8 +3,6 @@
 Chosen per kind of device, so that each takes long enough to be timed and short enough for the budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ hardware.
     probe_of("cpu", "conv.dense28.fp32.nchw.b32")        the probe behind a stored name, or None
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -10,8 +10,6 @@ The reference networks weigh most: what a training step reaches is what is asked
 alone, is how much longer a network takes than its sections say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt

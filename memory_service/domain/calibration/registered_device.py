@@ -1,7 +1,5 @@
 """Data sheet of a registered device: its GPU model's, with the device's own figures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

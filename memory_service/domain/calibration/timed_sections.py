@@ -1,7 +1,5 @@
 """Timed sections of a calibration as known work, each with how close it is to what a network sees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import hypot, isfinite, log
 

@@ -9,8 +9,6 @@ What is kept is the SHA-256 of the whole key. A slow hash is for secrets that pe
 likely ones nobody tries a useful part, however fast the hash, and a request must not pay for it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zlib

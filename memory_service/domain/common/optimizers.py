@@ -1,7 +1,5 @@
 """Memory and traffic of optimizers: fp32 state and bytes moved per parameter and step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from memory_service.errors import unknown_name

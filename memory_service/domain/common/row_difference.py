@@ -1,7 +1,5 @@
 """Difference of two versions of a row, field by field; members of nested objects by their path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

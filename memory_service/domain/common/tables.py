@@ -1,7 +1,5 @@
 """Tables of words that lie beside the code that reads them, as TOML."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 from typing import Any

@@ -1,7 +1,5 @@
 """Models that competitions name and nobody gave a cost here, with what is nearest in kind and priced."""
 
-from __future__ import annotations
-
 import re
 
 KIN: dict[str, tuple[str, ...]] = {

@@ -1,7 +1,5 @@
 """The vocabulary of the service: tasks, sizes, precisions and their aliases."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from memory_service.errors import FieldError, InvalidInput, unknown_name

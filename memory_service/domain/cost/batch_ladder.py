@@ -1,8 +1,6 @@
 """The batch sizes worth considering, one ladder for sizing, speed and plans alike; the knee of throughput
 on it."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 

@@ -8,8 +8,6 @@ leaves, on a machine of two cores (benchmarks/fit_trees.py); more cores follow A
 extrapolation, said in `basis`. A calibrated host brings its own time per tree and for binning (`TreeSpeed`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log2

@@ -9,8 +9,6 @@ Single-thread figures rank decoders badly inside a DataLoader, so every interval
 calibration has timed the loader of the very host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log

@@ -1,8 +1,6 @@
 """Share of a card's peak rates that real training reaches; written by `python benchmarks/fit_rates.py
 --write`."""
 
-from __future__ import annotations
-
 COEFFICIENTS: dict[str, float] = {
     "host_seconds": 6e-06, "scale.fp16": 0.87, "scale.tf32": 0.87, "scale.fp32": 0.9, "cpu.flops": 0.75,
     "cpu.bytes": 0.75, "cpu.kernel_seconds": 1e-05, "mps.flops": 0.5, "mps.bytes": 0.7,

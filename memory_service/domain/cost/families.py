@@ -3,8 +3,6 @@
 The name alone decides (the longest known prefix), so that a model nobody listed still finds its kin.
 """
 
-from __future__ import annotations
-
 import re
 
 from memory_service.domain.common.tables import shipped_table

@@ -5,8 +5,6 @@ interpolation in positions is therefore exact for convolutions and token-wise la
 for the quadratic part of attention; and a larger input never needs less memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from math import log

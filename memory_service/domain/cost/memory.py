@@ -3,8 +3,6 @@
 Fitted on public measurements and checked by `benchmarks/fit_memory.py` (docs/accuracy.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import floor
 

@@ -5,8 +5,6 @@ their bytes past each link, while the backward pass still runs. Bandwidths are t
 direction, times what NCCL reaches of them; checked on public scaling tables (docs/accuracy.md).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 

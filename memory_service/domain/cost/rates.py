@@ -6,8 +6,6 @@ data sheet, board power among them, so within an architecture, or going to a new
 good in every figure is never slower.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

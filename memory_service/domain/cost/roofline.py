@@ -4,8 +4,6 @@ Rows come from `Profile.extra["roofline"]` (measure/roofline.py); a profile with
 totals.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

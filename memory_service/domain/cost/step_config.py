@@ -1,8 +1,6 @@
 """How a training step or forward pass is run: precision, layout, optimizer, compilation, software; and which
 memory layout, nhwc (channels_last) or nchw, suits a network on a card."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

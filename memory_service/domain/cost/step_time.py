@@ -7,8 +7,6 @@ Time per step never falls with the batch, and throughput never does: every group
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, sqrt

@@ -14,8 +14,6 @@ docs/accuracy.md. On cards all but LightGBM's rows have 8 columns. CatBoost's `g
 of 8 columns where they were; XGBoost's `g` meets 25 ms a tree of 750 000 x 50 on a GTX 1080 Ti (its docs).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log2
 from typing import Any

@@ -1,8 +1,6 @@
 """Cue phrases for a task. A task is a pair (`TASK_OF`): the input and the kind of answer; `cues.toml` has the
 phrases of both, with their weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from memory_service.domain.common.tables import shipped_table

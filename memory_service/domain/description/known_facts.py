@@ -3,8 +3,6 @@
 asked > text > record > usual: what the caller gave is overruled by nothing, what the text says by no record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -4,8 +4,6 @@ A script prints a score under a metric's name only where it computes exactly tha
 ROC AUC. Of all others it says so, and goes by the validation loss.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A family groups metrics that reward the same behaviour, so that "mean column-wis
 AUC" meet.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Words are lower-cased, split at punctuation, underscores and CamelCase (`Encoded
 pixels"), and read in the singular, so that a table of phrases stays plain.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache

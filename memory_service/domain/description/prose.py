@@ -5,8 +5,6 @@ paper) that would count as cues. Whole sections are left out by their heading, s
 speak of.
 """
 
-from __future__ import annotations
-
 import re
 
 from memory_service.domain.description.cues import SENTENCES, SMALL_WORDS

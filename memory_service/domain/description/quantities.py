@@ -4,8 +4,6 @@
 What a number counts is decided here once; `domain.description.stated_facts` decides what it tells.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ neither is known. Short names that also mean something else (T4, L4, A10) need a
 a span of time beside them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple

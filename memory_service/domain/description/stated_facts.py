@@ -4,8 +4,6 @@ The quantities of the text (`domain.description.quantities`) are given their par
 different figures for the same fact mean that neither is known.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How test differs from train, as a description says it: by time, at random, or by groups of rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

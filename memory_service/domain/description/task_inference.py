@@ -6,8 +6,6 @@ answers. Neighbours
 have no vote.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

@@ -1,8 +1,6 @@
 """Data sheet of a GPU model (memory, bandwidth, arithmetic by precision), and the names that people and
 drivers use for it ("NVIDIA A100-SXM4-40GB", "a100", "Tesla T4")."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

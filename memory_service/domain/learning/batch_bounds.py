@@ -1,7 +1,5 @@
 """Bounds on the batch from runs that finished and runs that ran out of memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass

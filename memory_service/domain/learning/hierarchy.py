@@ -1,7 +1,5 @@
 """Levels that an observation belongs to, and how many observations stand behind each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ seq_len_or_image_size, gradient_checkpointing, attention, memory_kind, samples_p
 seconds_per_step, speedup, notes`. Speeds are of the whole job.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

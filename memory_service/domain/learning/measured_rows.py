@@ -6,8 +6,6 @@ an A100-40GB). What a row leaves open (optimizer, torch version, layout) is read
 and said.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

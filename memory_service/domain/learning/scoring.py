@@ -1,7 +1,5 @@
 """Errors of predictions against what happened, beside those of naive guesses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

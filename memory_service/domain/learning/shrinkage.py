@@ -13,8 +13,6 @@ Observations with the same loadings (one case, observed again) are solved for as
 is in proportion to the cube of how many different ones there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import log
 from typing import Any

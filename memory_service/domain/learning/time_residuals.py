@@ -1,7 +1,5 @@
 """How much slower or faster steps are than predicted: by card, by family on it, and by model."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt

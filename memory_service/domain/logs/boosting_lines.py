@@ -3,8 +3,6 @@
 A fit is a fold. Their logs seldom name folds, so rounds that begin anew are the next one's.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

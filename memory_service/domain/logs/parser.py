@@ -6,8 +6,6 @@ JSON lines and plain `Epoch 3/30 loss=...`. Time is linear in the text: a line
 is read up to `MOST_CHARS`, and of the frames of a progress bar only the last and the finished ones.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Iterator, Mapping

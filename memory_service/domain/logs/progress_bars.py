@@ -1,7 +1,5 @@
 """Progress bars of tqdm (Lightning, Ultralytics) and Keras."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Lines printed every so many steps: timm, the ImageNet example, Kaggle templates."""
 
-from __future__ import annotations
-
 import re
 
 from memory_service.domain.logs.context import Body, Context, Events, at_epoch, only

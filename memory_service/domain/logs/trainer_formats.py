@@ -3,8 +3,6 @@
 A form answers None where the line is not its own. The order of `FORMATS` matters: the stricter come first.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Every pattern here runs over at most `logline.MOST_CHARS` characters, starts wit
 has bounded repeats, so that no line takes more than a few milliseconds.
 """
 
-from __future__ import annotations
-
 import re
 from calendar import timegm
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whether advice was followed, judged by what the run or a later one reported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, Literal

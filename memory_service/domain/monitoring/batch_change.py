@@ -1,7 +1,5 @@
 """Which other batch size is worth a restart, bounded by memory, updates an epoch and throughput."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER, KNEE_GAIN, floor_to_ladder

@@ -1,8 +1,6 @@
 """Whether the run meets its deadline, and the mildest change that makes it (R11-R15); whether the fold still
 improves (R16)."""
 
-from __future__ import annotations
-
 from math import floor, inf
 
 from memory_service.domain.monitoring.batch_change import (

@@ -5,8 +5,6 @@ stated when it began. Rules are asked in the order of what is lost if nobody act
 something is the answer, the others become notes. docs/watching.md has the rules and their constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import ceil
 from typing import Any

@@ -1,8 +1,6 @@
 """One event of a run, in the run's own time; the fields that one of each kind may have, with their bounds,
 for sender and receiver."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import isfinite
 from types import MappingProxyType

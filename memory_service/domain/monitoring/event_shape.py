@@ -1,7 +1,5 @@
 """Which parts of a summary an event can add to, by the names of its fields."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Memory fill and the decision matrix (R20-R25)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

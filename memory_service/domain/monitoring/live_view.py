@@ -1,7 +1,5 @@
 """What the page of a running run shows: latest minutes and peaks, in plain units."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Projects the end of training from measured epochs, the first one apart."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, median

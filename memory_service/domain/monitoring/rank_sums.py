@@ -1,7 +1,5 @@
 """What `batch` events say, as whole sums; and those of each process of a distributed training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Derived figures of a run at its present batch: epoch times, throughput, waiting, losses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

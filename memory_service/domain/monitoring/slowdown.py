@@ -1,7 +1,5 @@
 """Slow runs and their causes: waiting for the loader, throughput below the prediction (R18), stalls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import median
 from typing import Any

@@ -3,8 +3,6 @@
 All functions take a short series in its own order (tens of values) and cost O(n log n).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

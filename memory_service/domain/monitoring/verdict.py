@@ -1,7 +1,5 @@
 """The verdict value: one action with numbers, the rule behind it, and the state of the run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args

@@ -15,8 +15,6 @@ what one busy share of 0.86 gives for both; two trainings that fill the card run
 to 2.56 times (arXiv 2410.22254).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import hypot

@@ -1,7 +1,5 @@
 """Members of a set: the best models of different families, each in its share of minutes and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

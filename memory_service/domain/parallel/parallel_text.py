@@ -1,7 +1,5 @@
 """The verdict on models side by side, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from memory_service.domain.parallel.gpu_sharing import Demand, Shared

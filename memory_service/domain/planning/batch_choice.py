@@ -1,7 +1,5 @@
 """Choice of the batch: one integer for each option, by memory, updates an epoch and the throughput's knee."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

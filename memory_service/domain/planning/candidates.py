@@ -1,8 +1,6 @@
 """Every plan that a problem allows, priced, within the memory of the host: networks on the cards, boosted
 trees on the processor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf

@@ -1,8 +1,6 @@
 """Fields `checks` and `on_trouble` of a plan: when to look at the run and what must be seen, and what to
 change, in which order, where it goes wrong (R20 to R22)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What a candidate plan is expected to show: memory, minutes, quality, and the timetable."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

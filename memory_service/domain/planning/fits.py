@@ -5,8 +5,6 @@ a window as long as the test's and learns from what is older; then boosted trees
 networks to the latest fold, with each seed (docs/scripts.md#by-time).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import floor
 from typing import Any

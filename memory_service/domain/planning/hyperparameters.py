@@ -1,8 +1,6 @@
 """Batch, optimizer, learning rate and warmup from model, data and card, by rules of thumb with their
 reasons."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

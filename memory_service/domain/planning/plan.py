@@ -1,8 +1,6 @@
 """The answer: one explicit plan, every count a single integer and every figure with its interval; or a
 refusal with the smallest change that would fit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Settings that a training script copies: model, batch, precision, folds, epochs, rate, loader."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Any
 

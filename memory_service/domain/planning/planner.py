@@ -5,8 +5,6 @@ model, input size, epochs and folds together by utility (`domain.planning.plan_s
 follows from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -5,8 +5,6 @@ next question on, and the plan names it. What a row cannot say (deleted, not fol
 default says. All other rows inform: they are shown, and change nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import isfinite

@@ -1,7 +1,5 @@
 """What is known when planning starts: what was asked, what was inferred, and the cards to plan for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The smallest changes of a question that make a plan feasible, each planned before it is offered."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The request of a plan as the planner takes it: what was given, each value already checked."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 

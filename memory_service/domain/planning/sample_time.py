@@ -1,7 +1,5 @@
 """Seconds a sample takes beside the network's own: feeding it, writing its answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

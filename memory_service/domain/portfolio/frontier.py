@@ -1,7 +1,5 @@
 """Quality against budget: the best plan for each budget, and each model's best."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

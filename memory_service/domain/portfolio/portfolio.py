@@ -1,7 +1,5 @@
 """A portfolio: the runs of the chosen set in the order they are trained, each with its place and its gain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The plan with its portfolio: the main run at the top level, or another of its runs, and in sentences why
 each run is there and why it stops where it stops."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil, isfinite

@@ -8,8 +8,6 @@ submission, and that costs `EARLY_WORTH` at most: so the free plan is worse by n
 price of the minutes it saves, than one of which a part is pinned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A device to predict for: the data sheet with what calibrations and observed runs add to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """The largest batch that fits a device, and what runs said of it there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

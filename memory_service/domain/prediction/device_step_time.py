@@ -1,7 +1,5 @@
 """Step time of a profile on a device: its rates, corrected by what observed runs say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

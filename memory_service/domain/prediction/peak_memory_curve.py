@@ -11,8 +11,6 @@ cross-validated by model family; the limit on 362 models on an RTX 3090, whose l
 and what does not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -6,8 +6,6 @@ the 90th percentile, and early stopping ends the fold. Constants by `python benc
 from its own fits and from published best iterations (docs/boosting_rounds.md).
 """
 
-from __future__ import annotations
-
 from math import ceil, erf, exp, log, log2, pi, sqrt
 from typing import Any
 

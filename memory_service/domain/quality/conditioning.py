@@ -1,8 +1,6 @@
 """Updates the expected quality of models by results of runs: runs of the same competition move models that
 err alike, runs of other competitions the mean of the model itself."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ what too few epochs cost. It never falls when epochs or folds rise. All function
 and broadcast. A point is about 4 % of the error for images, 2.4 % for tables (docs/quality.md).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

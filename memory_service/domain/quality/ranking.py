@@ -1,8 +1,6 @@
 """Ranks candidates for one data set: which is best, how sure is that, in which order to run several, and
 what a second one adds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Which families of `vocabulary.FAMILIES` a model of the catalogue belongs to (`families.toml`)."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from memory_service.domain.common.tables import shipped_table

@@ -8,8 +8,6 @@ every share names the solutions it came from. The constants were chosen on leave
 shipped solutions (docs/memory.md): 400 random settings within a factor of two of these lie within 0.02.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

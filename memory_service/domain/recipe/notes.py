@@ -4,8 +4,6 @@ A pattern says it in typed `advice`; a person's sentence ("convnext_base at 512,
 group folds by site matched the leaderboard") is read for the same things.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ is drawn a quarter of the way to the others'. Sizes: what similar solutions used
 runs of the very competition showed outweighs both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log

@@ -1,7 +1,5 @@
 """What won similar competitions, as one recipe: validation, families, techniques, loss, lessons."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

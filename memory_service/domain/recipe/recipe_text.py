@@ -1,7 +1,5 @@
 """How similar competitions were won, in lines: for a plan's Markdown, tables and script."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The closed lists of a winning solution: families of models, losses, splits and techniques
 (`vocabulary.toml`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 

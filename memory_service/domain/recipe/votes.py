@@ -1,7 +1,5 @@
 """What similar solutions used: shares, lift over the base rate, and the solutions behind each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log

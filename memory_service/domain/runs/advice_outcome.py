@@ -5,8 +5,6 @@ advice = advice_of(brief, patterns, what the run runs)        when it begins
 outcome_of_run(what it runs, advice, summary, finish, ...)    when it has ended
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from math import isfinite
 from statistics import median

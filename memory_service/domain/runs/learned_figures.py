@@ -1,7 +1,5 @@
 """What a run that ended changed of predictions, or why it changed nothing, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

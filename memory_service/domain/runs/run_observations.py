@@ -7,8 +7,6 @@ Rules of exclusion (an excluded observation still counts for memory):
                    step is not known, because it works while the loop waits
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -6,8 +6,6 @@ and waiting of all. Both stand at the last one's place, so that they belong to t
 reported. Thinning what was thinned changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

@@ -16,8 +16,6 @@ Not counted: a setting that was legal and slower than another (a small batch is 
 inference. What a run did not report counts as not wasted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

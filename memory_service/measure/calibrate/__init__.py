@@ -11,8 +11,6 @@ The runner (`runner.py`) starts one process that imports torch once and gives ev
 its own (`section_processes.py`). The runner ends when its stdin, where that is a pipe, is closed.
 """
 
-from __future__ import annotations
-
 import sys
 
 

@@ -1,7 +1,5 @@
 """Calibrate one device from a terminal or for the service; see the package."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

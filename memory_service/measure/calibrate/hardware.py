@@ -5,8 +5,6 @@ mps    a wall clock around work and synchronisation; Metal's own count for memor
 cpu    a wall clock; resident memory of the process
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

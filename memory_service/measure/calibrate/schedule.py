@@ -5,8 +5,6 @@ the budget is given to sections in their order until their least times fill it; 
 Asked again after every section, so that one that took longer than its share costs the least useful ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

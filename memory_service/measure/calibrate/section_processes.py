@@ -8,8 +8,6 @@ Requests come as lines on stdin: {"section", "probes", "kind", "torch_device", "
 "cpu_seconds"}.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -4,8 +4,6 @@ Every figure is repeated until its share of time is over. A spread (p80 - p20) /
 once more if time allows, the steadier set is kept, and one still over 5 % is flagged.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Messages between the processes of a calibration: one JSON object a line."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

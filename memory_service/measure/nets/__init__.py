@@ -1,7 +1,5 @@
 """Small networks for tables, small images, series, points and clicks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Literal

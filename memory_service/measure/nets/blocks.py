@@ -1,7 +1,5 @@
 """Building blocks of the small networks: a pre-norm transformer encoder, perceptrons per point."""
 
-from __future__ import annotations
-
 import itertools
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Networks for lists of numbers (batch, length): items that were clicked, or words of a text."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -5,8 +5,6 @@ Million parameters and GFLOPs at 640 pixels as published: YOLOX-s 8.97 and 26.7,
 25.9 and 78.9, -x 68.2 and 257.8.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Networks for points: (batch, channels, points) in, logits (batch, outputs) out."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

@@ -7,8 +7,6 @@ Images (batch, 3, side, side) in, logits (batch, outputs) out. Their sizes by ki
 `domain.calibration.probes.REFERENCE_NETS`, their profiles in seeds/reference_profiles.jsonl.gz.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Networks for series: (batch, channels, steps) in, logits (batch, outputs) out."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

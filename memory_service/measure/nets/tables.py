@@ -1,7 +1,5 @@
 """Networks for tables: (batch, columns) in, logits (batch, outputs) out."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

@@ -1,7 +1,5 @@
 """How good predictions were."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from memory_service.domain.learning.scoring import Score

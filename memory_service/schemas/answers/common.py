@@ -1,7 +1,5 @@
 """What answers share: the closed base, figures with their interval, times, pages."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field

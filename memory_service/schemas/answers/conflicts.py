@@ -1,7 +1,5 @@
 """Claims, estimates and measurements that disagree."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from memory_service.domain.common.estimate import Grade

@@ -1,7 +1,5 @@
 """Cards, devices and their calibrations."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, RootModel

@@ -1,7 +1,5 @@
 """Refusals (RFC 9457)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

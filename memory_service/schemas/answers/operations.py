@@ -1,7 +1,5 @@
 """The state of the service, and its keys."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What a model needs and does on a card."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, RootModel

@@ -1,7 +1,5 @@
 """Candidates with their expected quality."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from memory_service.schemas.answers.common import Answer, Estimate, left_out

@@ -1,7 +1,5 @@
 """Plans, and why there is none."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, RootModel

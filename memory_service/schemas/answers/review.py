@@ -1,7 +1,5 @@
 """Reviews of training scripts."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Rows of knowledge as lists, single pages and changes show them, and what was done to them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Runs: begun, reported, ended."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

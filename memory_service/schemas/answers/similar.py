@@ -1,7 +1,5 @@
 """Past competitions most like a question."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from memory_service.domain.common.vocabulary import Mode

@@ -1,7 +1,5 @@
 """How a run looks while it goes on, and what to do."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

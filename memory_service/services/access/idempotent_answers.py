@@ -1,7 +1,5 @@
 """Answers by Idempotency-Key, for a day: a repeated request is answered alike by every server."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass

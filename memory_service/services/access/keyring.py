@@ -10,8 +10,6 @@ When a key was used last is noted here and written by a thread, for each key at 
 waits for it. So are refused keys, at most one entry a minute for each address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import hashlib

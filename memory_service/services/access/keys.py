@@ -1,7 +1,5 @@
 """API keys made, listed, exchanged and revoked. The key itself is only in the answer that makes it."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

@@ -4,8 +4,6 @@ Counted in memory and written down by the keyring's thread once a minute, togeth
 processes wrote: a restart starts from the count, and a crash forgets a minute of it at most.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 from collections import Counter

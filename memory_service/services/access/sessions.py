@@ -4,8 +4,6 @@ The browser holds a random id; the database its SHA-256. A session ends after tw
 revoked or expires, or when its person signs out; a restart of the server does not end it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import secrets
 from dataclasses import dataclass

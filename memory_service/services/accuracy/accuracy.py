@@ -1,7 +1,5 @@
 """The table of prediction errors by mode and card, with baselines beside them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

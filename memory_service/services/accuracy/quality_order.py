@@ -1,7 +1,5 @@
 """Does the expected quality order the models that were run on a competition as their metrics did?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Predictions, frozen when a run began, against what the run showed."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Texts of a competition as vectors, made before a write transaction opens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

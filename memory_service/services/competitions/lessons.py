@@ -1,7 +1,5 @@
 """What the best solutions of a competition taught, in at most three sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest

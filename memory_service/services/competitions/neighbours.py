@@ -5,8 +5,6 @@ and structure (task, metric family, size, classes, split). Bare facts need no en
 in about 1 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ Text is cut and encoded before the write transaction opens. Without an encoder t
 vectors: words find them, and `seeding.fill_embeddings` completes them later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

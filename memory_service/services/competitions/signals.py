@@ -1,7 +1,5 @@
 """What meaning and words of a text say of every stored competition, as arrays over competitions (C,)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice

@@ -4,8 +4,6 @@ The task of a text is inferred on its own, not by its neighbours' votes. Without
 structure go on and the answer says `degraded`. Asking writes nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

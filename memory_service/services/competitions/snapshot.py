@@ -1,7 +1,5 @@
 """The recall snapshot of a database: built once for each state of its competitions."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 

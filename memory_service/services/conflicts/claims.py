@@ -5,8 +5,6 @@ card's rates, runs left out: what runs showed stands beside it (`services.confli
 is in conflict with its estimate when its range and the estimate's 80 % interval do not meet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

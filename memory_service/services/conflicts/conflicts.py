@@ -5,8 +5,6 @@ when two of them leave no number that both allow. Nothing is averaged: the highe
 one stays visible, and what was set aside is shown as such.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The list of conflicts: narrowed, sorted, in pages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any

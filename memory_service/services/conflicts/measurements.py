@@ -1,7 +1,5 @@
 """What runs and calibrations showed, beside what was computed for the same thing without them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt

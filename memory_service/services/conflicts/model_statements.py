@@ -1,7 +1,5 @@
 """What sources claimed and runs showed of one model on one card, each beside what is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The statements of a conflict, and how far apart they are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """Caches that belong to one object (a database, a state of the cards) and go with it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Only the latest state is passed on; those before it are skipped.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar

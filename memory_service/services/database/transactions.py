@@ -12,8 +12,6 @@ Whatever was written is on disk when its block is left. Nobody calls commit(): l
 exception rolls back. Encode text before the block opens.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import threading

@@ -4,8 +4,6 @@ Every run goes through the services as a real one does: predicted when it begins
 concluded. How it went (`Course`) is made up; nothing here may be published as a measurement.
 """
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import math

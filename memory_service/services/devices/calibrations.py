@@ -4,8 +4,6 @@ One without news for `SILENT_SECONDS`, or whose process is gone, has failed: the
 writes that down. What it had measured is kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import os

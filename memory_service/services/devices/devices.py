@@ -5,8 +5,6 @@ A device is known by more than its name: a name belongs to one `Fingerprint.uuid
 stale.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import platform

@@ -1,7 +1,5 @@
 """All that is known of one GPU model or device: data sheet, fingerprints, calibrations and their drift."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise

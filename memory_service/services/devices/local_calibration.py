@@ -4,8 +4,6 @@ One calibration at a time on a host: another device's waits its turn as `queued`
 reported as they come; only the end raises the knowledge revision.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

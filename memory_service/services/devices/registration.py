@@ -1,7 +1,5 @@
 """Registering a device: looked at on this host, else the command to run beside it is given."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import socket

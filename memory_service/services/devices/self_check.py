@@ -1,7 +1,5 @@
 """How well a calibration's sections predict the reference networks that it trained."""
 
-from __future__ import annotations
-
 import logging
 from functools import lru_cache
 from typing import Any

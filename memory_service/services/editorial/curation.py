@@ -6,8 +6,6 @@ it is now and what somebody changed. An undo is a change like any other: it has 
 be undone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

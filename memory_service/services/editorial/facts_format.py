@@ -4,8 +4,6 @@ Fact files (`competitions_more.jsonl`, `solutions.jsonl`) say "other" and "unkno
 name families of metrics more finely, and know pictures of no one size.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of a file of JSON lines taken over as a person's own: competitions, solutions and patterns."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

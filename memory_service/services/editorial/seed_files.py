@@ -1,7 +1,5 @@
 """The seed files, read strictly: a wrong row is named by file and line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

@@ -5,8 +5,6 @@ that a person added or corrected stays; one that a person deleted does not come 
 then one transaction writes everything.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,7 +1,5 @@
 """Decoders as a plan may choose them: each model at each length by LoRA and QLoRA, priced by formula."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """The rows of the strategy tables and the claims that bear on a plan: of each deciding rule the most specific
 row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Corrections of the cards by the runs observed on them: each run beside what was predicted for it without
 learning (the arithmetic is `domain.learning.corrections`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from memory_service.domain.cost.profile import Profile

@@ -1,7 +1,5 @@
 """Models that are worth planning at a size which is none of their usual ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf
 from operator import itemgetter

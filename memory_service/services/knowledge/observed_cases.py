@@ -1,7 +1,5 @@
 """The latest few observations of each case; after a run only what it adds is read."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Outcomes of runs in short, for a competition, a plan and each pattern, and other computed fields that the
 rows of a table are shown with."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median

@@ -1,7 +1,5 @@
 """The best run of each model on each competition, beside what was expected of it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ profile_model("efficientnet_b4", input_size=380, precision="amp")          one P
 profile_catalogue(rows, path, on_progress)                                 fills seeds/profiles.jsonl.gz
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

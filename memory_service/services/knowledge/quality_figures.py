@@ -1,7 +1,5 @@
 """The fitted figures of the quality model that ship (`seeds/quality.json`, made by `make quality`)."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

@@ -4,8 +4,6 @@ The embedded database is made, upgraded (after a backup beside it) and seeded by
 belongs to whoever runs it: at the wrong revision it is refused with the command to run.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Checks whether this machine is fit for the service, with what to do where something is wrong."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

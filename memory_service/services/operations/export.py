@@ -4,8 +4,6 @@ Each piece is a page read in a transaction of its own: a reader that is slow, or
 neither a connection nor a snapshot.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields

@@ -3,8 +3,6 @@
 `/healthz` answers at once; all of this happens in one thread behind it.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

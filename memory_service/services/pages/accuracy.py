@@ -1,7 +1,5 @@
 """Page of prediction errors: each pair as a point, errors beside baselines, the worst misses by name."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

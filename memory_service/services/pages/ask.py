@@ -1,7 +1,5 @@
 """Page that asks: the question with its facts, the plan, what else would fit, and links to each part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote

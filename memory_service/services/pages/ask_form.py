@@ -1,7 +1,5 @@
 """The form that asks: numbers as people write them, and everything that is wrong with it at once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Several runs side by side: where their settings and results differ, and their scores over the minutes."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any

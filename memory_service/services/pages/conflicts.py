@@ -1,7 +1,5 @@
 """Pages of conflicts: the list by kind, and one with all its statements."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

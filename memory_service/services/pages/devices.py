@@ -1,7 +1,5 @@
 """Pages of cards and devices: a data sheet beside what was measured, and one calibration."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Page that corrects a row: one field a column, the difference before it is stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,8 +1,6 @@
 """One search over everything that has a page: models, GPUs, competitions, solutions, strategies, what worked,
 runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

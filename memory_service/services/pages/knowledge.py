@@ -1,7 +1,5 @@
 """Pages of what is known, table by table: models, patterns, solutions, strategies; a list, and one row."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The list of runs: facets, sparklines, advice, and where last week's minutes went."""
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 from collections import Counter

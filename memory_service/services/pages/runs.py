@@ -1,7 +1,5 @@
 """Page of one run with its curves, verdicts and comparison."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Page of models beside chosen cards: what fits, how fast, how long an epoch takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches

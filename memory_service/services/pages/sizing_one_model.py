@@ -1,7 +1,5 @@
 """Page of one model on one card: batch, speed, and what they stand on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

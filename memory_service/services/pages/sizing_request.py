@@ -1,7 +1,5 @@
 """The fields of the sizing pages' URLs, checked once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages of the strategy tables: rows beside what is computed now, one row, and what an edit would change."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

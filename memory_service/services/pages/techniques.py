@@ -1,7 +1,5 @@
 """What winners did: each technique's share by kind of input, and what runs here say."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What a question says of cards, minutes and counts, held against its description before a plan is made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ A pattern that runs followed and fared worse with than without (`domain.runs.pat
 any more: it comes last, and says why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

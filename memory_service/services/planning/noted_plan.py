@@ -1,7 +1,5 @@
 """Plans around what a person noted here as the best."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers of /recommend as JSON, by knowledge revision and question."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

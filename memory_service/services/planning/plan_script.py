@@ -5,8 +5,6 @@ joined by task and library. `runtime`, `ddp`, `torch_loop` and `detection` are m
 without Jinja.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """The facts of a question, each filled in: as asked > from its text > from the record > a usual value."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@
 A row that cannot be judged says why and stops nothing. Asking writes nothing.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any

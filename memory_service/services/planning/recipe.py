@@ -1,7 +1,5 @@
 """The recipe of a question: solutions of similar competitions, weighed and counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

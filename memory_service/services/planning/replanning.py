@@ -1,7 +1,5 @@
 """What is left of the minutes after some runs of a plan: nothing is stored, the plan is made again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

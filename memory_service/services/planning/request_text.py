@@ -1,7 +1,5 @@
 """The description of a question read, and the competitions like it, before any fact is assumed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

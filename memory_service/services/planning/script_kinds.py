@@ -1,7 +1,5 @@
 """Which parts of `scripts/` make the script of a task and a library, and their parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

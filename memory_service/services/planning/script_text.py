@@ -1,7 +1,5 @@
 """Text of generated scripts: parts joined, imports gathered, and of shared modules what is used."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -4,8 +4,6 @@ A row that cannot be predicted says why and stops nothing. Naive baselines stand
 their own favour on the very rows they are scored on.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Training jobs of public tables predicted: decoders by formula, several cards, sharded weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import log2
 from typing import Literal

@@ -1,8 +1,6 @@
 """Rows of public tables of boosted trees predicted: `library, device, threads_or_gpus, rows, features, trees,
 depth_or_leaves, seconds, seconds_per_tree`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

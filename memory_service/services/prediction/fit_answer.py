@@ -1,7 +1,5 @@
 """Fits without batches, as of boosted trees: seconds and memory of one, in an answer of /predict."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate

@@ -6,8 +6,6 @@
 A model that nobody profiled is traced once and cached; asking writes nothing to the database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -4,8 +4,6 @@ A store reads the database (or files), traces what nobody traced yet, and hands 
 batches, so that an interrupted evaluation loses little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal

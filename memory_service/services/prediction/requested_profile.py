@@ -3,8 +3,6 @@
 A model that nobody profiled is traced once and cached; nothing is written to the database.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of

@@ -1,7 +1,5 @@
 """Minutes of boosted trees as a script trains them, by the laws that price plans."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Questions write nothing: a plan is known while its answer is cached
 same question over the same knowledge; or the run brings its plan in `plan`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ process made it, the plan it follows. Frozen, so that a replay is judged as the 
 been learned since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any

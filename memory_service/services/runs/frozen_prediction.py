@@ -4,8 +4,6 @@ What is frozen is what /predict would have answered at that moment for exactly t
 functions, and the epoch and the whole run that follow from it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ A run's conclusion is a function of what it said: the same body, events and fini
 whatever order and however often they came. It is drawn at the finish and again when late events arrive.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 from collections.abc import Iterable, Mapping

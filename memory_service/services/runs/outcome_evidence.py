@@ -4,8 +4,6 @@ Arithmetic only. The outcome of a run is a function of what it said, and the tal
 of the outcomes there: reported twice, late or in another order, they are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a run that goes on has done so far, at bounded work."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

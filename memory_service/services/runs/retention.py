@@ -4,8 +4,6 @@ Epochs, folds, notes and the summary of a run stay for ever. A run is thinned wh
 began and has reported nothing for as long. Transactions are small, so that reporting runs never wait for it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import threading

@@ -1,7 +1,5 @@
 """The names a run gave, resolved to device, model and profile; refused when unknown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A piece says where in the log it begins (`offset`): what was taken before is pas
 be sent again, or the whole log as it grows. What no form understands is kept as a remark.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import re

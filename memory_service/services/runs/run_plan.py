@@ -1,7 +1,5 @@
 """The configuration of a run that names only its plan; its own words go first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

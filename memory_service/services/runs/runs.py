@@ -1,7 +1,5 @@
 """Runs: their begin, their end, and the page of one."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import uuid

@@ -1,7 +1,5 @@
 """Runs that were killed are closed: those that report nothing for long behind their budget."""
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 

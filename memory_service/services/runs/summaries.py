@@ -7,8 +7,6 @@ one wrote) reads the summary and the events behind it, which are those with a gr
 all. So whoever is killed loses nothing, and nothing is counted twice.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Verdicts on a run: made, answered and stored."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import threading

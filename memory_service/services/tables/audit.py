@@ -4,8 +4,6 @@ Rows of knowledge write theirs with their versions (`services.tables.table_rows`
 devices, calibrations, keys, sessions) writes it here.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from memory_service.services.database.transactions import WriteTransaction

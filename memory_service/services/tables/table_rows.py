@@ -5,8 +5,6 @@ Tables are named as their pages are: competitions, patterns, models, gpus, strat
 bookkeeping.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

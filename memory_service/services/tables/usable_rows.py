@@ -1,8 +1,6 @@
 """Rows as the values that plans are made with. A row that cannot be one (of an older program, or written past
 the service) is left out and named: it hurts nobody who asks for another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Queries of devices and their calibrations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sqlalchemy import select

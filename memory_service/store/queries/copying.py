@@ -1,7 +1,5 @@
 """Copies all rows from one database into another, of either kind."""
 
-from __future__ import annotations
-
 from sqlalchemy import Connection, delete, exists, insert, select
 
 from memory_service.store import dialects

@@ -1,7 +1,5 @@
 """Cheap fingerprints that tell whether a table of knowledge has changed."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

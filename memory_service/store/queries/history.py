@@ -1,7 +1,5 @@
 """Queries of the history of changes: who, when, why, and the row before."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Queries of API keys, sessions, what keys used, and answers by Idempotency-Key."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any

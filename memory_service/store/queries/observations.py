@@ -1,7 +1,5 @@
 """Queries of observations of runs, and of those new since the last reading."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any

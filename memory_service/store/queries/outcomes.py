@@ -1,7 +1,5 @@
 """Queries of outcomes of runs and the counts that follow from them."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Queries of passages: by nearest vector, by words."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

@@ -3,8 +3,6 @@
 Values go in and out as mappings with the keys of the seeds; `BOOKKEEPING` is what the store adds.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast

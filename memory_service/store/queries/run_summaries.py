@@ -1,7 +1,5 @@
 """Queries of a run's summary, its place in the log, and its advice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

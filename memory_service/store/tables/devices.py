@@ -1,7 +1,5 @@
 """Tables of registered devices and their calibrations."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

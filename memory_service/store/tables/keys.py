@@ -1,7 +1,5 @@
 """Tables of API keys, sessions and what keys used; nothing in them lets anybody sign in."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

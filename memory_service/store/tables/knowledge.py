@@ -5,8 +5,6 @@ Rows that people may correct (`Correctable`) carry an optimistic lock (`version`
 Relationships are never loaded by accident: each query says what it wants.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any, ClassVar
 

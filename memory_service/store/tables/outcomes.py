@@ -3,8 +3,6 @@
 Rows of `tallies` are a function of `outcomes` and `servings`: they can be counted again at any time.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

@@ -4,8 +4,6 @@ Events are rows of one clustered tree by (run, seq): a run's page reads one stre
 runs there are, and a batch of new events lands on one or two pages.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

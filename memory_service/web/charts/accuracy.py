@@ -1,7 +1,5 @@
 """Charts of accuracy: predicted against measured, coverage by group."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any

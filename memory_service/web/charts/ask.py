@@ -1,7 +1,5 @@
 """Chart of expected quality over the budget, with the plan marked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

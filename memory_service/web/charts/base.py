@@ -4,8 +4,6 @@ Colours are names of the stylesheet (`var(--series-1)`, `var(--measured)`, `var(
 in the value of the theme that is shown. Tooltips are drawn on the canvas, so texts need no escaping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any, Literal

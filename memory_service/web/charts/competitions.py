@@ -1,7 +1,5 @@
 """Charts of competitions: the map, and scores over minutes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

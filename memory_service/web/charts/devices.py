@@ -1,7 +1,5 @@
 """Charts of devices: measured figures beside the data sheet, over time, over problem size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Chart of a model's cost per sample over input size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Charts of a run over its minutes: memory, throughput, waiting, scores, verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

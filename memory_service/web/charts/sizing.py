@@ -1,7 +1,5 @@
 """Charts of memory and throughput over batch size, with claims and runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Routers of all pages, in the order in which they match."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
 from memory_service.web import assets

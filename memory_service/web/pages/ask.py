@@ -1,7 +1,5 @@
 """`/`: ask, and see the plan; its training script as a file."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages that show what one service call gives: lists, single rows, maps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

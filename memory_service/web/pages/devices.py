@@ -1,7 +1,5 @@
 """Devices, one of them, and one calibration."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

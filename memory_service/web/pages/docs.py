@@ -1,7 +1,5 @@
 """The HTTP description as a page, drawn without internet."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 

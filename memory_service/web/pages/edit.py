@@ -1,7 +1,5 @@
 """Correcting a row: a form, the difference, a reason; and taking a change back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Signing in with a key, and out."""
 
-from __future__ import annotations
-
 from urllib.parse import quote, urlencode, urlsplit
 
 import anyio.to_thread

@@ -1,7 +1,5 @@
 """Runs: the list that goes on by itself, and one of them."""
 
-from __future__ import annotations
-
 import datetime as dt
 from urllib.parse import parse_qsl
 

@@ -1,7 +1,5 @@
 """Shapes of decoders (language models of the GPT or Llama kind), and the ways they are tuned."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -7,8 +7,6 @@ tests/domain/cost/test_decoder.py. The frozen weights of LoRA stay in half preci
 layers are NF4 in blocks of 64 with doubly quantised scales (Dettmers et al. 2023).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from memory_service.domain.cost.decoders.decoder import Decoder, Loss, Tuning

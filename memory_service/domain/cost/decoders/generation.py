@@ -6,8 +6,6 @@ litgpt (Llama 2 7B to 70B, Code Llama 34B, half precision and NF4, one sample, A
 otherwise (vLLM), a pass takes a third.
 """
 
-from __future__ import annotations
-
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.roofline import INFERENCE

@@ -6,8 +6,6 @@ whole rows is counted, as with a mask, and FlashAttention's variable lengths tak
 rows: all tokens over the row's length.
 """
 
-from __future__ import annotations
-
 from memory_service.errors import wrong_value
 
 PAYS_FROM = 2.0

@@ -1,7 +1,5 @@
 """A plan as Markdown of at most 700 tokens, 500 without a recipe, for an agent's notes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

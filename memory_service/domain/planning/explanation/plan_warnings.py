@@ -1,8 +1,6 @@
 """Warnings of a plan: what the asker should know and did not ask, as that cards bring little or that pictures
 stand in place of volumes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

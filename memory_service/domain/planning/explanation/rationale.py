@@ -1,7 +1,5 @@
 """Reasons of a plan: each choice as a sentence with its figure, and the rows behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import inf

@@ -1,7 +1,5 @@
 """Why a decoder is trained as it is: weights spread over cards, packed rows, a paged optimizer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A figure that cannot be had (out of memory, an operator this device lacks) is re
 next one is measured.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import time

@@ -1,7 +1,5 @@
 """Images per second that the host decodes and augments, and bandwidth from host to card."""
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 import tempfile

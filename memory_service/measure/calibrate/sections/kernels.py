@@ -1,7 +1,5 @@
 """Speed of matrix products, convolutions and attention, forward and backward."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Launch cost of small operators: forward, in training, per tensor of the optimizer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory of a process before any model: context and libraries on the card, Python and torch on the host."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Time and memory of real training steps of the reference networks, first and later."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 Every operation allocates its result as training does: on a processor that is part of its price.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

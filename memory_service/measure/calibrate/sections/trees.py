@@ -1,7 +1,5 @@
 """Time of LightGBM for a tree and for binning."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any
