@@ -77,7 +77,8 @@ def recommend(
 
 def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int], Any]) -> None:
     """train.py of the plan, run_N.py of each run of its portfolio, blend.py, and the modules they import."""
-    from memory_service.services.planning.plan_script import NoScript, blend_script, plan_files
+    from memory_service.services.planning.plan_script import blend_script, plan_files
+    from memory_service.services.planning.script_choice import NoScript
 
     files = plan_files(answer)
     for run in answer["portfolio"] if len(answer["portfolio"]) > 1 else ():

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from memory_service.domain.description.metric_resolution import resolve_metric
-from memory_service.services.planning.plan_script import NoScript, blend_script
+from memory_service.services.planning.plan_script import blend_script
+from memory_service.services.planning.script_choice import NoScript
 from tests.scripts.harness.kinds import KINDS
 from tests.scripts.harness.runner import Ended, plainly
 from tests.scripts.harness.submission import check_submission, decode, gain

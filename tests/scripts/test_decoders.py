@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from memory_service.domain.common.optimizers import PAGED_ADAMW
-from memory_service.services.planning.plan_script import plan_script, techniques_done
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.script_choice import techniques_done
 from memory_service.services.planning.script_kinds import HUB_NAMES
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop

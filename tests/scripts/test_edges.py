@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_service.services.planning.plan_script import NoScript, plan_script
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.script_choice import NoScript
 from tests.scripts.harness import faults
 from tests.scripts.harness.data import Size
 from tests.scripts.harness.kinds import KINDS

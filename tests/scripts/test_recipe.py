@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from memory_service.services.planning.plan_script import plan_script, techniques_done
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.script_choice import techniques_done
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
 from tests.scripts.test_reading import Open, column, opened

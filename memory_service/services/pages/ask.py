@@ -18,9 +18,10 @@ from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.ask_form import LABELS, all_wrong, plain_numbers
-from memory_service.services.planning.plan_script import has_script, plan_script
+from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText
+from memory_service.services.planning.script_choice import has_script
 
 
 def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
-from memory_service.services.planning.plan_script import techniques_done
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.replanning import left_of
 from memory_service.services.planning.request_text import RequestText, read_request_text
+from memory_service.services.planning.script_choice import techniques_done
 
 
 def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:

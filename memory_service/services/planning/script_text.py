@@ -1,13 +1,15 @@
 """Text of generated scripts: parts joined, imports gathered, and of shared modules what is used."""
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-__all__ = ["joined", "standalone"]
+__all__ = ["joined", "literal", "plain", "standalone"]
 
 _LINE = 110
 _MODULES = ("runtime", "ddp", "torch_loop", "detection")  # joined, or beside
@@ -172,3 +174,13 @@ def _from_line(module: str, names: list[str]) -> str:
     order = sorted(names, key=lambda name: (not name.isupper(), name[0].islower(), name))
     line = f"from {module} import {', '.join(order)}"
     return line if len(line) <= _LINE else f"from {module} import (\n    " + ",\n    ".join(order) + ",\n)"
+
+
+def plain(text: Any) -> str:
+    """Without what could end a docstring: names of devices are somebody's words."""
+    return re.sub(r"[^ -~]|\\", " ", str(text)).replace('"', "'")
+
+
+def literal(value: Any) -> str:
+    """A value as Python writes it, a text in double quotes."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

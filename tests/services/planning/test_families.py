@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.plan_script import has_script
 from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.script_choice import has_script
 
 DOCS = Path(__file__).parents[3] / "docs" / "models.md"
 ROW = re.compile(r"^\| ([^|]+) \| `(task=[^`]+)` \| (yes|no) \| (yes|no) \| [^|]+ \|$", re.MULTILINE)

@@ -19,8 +19,9 @@ import pytest
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.plan_script import NoScript, blend_script, plan_files, plan_script
+from memory_service.services.planning.plan_script import blend_script, plan_files, plan_script
 from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.script_choice import NoScript
 from memory_service.services.planning.script_kinds import SCRIPTED
 from memory_service.services.review.review import review_script
 from tests.conftest import Servers

@@ -11,8 +11,9 @@ from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.planning.plan_script import has_script, plan_script
+from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.script_choice import has_script
 
 DOGS = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 11}
 

@@ -1,0 +1,214 @@
+"""Which script an answer of /recommend gets, what it does of the recipe, and what score it judges by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_service.domain.description.metric_resolution import Answer, Measure, answer_of, measure_of
+from memory_service.domain.description.metrics import metric_named
+from memory_service.domain.recipe.recipe_text import split_setting
+from memory_service.errors import MemoryServiceError
+from memory_service.services.planning.script_kinds import (
+    AUGMENTED,
+    CLASSES_OF_PAIRS,
+    DECODERS,
+    DETECTORS,
+    DONE_BY,
+    KINDS,
+    OWN_MODELS,
+    SCRIPTED,
+    Kind,
+    why_not_sharded,
+)
+from memory_service.services.planning.script_text import literal, plain
+
+
+class NoScript(MemoryServiceError):
+    code = "no-script"
+    title = "There is no script for this plan"
+    status = 406
+
+
+_USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1", "boxes": "mAP@0.5"}
+"""The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
+shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
+
+
+_STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "lightgbm": {
+        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("average_precision", ""),
+        "accuracy": ("binary_error", "multi_error"), "error": ("binary_error", "multi_error"),
+    },
+    "xgboost": {
+        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("aucpr", ""),
+        "accuracy": ("error", "merror"), "error": ("error", "merror"),
+    },
+    "catboost": {
+        "auc": ("AUC", ""), "gini": ("AUC", ""), "accuracy": ("Accuracy", "Accuracy"),
+        "error": ("Accuracy", "Accuracy"),
+    },
+}  # fmt: skip
+"""Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
+stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
+
+
+def has_script(plan: Mapping[str, Any]) -> bool:
+    """Whether `plan_script` has one for this answer, without writing it."""
+    try:
+        kind_of(plan)
+    except NoScript:
+        return False
+    return True
+
+
+def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Techniques of `domain.recipe.vocabulary` that the plan's script does, each with how."""
+    if not has_script(plan):
+        return {}
+    kind = kind_of(plan)
+    judged = judged_by(plan, kind)
+    done = dict(AUGMENTED.get(plan["task"], {}))
+    by_time = split_setting(plan)[0] == "time"
+    if plan["folds"] > 1 and not by_time:
+        joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
+        done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
+    does = (DONE_BY[word] for word, does in techniques_of(plan, kind).items() if does and word in DONE_BY)
+    done |= {each["name"]: each["how"] for each in does}
+    if "lag-features" in done:
+        done["rolling-features"] = done["lag-features"]
+    if plan.get("method") in ("lora", "qlora"):
+        done["lora"] = f"matrices of rank {plan['lora_rank']} beside every linear layer: LORA_RANK"
+    if plan.get("method") == "qlora":
+        done["quantization"] = "frozen weights are kept in 4 bits"
+    if plan["seeds"] > 1:
+        what = "what is submitted is" if by_time else "all folds are"
+        done["seed-averaging"] = f"{what} trained with {plan['seeds']} seeds, SEEDS"
+    if judged["tuned"]:
+        done["threshold-search"] = f"cuts are chosen on validation for {judged['metric']}"
+    if judged["logs"]:
+        done["log-transform-target"] = f"the target is learned as {judged['logs']}"
+    return done
+
+
+def kind_of(plan: Mapping[str, Any]) -> Kind:
+    if not plan.get("feasible"):
+        raise NoScript("Nothing fits, so there is nothing to run: " + str(plan.get("why", "")))
+    model = plan["model"]
+    kind = KINDS.get((plan["task"], model["library"]))
+    if plan.get("method"):
+        if not model["pretrained"]:
+            raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
+        if plan.get("sharding") and (why := why_not_sharded(plan)):
+            raise NoScript(why)
+        kind = DECODERS.get(plan["task"])
+    own = OWN_MODELS.get(plan["task"], ())
+    if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
+        kind = CLASSES_OF_PAIRS
+    if kind is not None and kind.words["masks"] and (kinds := _kinds_of_masks(plan)) > 2:
+        raise NoScript(
+            f"There is no script for {kinds} kinds of masks: it trains one, object or background. Ask with "
+            "n_classes=2, and run that script once for each kind (`read_mask` says what the object is)"
+        )
+    unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
+    unknown |= model["library"] in ("torch", "sklearn") and model["name"] not in own
+    if kind is None or unknown:
+        raise NoScript(_offered(plan["task"], model))
+    return kind
+
+
+def _answer_of(plan: Mapping[str, Any]) -> Answer:
+    said = plan.get("metric")
+    return answer_of(plan["task"], said["name"] if said else None) or "values"
+
+
+def _kinds_of_masks(plan: Mapping[str, Any]) -> int:
+    """As somebody said, background among them; 2 where nobody did."""
+    facts = (fact for fact in plan.get("facts", ()) if fact["name"] == "n_classes")
+    return next((int(fact["value"]) for fact in facts if fact["from"] != "usual"), 2)
+
+
+def _offered(task: str, model: Mapping[str, Any]) -> str:
+    of_task = [library for known, library in KINDS if known == task]
+    if not of_task:
+        return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
+    libraries = ", ".join(name for name in of_task if name not in ("torch", "torchvision", "sklearn"))
+    heads = [f"{', '.join(DETECTORS)} of torchvision"] if "torchvision" in of_task else []
+    offered = ", ".join([*OWN_MODELS.get(task, ()), *heads, f"models of {libraries}"])
+    return (
+        f"There is no script for {model['name']} ({model['library']}); for {task} there is one for "
+        f"{offered}: pin one by `model`"
+    )
+
+
+def techniques_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
+    """Which techniques of the recipe the script does, by the word that its parts ask for."""
+    wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
+    words, encoder = kind.words, not plan.get("method")
+    pictures = plan["task"].startswith("image") or words["boxes"]
+    classes_or_values = not words["masks"] and not words["retrieval"] and not words["boxes"]
+    tree_values = bool(words["library"]) and not words["labels"]
+    lags = words["series"] or (bool({"lag-features", "rolling-features"} & wanted) and tree_values)
+    return {
+        "tta": "tta" in wanted and pictures,
+        "mixup": "mixup" in wanted and words["files"] and classes_or_values,
+        "cutmix": "cutmix" in wanted and pictures and classes_or_values,
+        "ema": "ema-swa" in wanted and words["network"] and encoder,
+        "class_weights": "class-weights" in wanted and words["labels"],
+        "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
+        "target_encoding": "target-encoding" in wanted and bool(words["library"]),
+        "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
+        "frequency": "frequency-encoding" in wanted and bool(words["library"]),
+        "interactions": bool(words["library"]) and not lags,
+        "mirrors": pictures,
+        "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
+        "lags": lags,
+    }
+
+
+def _first_loss(plan: Mapping[str, Any]) -> str:
+    """The loss that most of the recipe's solutions used."""
+    used = (plan["recipe"] or {}).get("loss", ())
+    return str(max(used, key=lambda each: each["share"])["name"]) if used else ""
+
+
+def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """What the parts are told of the score: the plan's metric where the script computes it, the usual one
+    where nobody says one, else the validation loss."""
+    answer, said = _answer_of(plan), plan.get("metric")
+    name = said["name"] if said else "entity F1" if kind.words["entities"] else _USUAL[answer]
+    absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
+    measure = measure_of(name, answer) if said is None or said["in_script"] else None
+    note = "" if said else "Nobody said what predictions are judged by: this is usual of the task."
+    scored = measure is not None
+    if measure is None:
+        note = f"Judged by {plain(name)[:60]}, which this script does not compute."
+        loss = {
+            "labels": "log_loss",
+            "values": "mae" if absolute else "mse",
+            "masks": "",
+            "matches": "missed_matches",
+            "boxes": "missed_boxes",
+        }[answer]
+        measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
+    form = measure.form if said and scored else "matches" if answer == "matches" else ""
+    stops = _STOPS_BY.get(kind.words["library"], {}).get(measure.function if said else "", ("", ""))
+    return {
+        "metric": measure.name,
+        "metric_label": measure.label,
+        "metric_note": note,
+        "upwards": measure.upwards,
+        "score": measure.function,
+        "scored": scored,
+        "form": form,
+        "of_entities": measure.function == "f1_entities",
+        "tuned": form in ("cut", "grades", "matches"),
+        "judges_classes": form in ("classes", "cut", "grades"),
+        "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),
+        "absolute": absolute,
+        "k": measure.k,
+        "one_cut": measure.function.endswith(("_micro", "_samples")),
+        "two_sided": measure.function in ("f1_macro", "f_beta_macro"),
+        "stops": stops,
+        "callback_metric": literal(stops[0]) if measure.function == "auc" else "METRIC",
+    }
