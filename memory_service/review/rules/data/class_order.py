@@ -33,7 +33,7 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
             continue
         listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
-        order = _order_of(sources[0])
+        order = "set" if isinstance(sources[0], ast.Set | ast.SetComp) else _order_of(sources[0])
         of_folder = any(is_call(call, "listdir", "iterdir", "glob") for call in calls_in(sources[0]))
         if len(sources) == 1 and order != "sorted" and (order or of_folder):
             yield finding(
@@ -100,8 +100,6 @@ def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Ite
 def _order_of(node: ast.AST) -> str:
     """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
     names = {last_name(call.func) for call in calls_in(node)}
-    if isinstance(node, ast.Set | ast.SetComp):
-        return "set"
     if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
         if names & {"sorted", "sort"} or (names & {"unique"} and any(
             isinstance(n, ast.Attribute) and n.attr == "unique" and last_name(n.value) in ("np", "numpy")
