@@ -35,14 +35,7 @@ from memory_service.review.rules import (
 )
 from memory_service.review.rules.data import label_encoding, leakage, split_leakage
 from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
-from memory_service.review.source.parsing import (
-    MOST_EXPRESSIONS,
-    MOST_TOKENS,
-    TooLong,
-    Unreadable,
-    parsed,
-    text_of,
-)
+from memory_service.review.source.parsing import TooLong, Unreadable, parsed, text_of
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
 
@@ -80,12 +73,8 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
         tree = parsed(text)
     except Unreadable as why:
         return Reviewed((finding("syntax-error", why.line, why.why, why.fix),), ("every other rule",), None)
-    except TooLong:
-        return Reviewed(
-            (),
-            (f"every rule: over {MOST_TOKENS} tokens, or {MOST_EXPRESSIONS} expressions in one f-string",),
-            None,
-        )
+    except TooLong as why:
+        return Reviewed((), (f"every rule: {why}",), None)
     script_read = Script(tree, text)
     values = Values(script_read)
     expand(values)

@@ -118,12 +118,8 @@ class Facts:
         sizes = set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
-        named = (
-            self._pixels(node.value)
-            for node in self.script.all(ast.Assign)
-            for target in node.targets
-            if _SIZE_NAME.fullmatch(last_name(target).lower())
-        )
+        stated = ((target, node.value) for node in self.script.all(ast.Assign) for target in node.targets)
+        named = (self._pixels(value) for to, value in stated if _SIZE_NAME.fullmatch(last_name(to).lower()))
         return next((size for size in named if size is not None), None)
 
     def _pixels(self, node: ast.AST, at: int = 0) -> int | None:

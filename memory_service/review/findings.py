@@ -77,12 +77,10 @@ wrong-loss | error | R28 | The loss does not match the model's output or the met
 """
 
 
-def _rule(line: str) -> Rule:
-    name, severity, source, about = line.split(" | ")
-    return Rule(name, cast("Severity", severity), source, about)
-
-
-RULES: Mapping[str, Rule] = {rule.id: rule for rule in map(_rule, _TABLE.strip().splitlines())}
+_ROWS = (line.split(" | ") for line in _TABLE.strip().splitlines())
+RULES: Mapping[str, Rule] = {
+    name: Rule(name, cast("Severity", severity), source, about) for name, severity, source, about in _ROWS
+}
 """By id, in the order of the documentation."""
 
 Place = ast.AST | int

@@ -19,7 +19,7 @@ from memory_service.cli import app
 from memory_service.errors import MemoryServiceError
 from memory_service.review import sizing_facts
 from memory_service.review.engine import Reviewed, review_source
-from memory_service.review.facts import Context
+from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import RULES, SEVERITIES
 from memory_service.services.database.transactions import Database
 from memory_service.services.review.review import review_script
@@ -92,9 +92,9 @@ def test_a_hostile_file_is_answered_within_a_second(
 ) -> None:
     """The service analyses it; what the other doors add to that takes no second either."""
     script = HOSTILE[name]
-    read: list[Reviewed] = []
+    read: list[Reviewed[Facts]] = []
 
-    def analysed(source: bytes | str, asked: Context) -> Reviewed:
+    def analysed(source: bytes | str, asked: Context) -> Reviewed[Facts]:
         read.append(review_source(source, asked))
         return read[-1]
 

@@ -55,24 +55,20 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     return "none" if name in ("Linear", "Conv2d", "Conv1d") else _of_module(facts, node, deep)
 
 
-def units_of(facts: Facts, call: ast.Call) -> float | None:
-    """How many outputs the network behind a call has, by its last linear layer; None: unknown."""
-    return _units(facts, call.func, 0)
-
-
-def _units(facts: Facts, node: ast.AST, deep: int) -> float | None:
+def units_of(facts: Facts, node: ast.AST, deep: int = 0) -> float | None:
+    """How many outputs a network has, by its last linear layer; None: unknown."""
     made = facts.training.objects.makers(node)
     if len(made) != 1 or deep > DEEPEST:
         return None
     if is_call(made[0], "Linear"):
         return facts.number(made[0], "out_features", 1)
     if is_call(made[0], "Sequential") and made[0].args:
-        return _units(facts, made[0].args[-1], deep + 1)
+        return units_of(facts, made[0].args[-1], deep + 1)
     forward = _forward(facts.script.classes.get(last_name(made[0].func)))
     returned = facts.script.returned(forward) if forward is not None else []
     last = without_methods(returned[0], SHAPES) if len(returned) == 1 else None
     return (
-        _units(facts, last.func, deep + 1) if isinstance(last, ast.Call) and is_of_self(last.func) else None
+        units_of(facts, last.func, deep + 1) if isinstance(last, ast.Call) and is_of_self(last.func) else None
     )
 
 

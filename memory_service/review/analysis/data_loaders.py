@@ -9,15 +9,7 @@ from typing import Any, Literal
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
-from memory_service.review.source.nodes import (
-    Function,
-    all_parameters,
-    bases_of,
-    last_name,
-    roots,
-    unpacked,
-    words_in,
-)
+from memory_service.review.source.nodes import Function, all_parameters, last_name, roots, unpacked, words_in
 from memory_service.review.source.script import Script
 
 Role = Literal["train", "valid", "test", ""]
@@ -65,7 +57,9 @@ def loaders_of(facts: Facts) -> list[Loader]:
 def _loaders(facts: Facts) -> list[Loader]:
     script, values = facts.script, facts.values
     names = {"DataLoader"}
-    names |= {c.name for c in script.classes.values() if "DataLoader" in bases_of(c)}
+    names |= {
+        c.name for c in script.classes.values() if any(last_name(base) == "DataLoader" for base in c.bases)
+    }
     found = []
     for call in script.called(*sorted(names)):
         if not _of_torch(script, call):

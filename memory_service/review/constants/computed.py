@@ -1,6 +1,6 @@
-"""What an expression comes to, given the values of its parts: one function for each kind of node.
+"""What an expression comes to, given the values of its parts, by `of`.
 
-Each takes `of`, which gives the values of a part, and the node. Arithmetic is bounded: `10**10**10` is
+Arithmetic is bounded: `10**10**10` is
 refused, not computed.
 """
 
@@ -104,15 +104,34 @@ def _single(found: Known) -> Any:
     return found[0]
 
 
-def _constant(_of: Of, node: ast.Constant) -> Known:
-    return [bounded(node.value) if type(node.value) is int else node.value]
-
-
-def _subscript(of: Of, node: ast.Subscript) -> Known:
-    key, base = _single(of(node.slice)), of(node.value)
-    if not isinstance(key, int):
-        return None
-    return [value[key] for value in base or () if isinstance(value, list | tuple | str)] or None
+def computed(of: Of, node: ast.AST) -> Known:
+    """The values of an expression, given those of its parts; None where that is unknown."""
+    match node:
+        case ast.Constant(value=value):
+            return [bounded(value) if type(value) is int else value]
+        case ast.Subscript(value=base, slice=inner):
+            key = _single(of(inner))
+            listed = of(base) or () if isinstance(key, int) else ()
+            return [value[key] for value in listed if isinstance(value, list | tuple | str)] or None
+        case ast.List() | ast.Tuple() | ast.Set():
+            return _sequence(of, node)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
+            return _pairs(ARITHMETIC[type(op)], of(left), of(right))
+        case ast.UnaryOp(op=op, operand=operand):
+            change = {ast.Not: operator.not_, ast.USub: operator.neg}.get(type(op), operator.pos)
+            found = of(operand)
+            return [change(value) for value in found] if found is not None else None
+        case ast.BoolOp(op=op, values=[left, *others]):
+            first = _single(of(left))
+            ends = bool(first) is isinstance(op, ast.Or)
+            return [first] if ends else of(others[0]) if len(others) == 1 else None
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return _pairs(_COMPARED[type(op)], of(left), of(right))
+        case ast.JoinedStr():
+            return _joined(of, node)
+        case ast.Call():
+            return _call(of, node)
+    return None
 
 
 def _sequence(of: Of, node: ast.List | ast.Tuple | ast.Set) -> Known:
@@ -125,29 +144,6 @@ def _sequence(of: Of, node: ast.List | ast.Tuple | ast.Set) -> Known:
             return None
         out += value if isinstance(item, ast.Starred) else [value]
     return [out]
-
-
-def _binary(of: Of, node: ast.BinOp) -> Known:
-    operation = ARITHMETIC.get(type(node.op))
-    return _pairs(operation, of(node.left), of(node.right)) if operation is not None else None
-
-
-def _unary(of: Of, node: ast.UnaryOp) -> Known:
-    change = {ast.Not: operator.not_, ast.USub: operator.neg}.get(type(node.op), operator.pos)
-    found = of(node.operand)
-    return [change(value) for value in found] if found is not None else None
-
-
-def _choice(of: Of, node: ast.BoolOp) -> Known:
-    """`a or b`, `a and b`."""
-    first = _single(of(node.values[0]))
-    ends = bool(first) is isinstance(node.op, ast.Or)
-    return [first] if ends else of(node.values[-1]) if len(node.values) == 2 else None
-
-
-def _compared(of: Of, node: ast.Compare) -> Known:
-    operation = _COMPARED[type(node.ops[0])]
-    return _pairs(operation, of(node.left), of(node.comparators[0])) if len(node.ops) == 1 else None
 
 
 def _joined(of: Of, node: ast.JoinedStr) -> Known:
@@ -166,18 +162,3 @@ def _call(of: Of, node: ast.Call) -> Known:
     if function is None or node.keywords:
         return None
     return [bounded(function(*(_single(of(argument)) for argument in node.args)))]
-
-
-COMPUTED: Mapping[type[ast.AST], Callable[..., Known]] = {
-    ast.Constant: _constant,
-    ast.Subscript: _subscript,
-    ast.List: _sequence,
-    ast.Tuple: _sequence,
-    ast.Set: _sequence,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.BoolOp: _choice,
-    ast.Compare: _compared,
-    ast.JoinedStr: _joined,
-    ast.Call: _call,
-}

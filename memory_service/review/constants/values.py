@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from memory_service.review.constants.assignments import assignments, attributes, command_line
-from memory_service.review.constants.computed import COMPUTED, MOST_VALUES, Unknown
+from memory_service.review.constants.computed import MOST_VALUES, Unknown, computed
 from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, Known
 from memory_service.review.constants.mappings import Mappings
@@ -312,11 +312,9 @@ class Values:
         spent = self._steps > MOST_STEPS or self._steps_in_all > MOST_STEPS_IN_ALL
         if deep > DEEPEST or spent or node in seen:
             return None
-        handler = COMPUTED.get(type(node))
         found: Known = None
         with suppress(Unknown):
-            of = partial(self.of, deep=deep + 1, seen=seen | {node})
-            found = handler(of, node) if handler is not None else None
+            found = computed(partial(self.of, deep=deep + 1, seen=seen | {node}), node)
         if found is None:
             found = self.union(self.definitions(node), deep + 1, seen | {node})
         if found is None or (isinstance(found[0], list) and self._is_changed(node)):

@@ -73,7 +73,7 @@ def other_method(walk: Walk, use: Use) -> Value:
     base, name = use.base, use.name
     if base.made == "columns":
         same = name in ("tolist", "to_list", "copy", "unique")
-        return Value(base.rows, made="columns", names=base.names if same else None)
+        return Value(base.rows, made="columns", names=base.names if same else None, owner=base.owner)
     if base.made and name in ("to", "cuda", "cpu", "compile", "eval", "train", "set_output"):
         return base
     found = flat(base, *use.given)

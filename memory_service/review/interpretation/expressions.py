@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from memory_service.review.interpretation.assignment import assign
 from memory_service.review.interpretation.calls import call_library, call_method
@@ -34,7 +33,7 @@ from memory_service.review.interpretation.selection import (
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import UNKNOWN, ColumnNames, Scope, Value, derived, either
 from memory_service.review.interpretation.vocabulary import VIEWS
-from memory_service.review.source.nodes import last_name
+from memory_service.review.source.nodes import is_call, last_name, receiver
 
 MOST_ITEMS = 200
 """Expressions and bodies within one another."""
@@ -246,7 +245,7 @@ def filter_columns(
     known = over.names
     if len(node.generators) > 1 or last_name(node.elt) != last_name(through.target):
         return None
-    matched = matched_columns(walk, through, scope)
+    matched = matched_columns(walk, through, over.owner, scope)
     if matched:
         return Value(over.rows, made="columns", names=ColumnNames(matched), place=node)
     if known is None:
@@ -264,32 +263,21 @@ def filter_columns(
     return Value(over.rows, made="columns", names=known, place=node)
 
 
-def matched_columns(walk: Walk, through: ast.comprehension, scope: Scope) -> frozenset[str]:
+def matched_columns(
+    walk: Walk, through: ast.comprehension, table: Value | None, scope: Scope
+) -> frozenset[str]:
     """`c for c in df.columns if c.startswith("lag_")`: of the columns made here, and of the target, those
     that begin or end so."""
-    table: ast.AST = through.iter
-    while isinstance(table, ast.Call | ast.Attribute) and (
-        last_name(table) == "columns" or isinstance(table, ast.Call)
-    ):
-        inside = table.args[0] if isinstance(table, ast.Call) and table.args else None
-        table = inside or (table.func if isinstance(table, ast.Call) else table.value)
-        if isinstance(table, ast.Attribute) and table.attr in ("tolist", "to_list", "copy"):
-            table = table.value
-    if len(through.ifs) != 1 or not isinstance(table, ast.Name | ast.Attribute):
-        return frozenset()
-    test: Any = through.ifs[0]
-    how = test.func.attr if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) else ""
-    if how not in ("startswith", "endswith") or len(test.args) != 1:
+    test = through.ifs[0] if len(through.ifs) == 1 and table is not None else None
+    name = receiver(test)
+    if table is None or name is None or not is_call(test, "startswith", "endswith") or len(test.args) != 1:
         return frozenset()
     stated = constant(walk, test.args[0], scope)
     ends = (stated,) if isinstance(stated, str) else tuple(stated) if isinstance(stated, list | tuple) else ()
-    if last_name(test.func.value) != last_name(through.target) or not all(
-        isinstance(one, str) for one in ends
-    ):
+    if last_name(name) != last_name(through.target) or not all(isinstance(one, str) for one in ends):
         return frozenset()
-    item = evaluate(walk, table, scope)
-    made = {name[1:-1] for name in item.attrs if name[:1] == "[" and name != "[?]"}
-    return frozenset(name for name in made if getattr(name, how)(ends))
+    made = {column[1:-1] for column in table.attrs if column[:1] == "[" and column != "[?]"}
+    return frozenset(column for column in made if getattr(column, last_name(test.func))(ends))
 
 
 @evaluates(ast.DictComp)

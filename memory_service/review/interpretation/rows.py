@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation.state import (
-    MOST_DIVISIONS,
-    MOST_LEARNED,
-    MOST_PARTS,
-    Division,
-    Walk,
-)
+from memory_service.review.interpretation.state import MOST_DIVISIONS, MOST_FITS, MOST_PARTS, Division, Walk
 from memory_service.review.interpretation.value import (
     ColumnNames,
     Learned,
@@ -75,7 +69,7 @@ def divide(walk: Walk, value: Value, place: ast.AST, kind: str, maker: ast.Call 
 
 
 def learned_from(walk: Walk, place: ast.AST, what: str, kind: str, rows: frozenset[Rows]) -> Learned:
-    if len(walk.known) >= MOST_LEARNED:
+    if len(walk.known) >= MOST_FITS:
         return walk.known.get((id(place), rows), walk.too_much)
     return walk.known.setdefault((id(place), rows), Learned(place, what, kind, rows))
 
@@ -159,12 +153,7 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
         out.index = (node, "train")
     else:
         out.index = next((value.index for value in item if value.index), None)
-        out.cut = (
-            "mask",
-            ast.dump(node.left)[:300],
-            ast.dump(node.comparators[0])[:300],
-            type(node.ops[0]).__name__,
-        )
+        out.cut = ("mask", short(node.left), short(node.comparators[0]), type(node.ops[0]).__name__)
     return out
 
 

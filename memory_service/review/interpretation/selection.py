@@ -262,7 +262,8 @@ def columns_of_kind(walk: Walk, use: Use) -> Value | None:
 def names_of_table(base: Value) -> Value:
     """`df.columns`."""
     known = base.columns is not None or base.whole
-    return Value(base.rows, made="columns", names=ColumnNames(base.columns, base.dropped) if known else None)
+    names = ColumnNames(base.columns, base.dropped) if known else None
+    return Value(base.rows, made="columns", names=names, owner=base)
 
 
 def listed_columns(walk: Walk, node: ast.AST | None, scope: Scope) -> frozenset[str] | None:

@@ -15,7 +15,7 @@ from memory_service.review.source.nodes import last_name
 MOST_STEPS = 30_000
 """Statements and expressions of one walk; a training script takes some thousand."""
 
-MOST_LEARNED = 100
+MOST_FITS = 100
 MOST_DIVISIONS = 200
 MOST_PARTS = 2_000
 """Fits and statistics, divisions, and parts of rows that are distinguished."""

@@ -136,13 +136,9 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
     """(where, batch size) of what feeds the training."""
-    return [
-        (place, number)
-        for place in _batch_places(facts)
-        if place is not None
-        for number in facts.values.all(place) or ()
-        if type(number) is int and number > 0
-    ]
+    places = [place for place in _batch_places(facts) if place is not None]
+    pairs = [(place, number) for place in places for number in facts.values.all(place) or ()]
+    return [(place, number) for place, number in pairs if type(number) is int and number > 0]
 
 
 def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:

@@ -86,12 +86,10 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
         if opened and facts.values.text(opened[0].args[0]):
             return True
     same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
-    varies = any(_may_be_path(a) for a in arguments_of(call) if a not in same)
-    return not varies and any(_FILE.search(text) for a in same for text in _texts(facts, a)[-1:])
-
-
-def _may_be_path(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr | ast.BinOp) or any(_PATH.search(w) for w in words_in(node))
+    others = [a for a in arguments_of(call) if a not in same]
+    if any(isinstance(a, ast.JoinedStr | ast.BinOp) or any(map(_PATH.search, words_in(a))) for a in others):
+        return False
+    return any(_FILE.search(text) for a in same for text in _texts(facts, a)[-1:])
 
 
 def _texts(facts: Facts, node: ast.AST) -> list[str]:

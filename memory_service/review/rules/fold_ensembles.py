@@ -124,14 +124,7 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
 def _refused(facts: Facts) -> Iterator[Finding]:
     """`assert len(models) == N_FOLDS`, `if len(models) < N_FOLDS: raise ...`."""
     checks: list[ast.Assert | ast.If] = [*facts.script.all(ast.Assert)]
-    checks += [
-        node
-        for node in facts.script.all(ast.If)
-        if any(
-            isinstance(n, ast.Raise) or (isinstance(n, ast.Expr) and is_call(n.value, "exit", "_exit"))
-            for n in node.body
-        )
-    ]
+    checks += [node for node in facts.script.all(ast.If) if any(map(_ends_here, node.body))]
     for check in checks:
         refuses = (ast.Eq, ast.GtE) if isinstance(check, ast.Assert) else (ast.NotEq, ast.Lt)
         if isinstance(check.test, ast.Compare) and isinstance(check.test.ops[0], refuses):
@@ -140,6 +133,10 @@ def _refused(facts: Facts) -> Iterator[Finding]:
             if counted and any(_says_folds(s) for s in sides if not isinstance(s, ast.Call)):
                 message = "Prediction refuses to run with fewer folds than planned."
                 yield needs_all(check, message, "average the folds that exist, and say how many")
+
+
+def _ends_here(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Raise) or is_call(getattr(statement, "value", None), "exit", "_exit")
 
 
 def _may_leave_out(facts: Facts, loop: ast.For | ast.While) -> bool:

@@ -182,7 +182,8 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
     batches = loop.batch.body if loop.batch is not None else steps
     # an imported helper that has the batches may read there
     first = batches is None or _reads_within(facts, batches)
-    if not first and not _before_epochs(facts):
+    trials = [f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found]
+    if not first and not any(_reads_within(facts, trial) for trial in trials):  # of a batch before the epochs
         yield finding(
             "no-memory-at-first-batch",
             loop.batch or steps or epoch,
@@ -202,12 +203,6 @@ def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.A
         return None
     comps = (n for n in facts.script.within(epoch.body) if isinstance(n, ast.ListComp | ast.GeneratorExp))
     return next((c for c in comps if any(is_call(call, step.name) for call in calls_in(c.elt))), None)
-
-
-def _before_epochs(facts: Facts) -> bool:
-    """A trial batch before the training: a function named for it that reads memory."""
-    named = (f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found)
-    return any(_reads_within(facts, function) for function in named)
 
 
 def _every_epoch(facts: Facts, batch: ast.For | ast.While | None, epoch: ast.For | ast.While) -> bool:

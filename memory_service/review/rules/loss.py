@@ -7,12 +7,7 @@ import re
 from collections.abc import Iterator
 
 from memory_service.domain.description.metrics import Metric, metric_named
-from memory_service.review.analysis.activations import (
-    SHAPES,
-    activation_of,
-    last_assigned,
-    units_of,
-)
+from memory_service.review.analysis.activations import SHAPES, activation_of, last_assigned, units_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
@@ -74,13 +69,8 @@ def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
             "nn.BCEWithLogitsLoss()  # or num_classes=2",
         )
     if kind == "ce" and _predicts_labels(facts):
-        return (
-            (
-                "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
-                "against the others."
-            ),
-            "nn.BCEWithLogitsLoss()  # targets as floats",
-        )
+        message = "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
+        return message + "against the others.", "nn.BCEWithLogitsLoss()  # targets as floats"
     if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
         return (
             "Predictions are taken by argmax and judged as classes; this loss fits values.",
@@ -108,13 +98,8 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
 def _mismatch(kind: str, activation: str | None) -> Why | None:
     squashed = activation in ("softmax", "sigmoid")
     if kind == "ce" and squashed:
-        return (
-            (
-                f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns slowly "
-                "and badly."
-            ),
-            f"return logits; {activation} only at prediction",
-        )
+        message = f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns "
+        return message + "slowly and badly.", f"return logits; {activation} only at prediction"
     if kind == "bce-logits" and squashed:
         return (
             f"BCEWithLogitsLoss applies sigmoid itself; the output went through {activation} already.",
@@ -146,7 +131,7 @@ def _has_one_output(facts: Facts, node: ast.AST) -> bool:
     if not isinstance(source, ast.Call):
         return False
     networks = facts.training.objects.makers(source.func)
-    return units_of(facts, source) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
+    return units_of(facts, source.func) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
 
 
 def _predicts_labels(facts: Facts) -> bool:

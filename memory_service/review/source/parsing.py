@@ -63,7 +63,8 @@ class TooLong(Exception):
 def text_of(script: bytes | str) -> str:
     """The script as text by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is
     none."""
-    size = len(script) if isinstance(script, bytes) or len(script) > LONGEST_BYTES else _utf8_size(script)
+    plain = isinstance(script, bytes) or len(script) > LONGEST_BYTES or script.isascii()
+    size = len(script) if plain else len(script.encode("utf-8", "surrogatepass"))  # type: ignore[union-attr]
     if size > LONGEST_BYTES:
         message = f"a script of at most {LONGEST_BYTES} bytes is reviewed"
         raise TooLarge(message.capitalize(), [FieldError("script", message, size)])
@@ -83,7 +84,7 @@ def parsed(text: str) -> ast.Module:
     """
     tokens = sum(1 for _ in islice(_TOKEN.finditer(text), MOST_TOKENS + 1))
     if tokens > MOST_TOKENS or text.count("{") * len(text) > MOST_EXPRESSIONS * LONGEST_BYTES:
-        raise TooLong
+        raise TooLong(f"over {MOST_TOKENS} tokens, or {MOST_EXPRESSIONS} expressions in one f-string")
     _silence_warnings()
     try:
         tree = _tree_of(text)
@@ -124,10 +125,6 @@ def _silence_warnings() -> None:
     first = warnings.filters[0] if warnings.filters else None
     if first is None or first[0] != "ignore" or getattr(first[3], "pattern", "") != _NAME:
         warnings.filterwarnings("ignore", module=_NAME)
-
-
-def _utf8_size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _decoded(raw: bytes) -> str:

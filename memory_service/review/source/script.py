@@ -242,22 +242,11 @@ class Script:
     @cached_property
     def run(self) -> set[ast.AST]:
         """Functions and classes that something at module level leads to, or a decorator hands to a runner."""
-        top = [
-            statement
-            for statement in self.tree.body
-            if not isinstance(statement, (*_FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom))
-        ]
-        top += [
-            function
-            for functions in self.functions.values()
-            for function in functions
-            if any(_RUNNER.search(ast.dump(d)[:400]) for d in function.decorator_list)
-        ]
-        reached: set[ast.AST] = set()
-        for node in self.within(top):
-            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-                reached.add(node)
-        return reached
+        defined = (*_FUNCTIONS, ast.ClassDef)
+        top = [s for s in self.tree.body if not isinstance(s, (*defined, ast.Import, ast.ImportFrom))]
+        offered = (f for functions in self.functions.values() for f in functions)
+        top += [f for f in offered if any(_RUNNER.search(ast.dump(d)[:400]) for d in f.decorator_list)]
+        return {node for node in self.within(top) if isinstance(node, defined)}
 
     def runs(self, node: ast.AST) -> bool:
         """Whether the file itself gets to this place (a module of helpers only offers it)."""

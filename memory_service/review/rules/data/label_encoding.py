@@ -36,7 +36,8 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
             kinds[coding.what].append(coding)
     for what, codings in kinds.items():
         for at, later in enumerate(codings):
-            before = [one for one in codings[:at] if _same_columns(one, later)]
+            columns = {later.columns} - {None}
+            before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
             if any(_is_anew(facts, one, later) for one in before):
                 yield finding(
                     "labels-reencoded",
@@ -46,10 +47,6 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
                     "fit it on the training rows once; transform both",
                 )
                 return
-
-
-def _same_columns(one: Coding, other: Coding) -> bool:
-    return one.place is other.place or (one.columns is not None and one.columns == other.columns)
 
 
 def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:

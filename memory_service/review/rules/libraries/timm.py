@@ -9,7 +9,7 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import keyword_names, last_name, receiver, words, words_in
+from memory_service.review.source.nodes import is_of_self, keyword_names, last_name, receiver, words, words_in
 
 trap = partial(finding, "timm-trap")
 
@@ -83,7 +83,9 @@ def _losses(facts: Facts) -> Iterator[Finding]:
         name = last_name(call.func)
         if not script.qualified(call.func).startswith("timm."):
             continue
-        if name == "LabelSmoothingCrossEntropy" and mixes and not _is_for_validation(facts, call):
+        about = " ".join(words_in(script.statement(call)))
+        validates = re.search(r"val|test|eval", about, re.IGNORECASE)
+        if name == "LabelSmoothingCrossEntropy" and mixes and not validates:
             yield trap(
                 call,
                 "LabelSmoothingCrossEntropy takes class numbers; Mixup hands out soft targets (and "
@@ -97,10 +99,6 @@ def _losses(facts: Facts) -> Iterator[Finding]:
                 "class numbers.",
                 "nn.CrossEntropyLoss(label_smoothing=0.1)",
             )
-
-
-def _is_for_validation(facts: Facts, call: ast.Call) -> bool:
-    return any(re.search(r"val|test|eval", w, re.IGNORECASE) for w in words_in(facts.script.statement(call)))
 
 
 def _models(facts: Facts) -> Iterator[Finding]:
@@ -167,35 +165,30 @@ def _head_replaced(facts: Facts) -> bool:
     return (
         bool(script.called("reset_classifier", "forward_features", "get_classifier"))
         or bool(re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text))
-        or any(
-            isinstance(target, ast.Attribute)
-            and target.attr in _HEAD_NAMES
-            and last_name(target.value) != "self"
-            for node in script.all(ast.Assign)
-            for target in node.targets
-        )
+        or any(_new_heads(facts))
     )
+
+
+def _new_heads(facts: Facts) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
+    """`model.fc = nn.Linear(...)`."""
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and target.attr in _HEAD_NAMES and not is_of_self(target):
+                yield node, target
 
 
 def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
     """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
     right = next((head for head, pattern in _HEADS.items() if re.match(pattern, name)), None)
-    for node in facts.script.all(ast.Assign) if right else ():
-        for target in node.targets:
-            if (
-                isinstance(target, ast.Attribute)
-                and target.attr in _HEAD_NAMES
-                and target.attr != right
-                and last_name(target.value) != "self"
-                and facts.training.objects.made_by(target.value) == "create_model"
-            ):
-                yield trap(
-                    node,
-                    f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head "
-                    "stays.",
-                    "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or "
-                    "model.reset_classifier(N_CLASSES)",
-                )
+    for node, target in _new_heads(facts) if right else ():
+        if target.attr != right and facts.training.objects.made_by(target.value) == "create_model":
+            yield trap(
+                node,
+                f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head "
+                "stays.",
+                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or "
+                "model.reset_classifier(N_CLASSES)",
+            )
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
