@@ -109,7 +109,7 @@ def other_function(walk: Walk, use: Use) -> Value:
             answer = use.args[1] if len(use.args) > 1 else use.named.get("label")
             supervise(walk, use.node, use.first or use.named.get("data"), answer)
         if name == "DataFrame" and use.named.keys() == {"index"} and flat(use.named["index"]).rows:
-            return Value(frozenset(flat(use.named["index"]).rows), columns=frozenset())
+            return Value(flat(use.named["index"]).rows, columns=frozenset())
         return Value(made=name, attrs=attrs, call=use.node)
     if name in vocabulary.CONVERTS and use.first is not None and use.first.rows:
         return keeping(use.first, like(use.first, *given[1:]), "reads", "single", "centred", "index")

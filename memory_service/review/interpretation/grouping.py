@@ -37,14 +37,12 @@ def reduce(walk: Walk, use: Use) -> Value:
         and (by_hand := _selected(found.rows))
     ):  # fmt: skip
         stat = learned_from(walk, use.node, "mean", "target", by_hand)
-        return Value(learned=frozenset(found.learned), stats=frozenset((stat,)))
+        return Value(learned=found.learned, stats=frozenset((stat,)))
     what = use.name
     if "max" in what:
         what = "max" if _of_each_column(use) else "one max"
-    stat = learned_from(walk, use.node, what, "spread" if use.name in HIGH else "mean", frozenset(found.rows))
-    return Value(
-        learned=frozenset(found.learned), stats=frozenset({stat} | found.stats), columns=base.columns
-    )
+    stat = learned_from(walk, use.node, what, "spread" if use.name in HIGH else "mean", found.rows)
+    return Value(learned=found.learned, stats=frozenset({stat} | found.stats), columns=base.columns)
 
 
 def is_across(walk: Walk, use: Use) -> bool:
@@ -73,7 +71,7 @@ def group(walk: Walk, use: Use) -> Value:
     out.attrs = {k: v for k, v in base.attrs.items() if k[:1] == "["}
     out.attrs["by"] = Value(const=key, columns=by.columns if by is not None else None)
     if not base.rows:
-        out.rows = frozenset(flat(base).rows)
+        out.rows = flat(base).rows
     return out
 
 
@@ -93,7 +91,7 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
         out.rows = frozenset(grouped_rows(walk, rows, node) for rows in found.rows)
         out.series = frozenset()
     if of_target and not base.series:
-        stat = learned_from(walk, node, "mean", "target", frozenset(found.rows))
+        stat = learned_from(walk, node, "mean", "target", found.rows)
         if rowwise:
             out.learned |= {stat}
         else:
@@ -131,7 +129,7 @@ def aggregate(walk: Walk, use: Use) -> Value:
     if base.made == "rolling":
         return reduce(walk, use)
     if name == "describe" or (name in ("agg", "aggregate") and not base.single and base.made != "col"):
-        stat = learned_from(walk, use.node, name, "mean", frozenset(flat(base).rows))
+        stat = learned_from(walk, use.node, name, "mean", flat(base).rows)
         return Value(stats=frozenset((stat,)) | base.stats, learned=base.learned)
     if name == "sum":
         return derived(base) if base.single else Value(learned=base.learned, stats=base.stats)
@@ -210,7 +208,7 @@ def _of_each_column(use: Use) -> bool:
     return not builtin and (table or axis or len(use.args) > 1 - method)
 
 
-def _selected(rows: set[Rows]) -> frozenset[Rows]:
+def _selected(rows: frozenset[Rows]) -> frozenset[Rows]:
     """What these rows were selected from by a mask; nothing where they are no selection."""
     if not rows or not all(r.parent is not None and not r.part for r in rows):
         return frozenset()

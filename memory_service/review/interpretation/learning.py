@@ -55,7 +55,7 @@ def fit(walk: Walk, use: Use) -> Value | None:
             divide(walk, first, use.node, "fit", base.call)
         return derived(first) if name in ("fit_transform", "fit_resample") else base
     kind = "target" if vocabulary.BY_TARGET.match(what) else "fit"
-    learned = learned_from(walk, use.node, what, kind, frozenset(flat(first).rows))
+    learned = learned_from(walk, use.node, what, kind, flat(first).rows)
     base.state = frozenset((learned,))
     if name == "adapt":
         walk.adapted.append(learned)
@@ -155,7 +155,7 @@ def with_columns(walk: Walk, use: Use) -> Value | None:
     for name, operand in use.named.items():
         set_column(walk, out, name, operand, use.node, walk.values.argument(use.node, name))
     out.whole = out.whole and use.name != "select"
-    own = frozenset(flat(base).rows)
+    own = flat(base).rows
     for operand in [h for h in (out, *out.attrs.values()) if h.learned or h.stats]:
         operand.learned = frozenset(
             learned_from(walk, one.place, one.what, one.kind, own) if DEFERRED in one.rows else one
@@ -177,7 +177,7 @@ def keep_rows(base: Value, others: list[Value]) -> Value:
 
 def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None = None) -> None:
     """Categories are numbered here, by these rows."""
-    rows = frozenset(flat(item).rows)
+    rows = flat(item).rows
     columns = (item.element if item.element is not None else item).columns
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):

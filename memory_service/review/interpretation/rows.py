@@ -48,7 +48,7 @@ def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") 
     found = flat(value if value.kind is not None else bare(value))
     return Value(
         frozenset(rows_below(walk, rows, place, part, how) for rows in found.rows),
-        frozenset(found.learned), frozenset(found.stats), frozenset(found.series),
+        found.learned, found.stats, found.series,
         attrs={k: v for k, v in value.attrs.items() if k[:1] == "["}, made=value.made,
         columns=value.columns, kind=value.kind, scope=value.scope, single=value.single,
         index=(place, part) if part else None, reads=value.reads, whole=value.whole, dropped=value.dropped,

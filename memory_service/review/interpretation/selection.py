@@ -187,9 +187,9 @@ def set_column(
     """`df["a"] = ...`: what goes into one column stays with it; None: which one is unknown."""
     found = flat(value)
     item = Value(
-        learned=frozenset(found.learned),
-        stats=frozenset(found.stats),
-        series=frozenset(found.series),
+        learned=found.learned,
+        stats=found.stats,
+        series=found.series,
         centred=value.centred,
         reads=value.reads,
         place=walk.script.statement(target),

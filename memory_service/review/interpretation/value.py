@@ -189,35 +189,34 @@ class Scope:
         return None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Flat:
     """Everything that is anywhere within values."""
 
-    rows: set[Rows]
-    learned: set[Learned]
-    stats: set[Learned]
-    series: set[ast.AST]
-    on_card: bool = False
+    rows: frozenset[Rows]
+    learned: frozenset[Learned]
+    stats: frozenset[Learned]
+    series: frozenset[ast.AST]
+    on_card: bool
 
 
 def flat(*values: Value | None) -> Flat:
     """What values hold, parts of parts included."""
-    out = Flat(set(), set(), set(), set())
-    seen: set[int] = set()
+    seen: dict[int, Value] = {}
     pending = [(value, 0) for value in values if value is not None]
     while pending and len(seen) < MOST_PARTS:
         value, deep = pending.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        out.rows |= value.rows
-        out.learned |= value.learned | value.state
-        out.stats |= value.stats
-        out.series |= value.series
-        out.on_card = out.on_card or value.on_card
-        if deep < MOST_DEEP:
-            pending += [(part, deep + 1) for part in parts(value)]
-    return out
+        if id(value) not in seen:
+            seen[id(value)] = value
+            pending += [(part, deep + 1) for part in parts(value)] if deep < MOST_DEEP else []
+    held = seen.values()
+    return Flat(
+        frozenset[Rows]().union(*(one.rows for one in held)),
+        frozenset[Learned]().union(*(one.learned | one.state for one in held)),
+        frozenset[Learned]().union(*(one.stats for one in held)),
+        frozenset[ast.AST]().union(*(one.series for one in held)),
+        any(one.on_card for one in held),
+    )
 
 
 def parts(value: Value) -> Iterable[Value]:
@@ -233,15 +232,10 @@ def derived(*values: Value | None) -> Value:
     given = [value for value in values if value is not None]
     found = flat(*given)
     with_rows = [value for value in given if value.rows or value.items or value.keys or value.element]
-    return Value(
-        frozenset(found.rows),
-        frozenset(found.learned),
-        frozenset(found.stats),
-        frozenset(found.series),
-        single=bool(with_rows) and all(value.single for value in with_rows),
-        index=next((value.index for value in given if value.index), None),
-        on_card=found.on_card,
-    )
+    single = bool(with_rows) and all(value.single for value in with_rows)
+    index = next((value.index for value in given if value.index), None)
+    made_of = found.rows, found.learned, found.stats, found.series
+    return Value(*made_of, single=single, index=index, on_card=found.on_card)
 
 
 def either(one: Value | None, other: Value | None) -> Value:

@@ -201,28 +201,23 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
     trains = training.trains or training.offers
     batches = training_batches(facts) if trains and accumulation(facts) in (1, None) else []
     for place, batch in batches if context.card != "cpu" else ():
-        why: tuple[str, str] | None = None
-        rows = context.n_train
+        message, rows = "", context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
             if rows is None or rows >= 50 * batch:
-                why = (
-                    f"Batch {batch} of images, without a reason: most of the card stays idle.",
-                    "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps",
-                )
+                message = f"Batch {batch} of images, without a reason: most of the card stays idle."
+                fix = "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps"
         elif batch <= DEFAULT_BATCH and _is_short_text(facts):
-            why = (
-                f"Batch {batch} of texts of at most {facts.seq_len} tokens: most of the card stays idle.",
-                "64  # halve it on out-of-memory and accumulate over 2 steps",
+            message = (
+                f"Batch {batch} of texts of at most {facts.seq_len} tokens: most of the card stays idle."
             )
+            fix = "64  # halve it on out-of-memory and accumulate over 2 steps"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
             few = batch <= NEVER_WITHOUT_REASON if rows is None else rows >= 50 * LEAST_ROWS
             if few and batch <= LEAST_ROWS // 4:
-                why = (
-                    f"Batch {batch} of table rows: launching kernels takes longer than computing them.",
-                    f"BATCH_SIZE = {LEAST_ROWS}",
-                )
-        if why is not None and not has_reason(facts, place, place):
-            yield finding("batch-too-small", facts.values.origin(place), *why)
+                message = f"Batch {batch} of table rows: launching kernels takes longer than computing them."
+                fix = f"BATCH_SIZE = {LEAST_ROWS}"
+        if message and not has_reason(facts, place, place):
+            yield finding("batch-too-small", facts.values.origin(place), message, fix)
 
 
 def _sees_images(facts: Facts) -> bool:

@@ -75,24 +75,17 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         loop = next((up for up in script.loops(call) if up in phased), None)
         if loop is not None and loop not in seen:
             seen.add(loop)
-            yield finding(
-                "eval-mode-missing",
-                loop,
-                "The loop trains in one phase, judges in the other, and nothing switches to evaluation.",
-                'model.train(phase == "train")  # before this loop',
-            )
+            message = "The loop trains in one phase, judges in the other, and nothing switches to evaluation."
+            fix = 'model.train(phase == "train")  # before this loop'
+            yield finding("eval-mode-missing", loop, message, fix)
         place = _judging(facts, call)
         if place is None or place in seen:
             continue
         seen.add(place)
         if mode_at(facts, call) == "train":
-            yield finding(
-                "eval-mode-missing",
-                place,
-                _STILL_TRAINING,
-                "model.eval()  # before this loop; model.train() at the start of each epoch",
-                since=_single_pass(facts, place),
-            )
+            message = _STILL_TRAINING
+            fix = "model.eval()  # before this loop; model.train() at the start of each epoch"
+            yield finding("eval-mode-missing", place, message, fix, since=_single_pass(facts, place))
         if not _without_grad(facts, call):
             yield finding(
                 "no-grad-missing",

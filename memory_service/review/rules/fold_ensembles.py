@@ -98,11 +98,9 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
             re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share)
         )
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
-            yield needs_all(
-                change,
-                "The sum is divided by the folds planned, but the loop can end before the last one.",
-                "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist",
-            )
+            message = "The sum is divided by the folds planned, but the loop can end before the last one."
+            fix = "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist"
+            yield needs_all(change, message, fix)
 
 
 def _shared_by_all(facts: Facts) -> Iterator[Finding]:

@@ -243,19 +243,13 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
             first = first or "batch" in str(keyword.arg)
             every = every or "epoch" in str(keyword.arg)
     if not first:
-        yield finding(
-            "no-memory-at-first-batch",
-            fit,
-            "Nothing reads memory after the first batch.",
-            "a callback whose on_train_batch_end prints the peak at batch 0",
-        )
+        message = "Nothing reads memory after the first batch."
+        fix = "a callback whose on_train_batch_end prints the peak at batch 0"
+        yield finding("no-memory-at-first-batch", fit, message, fix)
     if not every:
-        yield finding(
-            "no-memory-every-epoch",
-            fit,
-            "Nothing reads memory in every epoch.",
-            "a callback whose on_train_epoch_end prints torch.cuda.max_memory_allocated()",
-        )
+        message = "Nothing reads memory in every epoch."
+        fix = "a callback whose on_train_epoch_end prints torch.cuda.max_memory_allocated()"
+        yield finding("no-memory-every-epoch", fit, message, fix)
 
 
 def _again(facts: Facts, function: Function) -> bool:

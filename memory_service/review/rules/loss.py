@@ -64,18 +64,14 @@ def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     if wrong is not None:
         return wrong
     if kind == "ce" and _has_one_output(facts, output):
-        return (
-            "The model has one output: cross entropy over one class is always zero.",
-            "nn.BCEWithLogitsLoss()  # or num_classes=2",
-        )
+        message = "The model has one output: cross entropy over one class is always zero."
+        return message, "nn.BCEWithLogitsLoss()  # or num_classes=2"
     if kind == "ce" and _predicts_labels(facts):
         message = "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
         return message + "against the others.", "nn.BCEWithLogitsLoss()  # targets as floats"
     if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
-        return (
-            "Predictions are taken by argmax and judged as classes; this loss fits values.",
-            "nn.CrossEntropyLoss()",
-        )
+        message = "Predictions are taken by argmax and judged as classes; this loss fits values."
+        return message, "nn.CrossEntropyLoss()"
     return _against_metric(facts, kind)
 
 
@@ -101,15 +97,11 @@ def _mismatch(kind: str, activation: str | None) -> Why | None:
         message = f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns "
         return message + "slowly and badly.", f"return logits; {activation} only at prediction"
     if kind == "bce-logits" and squashed:
-        return (
-            f"BCEWithLogitsLoss applies sigmoid itself; the output went through {activation} already.",
-            "return logits; sigmoid only at prediction",
-        )
+        message = f"BCEWithLogitsLoss applies sigmoid itself; the output went through {activation} already."
+        return message, "return logits; sigmoid only at prediction"
     if kind == "bce" and activation in ("none", "log_softmax"):
-        return (
-            "BCELoss takes probabilities; here it gets logits, and fails or saturates.",
-            "nn.BCEWithLogitsLoss()",
-        )
+        message = "BCELoss takes probabilities; here it gets logits, and fails or saturates."
+        return message, "nn.BCEWithLogitsLoss()"
     if kind == "nll" and (activation == "none" or squashed):
         return "NLLLoss takes log probabilities, which nothing here makes.", "nn.CrossEntropyLoss()"
     return None

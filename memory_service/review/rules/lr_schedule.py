@@ -25,11 +25,9 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
             message = "ReduceLROnPlateau steps by a metric; without it step() fails."
             yield wrong(call, message, "scheduler.step(valid_loss)")
         elif _BY_BATCH.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
-            yield wrong(
-                call,
-                f"{name} was made for one step a batch, but steps once an epoch: the rate hardly moves.",
-                "scheduler.step()  # in the loop over batches, behind optimizer.step()",
-            )
+            message = f"{name} was made for one step a batch, but steps once an epoch: the rate hardly moves."
+            fix = "scheduler.step()  # in the loop over batches, behind optimizer.step()"
+            yield wrong(call, message, fix)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
             yield wrong(
                 call,

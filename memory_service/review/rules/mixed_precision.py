@@ -136,12 +136,9 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
         given = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
         on = any(node is not None and facts.values.one(node) is not False for node in given)
         if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:
-            yield finding(
-                "no-mixed-precision",
-                call,
-                "Neither fp16 nor bf16 is on: the Trainer computes in fp32.",
-                "bf16=True,  # fp16=True on cards before Ampere",
-            )
+            message = "Neither fp16 nor bf16 is on: the Trainer computes in fp32."
+            fix = "bf16=True,  # fp16=True on cards before Ampere"
+            yield finding("no-mixed-precision", call, message, fix)
 
 
 def _keras(facts: Facts) -> Iterator[Finding]:

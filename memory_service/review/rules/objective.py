@@ -65,54 +65,36 @@ def _keras(facts: Facts) -> Iterator[Finding]:
 def _wrong_keras(
     facts: Facts, name: str, logits: bool, units: float | None, activation: str | None, metrics: str
 ) -> Why | None:
-    labels = _keras_labels(facts)
     metric = metric_of(facts)
-    one_sigmoid = activation == "sigmoid" and units == 1 and metric is not None
-    of_classes = one_sigmoid and metric is not None and metric.family in _FOR_CLASSES
-    cases: tuple[tuple[bool, str, str], ...] = (
-        (
-            logits and activation in ("softmax", "sigmoid"),
-            f"from_logits=True, but the last layer applies {activation} already.",
-            "no activation in the last layer, or from_logits=False",
-        ),
-        (
-            not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"),
-            f"{name} takes probabilities, and the last layer has no activation.",
-            "from_logits=True",
-        ),
-        (
-            activation == "softmax" and units == 1,
+    labels = _keras_labels(facts)
+    classes = activation == "softmax" or "accuracy" in metrics or "auc" in metrics
+    if activation == "sigmoid" and units == 1 and metric is not None:
+        classes = classes or metric.family in _FOR_CLASSES
+    if logits and activation in ("softmax", "sigmoid"):
+        message = f"from_logits=True, but the last layer applies {activation} already."
+        return message, "no activation in the last layer, or from_logits=False"
+    if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
+        return f"{name} takes probabilities, and the last layer has no activation.", "from_logits=True"
+    if activation == "softmax" and units == 1:
+        return (
             "Softmax over one unit is always 1.",
             'Dense(1, activation="sigmoid"), loss="binary_crossentropy"',
-        ),
-        (
-            name == "binary_crossentropy" and activation == "softmax" and units is not None,
-            f"binary_crossentropy over {units or 0:g} classes that exclude each other.",
-            'loss="sparse_categorical_crossentropy"',
-        ),
-        (
-            name in _CATEGORICAL and activation == "sigmoid",
-            f"{name} wants classes that exclude each other; sigmoid does not.",
-            'activation="softmax", or loss="binary_crossentropy"',
-        ),
-        (
-            name in _SQUARED
-            and (activation == "softmax" or "accuracy" in metrics or "auc" in metrics or of_classes),
-            f"{name} for classes.",
-            'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"',
-        ),
-        (
-            (name, labels) in _WRONG_LABELS,
-            f"{name} does not take labels that come as {labels}.",
-            f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"',
-        ),
-        (
-            name in _CATEGORICAL and units == 1,
-            f"{name} over one unit.",
-            'loss="binary_crossentropy" with sigmoid',
-        ),
-    )
-    return next(((message, fix) for wrong, message, fix in cases if wrong), None)
+        )
+    if name == "binary_crossentropy" and activation == "softmax" and units is not None:
+        message = f"binary_crossentropy over {units:g} classes that exclude each other."
+        return message, 'loss="sparse_categorical_crossentropy"'
+    if name in _CATEGORICAL and activation == "sigmoid":
+        message = f"{name} wants classes that exclude each other; sigmoid does not."
+        return message, 'activation="softmax", or loss="binary_crossentropy"'
+    if name in _SQUARED and classes:
+        fix = 'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"'
+        return f"{name} for classes.", fix
+    if (name, labels) in _WRONG_LABELS:
+        fix = f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"'
+        return f"{name} does not take labels that come as {labels}.", fix
+    if name in _CATEGORICAL and units == 1:
+        return f"{name} over one unit.", 'loss="binary_crossentropy" with sigmoid'
+    return None
 
 
 def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:

@@ -56,12 +56,9 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     )
     if any(anew) or _passed_on(facts, loop):
         return
-    yield finding(
-        "gradients-not-zeroed",
-        loop.backward,
-        "Gradients of all earlier batches are added up: nothing in the file zeroes them.",
-        "optimizer.zero_grad(set_to_none=True)  # before loss.backward()",
-    )
+    message = "Gradients of all earlier batches are added up: nothing in the file zeroes them."
+    fix = "optimizer.zero_grad(set_to_none=True)  # before loss.backward()"
+    yield finding("gradients-not-zeroed", loop.backward, message, fix)
 
 
 def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
@@ -108,12 +105,8 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
             holder = node.target
         if holder is None or last_name(holder) in fresh | {name} or _without_grad(facts, node):
             continue
-        yield finding(
-            "loss-keeps-graph",
-            node,
-            f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch.",
-            f"{name}.item()  # or {name}.detach()",
-        )
+        message = f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch."
+        yield finding("loss-keeps-graph", node, message, f"{name}.item()  # or {name}.detach()")
 
 
 def _is(node: ast.AST, name: str) -> bool:

@@ -93,8 +93,8 @@ def parsed(text: str) -> ast.Module:
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    for node in level:
-        raise _too_deep(getattr(node, "lineno", 1))
+    if level:
+        raise _too_deep(getattr(level[0], "lineno", 1))
     return tree
 
 

@@ -36,12 +36,9 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
         order = "set" if isinstance(sources[0], ast.Set | ast.SetComp) else _order_of(sources[0])
         of_folder = any(is_call(call, "listdir", "iterdir", "glob") for call in calls_in(sources[0]))
         if len(sources) == 1 and order != "sorted" and (order or of_folder):
-            yield finding(
-                "labels-reencoded",
-                comp,
-                f"Each {maker} numbers the classes anew, in an order that differs from part to part.",
-                "classes = sorted(...)  # of the training rows, once, handed to both",
-            )
+            message = f"Each {maker} numbers the classes anew, in an order that differs from part to part."
+            fix = "classes = sorted(...)  # of the training rows, once, handed to both"
+            yield finding("labels-reencoded", comp, message, fix)
             return
 
 

@@ -44,12 +44,9 @@ def split_rules(facts: Facts) -> Iterator[Finding]:
                 "split first; fit on the training rows and transform both parts, or a Pipeline",
             )
         else:
-            yield finding(
-                "fit-before-split",
-                learned.place,
-                f"Mean and deviation, or range, are of all rows; the split comes at line {line}.",
-                "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts",
-            )
+            message = f"Mean and deviation, or range, are of all rows; the split comes at line {line}."
+            fix = "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts"
+            yield finding("fit-before-split", learned.place, message, fix)
 
 
 MOST_INPUTS = 20

@@ -42,12 +42,9 @@ def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
     for division in divisions:
         shuffled, why = _shuffled(facts, division), _of_time(facts, division)
         if shuffled is not None and why:
-            yield finding(
-                "shuffled-time-series",
-                shuffled,
-                _MESSAGE.format(why),
-                "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]",
-            )
+            message = _MESSAGE.format(why)
+            fix = "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]"
+            yield finding("shuffled-time-series", shuffled, message, fix)
             return
 
 

@@ -98,11 +98,9 @@ def _calls(facts: Facts) -> Iterator[Finding]:
         if function not in mask_left:
             mask_left[function] = _has_mask(facts, function)
         if mask_left[function]:
-            yield trap(
-                call,
-                "The image is moved and the mask is not: they do not lie on each other any more.",
-                f'out = {name}(image=image, mask=mask); image, mask = out["image"], out["mask"]',
-            )
+            message = "The image is moved and the mask is not: they do not lie on each other any more."
+            fix = f'out = {name}(image=image, mask=mask); image, mask = out["image"], out["mask"]'
+            yield trap(call, message, fix)
 
 
 def _is_transform(facts: Facts, call: ast.Call) -> bool:

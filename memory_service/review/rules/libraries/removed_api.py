@@ -12,6 +12,9 @@ from memory_service.review.rules.libraries.library_facts import parameters_of, r
 from memory_service.review.source.nodes import keyword_names, last_name, receiver
 from memory_service.review.training.training import KERAS, LIGHTNING
 
+_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
+"""What stands before the name of a call of theirs in a message."""
+
 
 def removed_api_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: what a library does not have any more, or never had."""
@@ -77,9 +80,6 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             elif facts.values.text(keyword.value) == removed.value:
                 message = f"{shown} takes no {keyword.arg}={removed.value!r}."
                 yield finding(rule, keyword.value, message, removed.instead)
-
-
-_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
 
 
 def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:

@@ -201,11 +201,9 @@ def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         return
     wanted = int(fixed.group(2))
     if size != wanted and 128 <= wanted <= 1024:
-        yield trap(
-            call,
-            f"{name} takes {wanted} pixels; the script feeds {size}.",
-            f"timm.create_model({name!r}, pretrained=True, img_size={size}, num_classes=N_CLASSES)",
-        )
+        message = f"{name} takes {wanted} pixels; the script feeds {size}."
+        fix = f"timm.create_model({name!r}, pretrained=True, img_size={size}, num_classes=N_CLASSES)"
+        yield trap(call, message, fix)
 
 
 def _schedules(facts: Facts) -> Iterator[Finding]:
