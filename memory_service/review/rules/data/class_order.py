@@ -1,7 +1,5 @@
 """Rule: the list of classes has the same order wherever it is made."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.targets import column_of
-from memory_service.review.source.nodes import calls_in, is_call, last_name
+from memory_service.review.source.nodes import last_name
 
 _PREDICTS = re.compile(r"predict|infer|submit|test|main", re.IGNORECASE)
 
@@ -25,7 +23,7 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     for comp in script.all(ast.DictComp):
         over = comp.generators[0].iter
-        if not is_call(over, "enumerate") or not over.args:
+        if not (isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and over.args):
             continue
         owner, function = script.class_of(comp), script.function(comp)
         maker = owner.name if owner is not None else function.name if function is not None else ""
@@ -33,13 +31,28 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
             continue
         listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
-        order = "set" if isinstance(sources[0], ast.Set | ast.SetComp) else _order_of(sources[0])
-        of_folder = any(is_call(call, "listdir", "iterdir", "glob") for call in calls_in(sources[0]))
-        if len(sources) == 1 and order != "sorted" and (order or of_folder):
-            message = f"Each {maker} numbers the classes anew, in an order that differs from part to part."
-            fix = "classes = sorted(...)  # of the training rows, once, handed to both"
-            yield finding("labels-reencoded", comp, message, fix)
+        if len(sources) == 1 and _without_order(sources[0]):
+            yield finding(
+                "labels-reencoded",
+                comp,
+                f"Each {maker} numbers the classes anew, in an order that differs from part to part.",
+                "classes = sorted(...)  # of the training rows, once, handed to both",
+            )
             return
+
+
+def _without_order(node: ast.AST) -> bool:
+    """A set, what a folder happens to list first, or values in the order of the rows."""
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    name = last_name(node.func)
+    if name in ("list", "tuple", "tolist") and (node.args or isinstance(node.func, ast.Attribute)):
+        inner = node.args[0] if node.args else node.func.value  # type: ignore[attr-defined]
+        return _without_order(inner)
+    of_numpy = isinstance(node.func, ast.Attribute) and last_name(node.func.value) in ("np", "numpy")
+    return name in ("set", "listdir", "iterdir", "glob") or (name == "unique" and not of_numpy)
 
 
 def _listed_twice(facts: Facts) -> Iterator[Finding]:
@@ -96,7 +109,7 @@ def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Ite
 
 def _order_of(node: ast.AST) -> str:
     """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
-    names = {last_name(call.func) for call in calls_in(node)}
+    names = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
     if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
         if names & {"sorted", "sort"} or (names & {"unique"} and any(
             isinstance(n, ast.Attribute) and n.attr == "unique" and last_name(n.value) in ("np", "numpy")
