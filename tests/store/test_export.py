@@ -18,6 +18,7 @@ from memory_service.errors import InvalidInput, NotFound
 from memory_service.schemas.rows import validate
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import EXPORTS, stream_rows
+from memory_service.services.tables import file_formats
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.file_formats import TableExport, defused, in_format
 from memory_service.store.queries import rows
@@ -88,7 +89,10 @@ def test_what_is_wrong_is_said_before_the_first_piece(database: Database) -> Non
             stream_rows(database, table, format=format_, **question)
 
 
-def test_rows_that_come_and_go_meanwhile_break_nothing(database: Database) -> None:
+def test_rows_that_come_and_go_meanwhile_break_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_formats, "PIECE_BYTES", 1)
     with database.write() as unit:
         about = rows.bookkeeping("user", unit.now)
         many = [validate("models", model(f"m-{number:04d}")) | about for number in range(1_100)]
@@ -180,7 +184,7 @@ def test_memory_stays_flat_however_many_rows_leave(form: str) -> None:
         return most
 
     peak(500)
-    assert peak(24_000) < 1.5 * peak(8_000)
+    assert peak(90_000) < 1.5 * peak(30_000)
 
 
 def test_a_row_group_of_parquet_is_bounded_by_its_characters() -> None:
