@@ -78,7 +78,7 @@ class _Answer:
     metric: ResolvedMetric | None
 
     def as_dict(self) -> dict[str, Any]:
-        return {field.name: _wire(getattr(self, field.name)) for field in fields(self)}
+        return {each.name: _wire(getattr(self, each.name)) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

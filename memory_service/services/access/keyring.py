@@ -1,8 +1,8 @@
 """The holder of a key or session: asked for by every request, answered from memory for a few seconds.
 
-A key that was found good counts for `CACHED_SECONDS` without asking the database, and on while a thread finds
-that no key and no session was added or ended: revoked by another process, it works for so long at most;
-revoked by this one, it ends at once. A key that is not good is never cached. Whether it is unknown, wrong,
+A key or session that was found good counts for `CACHED_SECONDS` without asking the database, a key on while a
+thread finds that none was made or revoked: revoked by another process, it works for so long at most; revoked
+by this one, it ends at once. A key that is not good is never cached. Whether it is unknown, wrong,
 expired or revoked, the same is done (a hash, a query, a comparison that takes as long whatever differs) and
 the same is said.
 
@@ -80,9 +80,9 @@ class Keyring:
             READ_AGAIN_SECONDS,
             timer=lambda: monotonic(),  # noqa: PLW0108 - looked up each time: tests move the clock
         )
-        self._state: tuple[object, ...] = ()
-        self._state_read = -CACHED_SECONDS
-        """When what is cached was last known to stand."""
+        self._counts = (0, 0)
+        self._counted_at = -CACHED_SECONDS
+        """When cached keys were last known to stand."""
         self._forgotten = 0
         self._used: dict[str, dt.datetime] = {}
         self._refused: dict[str, tuple[int, str]] = {}
@@ -94,17 +94,16 @@ class Keyring:
 
     def cached_key(self, key: Key) -> Holder | None:
         """The holder of a key that was found good just now."""
-        return self._just_now(digest(key.text))
+        return self._just_now(digest(key.text), self._counted_at)
 
     def cached_session(self, session_id: str) -> Holder | None:
         """Whose session it is, when that was found just now."""
-        return self._just_now(_SESSION + digest(session_id))
+        return self._just_now(_SESSION + digest(session_id), 0.0)
 
-    def _just_now(self, proof: str) -> Holder | None:
+    def _just_now(self, proof: str, stood: float) -> Holder | None:
         with self._lock:
             read, holder = self._cached.get(proof, (0.0, None))
-            read = max(read, self._state_read)
-        if holder is None or holder.ends <= time() or monotonic() >= read + CACHED_SECONDS:
+        if holder is None or holder.ends <= time() or monotonic() >= max(read, stood) + CACHED_SECONDS:
             return None
         self._used[holder.key_id] = dt.datetime.now(dt.UTC)
         return holder
@@ -188,16 +187,16 @@ class Keyring:
         self._written |= used
 
     def look(self) -> None:
-        """Forget what is cached if a key or session was added or ended; else it stands on."""
+        """Forget what is cached if a key was made or revoked; else keys stand on."""
         began = monotonic()
         with _tables(), self._database.read() as transaction:
-            state = store.state(transaction.session)
+            counts = store.counts(transaction.session)
         with self._lock:
-            if state != self._state:
+            if counts != self._counts:
                 self._cached.clear()
                 self._forgotten += 1  # what others read meanwhile may be of before
-                self._state = state
-            self._state_read = began
+                self._counts = counts
+            self._counted_at = began
 
     def _cache(self, proof: str, holder: Holder, read: float, forgotten: int) -> Holder:
         """`read`, `forgotten`: the time and count before the database was asked; what was forgotten meanwhile
