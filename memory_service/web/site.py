@@ -2,7 +2,7 @@
 
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -99,7 +99,7 @@ class Pages(APIRouter):
         """GET `path.csv`, `.jsonl`, `.parquet`: all rows that match the query and what the path names.
         Register before `{name:path}` pages."""
 
-        def pieces(database: Database, filters: dict[str, str], form: str) -> Iterator[bytes]:
+        def pieces(database: Database, filters: dict[str, str], form: str) -> Iterable[bytes]:
             return stream_rows(database, table, filters, filters.pop("sort", None), form)
 
         self._in_every_form(path, pieces)
@@ -112,7 +112,7 @@ class Pages(APIRouter):
         self._in_every_form(path, lambda database, filters, form: in_format(rows_of(database, filters), form))
 
     def _in_every_form(
-        self, path: str, pieces: Callable[[Database, dict[str, str], str], Iterator[bytes]]
+        self, path: str, pieces: Callable[[Database, dict[str, str], str], Iterable[bytes]]
     ) -> None:
         def rows(request: Request) -> Response:
             filters = {name: value for name, value in query_of(request).items() if name not in _PAGING}

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -97,7 +97,7 @@ def test_rows_that_come_and_go_meanwhile_break_nothing(
         about = rows.bookkeeping("user", unit.now)
         many = [validate("models", model(f"m-{number:04d}")) | about for number in range(1_100)]
         rows.insert_all(unit.session, "models", many)
-    pieces = stream_rows(database, "models", format="jsonl")
+    pieces = iter(stream_rows(database, "models", format="jsonl"))
     text = next(pieces).decode()
     with database.write() as unit:
         catalogue.delete_row(unit, "models", "m-0499", who="ada", why="t")
@@ -105,6 +105,41 @@ def test_rows_that_come_and_go_meanwhile_break_nothing(
     names = [json.loads(line)["name"] for line in (text + b"".join(pieces).decode()).splitlines()]
     assert len(names) == len(set(names)) == 1_101
     assert names == sorted(names)
+
+
+def test_a_file_that_was_made_before_leaves_until_a_row_changes(
+    seeded_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"filters": {"task": "text"}, "sort": "-quality_score"}
+    first = _read(seeded_database, "models", "csv", **asked)
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_service.services.operations.export.one_page", None)  # reads no row again
+        assert _read(seeded_database, "models", "csv", **asked) == first
+    assert _read(seeded_database, "models", "csv") != first
+    key = json.loads(_read(seeded_database, "models", "jsonl", **asked).splitlines()[0])["name"]
+    for source in ("corrected", "and again"):
+        with seeded_database.write() as unit:
+            catalogue.update_row(unit, "models", key, {"source": source}, who="ada", why="t")
+        cells = csv.DictReader(io.StringIO(_read(seeded_database, "models", "csv", **asked), newline=""))
+        assert {row["source"] for row in cells if row["name"] == key} == {source}
+    with seeded_database.write() as unit:
+        catalogue.delete_row(unit, "models", key, who="ada", why="t")
+    assert key not in _read(seeded_database, "models", "csv", **asked)
+
+
+def test_of_rows_that_changed_meanwhile_no_file_is_kept(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_formats, "PIECE_BYTES", 1)
+    for number in range(3):
+        with database.write() as unit:
+            catalogue.create_row(unit, "models", model(f"m-{number}"), who="ada")
+    pieces = iter(stream_rows(database, "models", format="csv"))
+    next(pieces)
+    with database.write() as unit:
+        catalogue.delete_row(unit, "models", "m-1", who="ada", why="t")
+    list(pieces)
+    assert "m-1" not in _read(database, "models", "csv")
 
 
 def test_parquet_has_types_and_every_row(seeded_database: Database) -> None:
@@ -194,5 +229,5 @@ def test_a_row_group_of_parquet_is_bounded_by_its_characters() -> None:
     assert rows_of_groups == [8, 8, 4]
 
 
-def _parquet(pieces: Iterator[bytes]) -> Any:
+def _parquet(pieces: Iterable[bytes]) -> Any:
     return pq.read_table(pa.BufferReader(b"".join(pieces)))

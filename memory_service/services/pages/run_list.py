@@ -3,7 +3,7 @@
 import datetime as dt
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from memory_service.services.runs.verdicts import gravest_advice
 from memory_service.services.tables.table_rows import list_requested
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
+from memory_service.store.tables.runs import Run, RunAdvice
 
 WEEK_DAYS = 7
 """Today among them."""
@@ -66,9 +67,9 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
     with database.read() as transaction:
         session = transaction.session
         page = list_requested(transaction, "runs", {"sort": "-started_at", **fields})
-        extras = _extras(transaction, page.items)
         running = [row["id"] for row in page.items if row["status"] == "running"]
         last = runs.last_event_bodies(session, running)
+        extras = _extras(transaction, page.items, last)
         metrics = runs.competition_metrics(session, {row["competition"] for row in page.items} - {None})
         changed = runs.last_change(session)
         recent = transaction.caches.latest(runs.recent, changed, lambda: runs.recent(session, MOST_RECENT))
@@ -108,37 +109,50 @@ def _week(
     }
 
 
+Extra = dict[str, Any]
+"""`advice`, `curve` and `reached` of a run."""
+
+
 @dataclass(eq=False)
 class _Kept:
-    """extras: (id, when it changed last) -> `advice` and `curve` of an ended run. Later runs may still follow
-    its advice: it is looked at again after ten minutes."""
+    """ended    (id, when it changed last) -> extra. Later runs may still follow its advice: it is looked at
+                again after ten minutes
+    running  (id, its latest event) -> extra. Advice also follows from silence: again after five seconds
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    extras: TTLCache[tuple[str, str], dict[str, Any]] = field(default_factory=partial(TTLCache, 4_096, 600))
+    ended: TTLCache[Hashable, Extra] = field(default_factory=partial(TTLCache, 4_096, 600))
+    running: TTLCache[Hashable, Extra] = field(default_factory=partial(TTLCache, 1_024, 5))
 
 
-def _extras(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """id -> {"advice", "curve", "reached"}"""
+def _extras(
+    transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]], last: Mapping[str, str]
+) -> dict[str, Extra]:
+    """By id. last: body of the latest event of those that run."""
     kept = transaction.caches.of(_Kept)
+    cache = {row["id"]: kept.running if row["status"] == "running" else kept.ended for row in rows}
+    state = {row["id"]: last.get(row["id"], row["updated_at"]) for row in rows}
     with kept.lock:
-        stored = {row["id"]: kept.extras.get((row["id"], row["updated_at"])) for row in rows}
-    known = {run_id: extra for run_id, extra in stored.items() if extra is not None}
-    new = [row for row in rows if row["id"] not in known]
-    given = watched.advices(transaction.session, [row["id"] for row in new])
-    found = {run.id: run for run in runs.several(transaction.session, [row["id"] for row in new])}
-    for row in new:
-        run, advice = found[row["id"]], None
-        epochs = run.summary["epochs"] if run.summary else None
-        if epochs is None or run.id in given:
-            summary = read_summary(transaction, run.id, run.started_at.timestamp())
-            advice = gravest_advice(transaction, run, given.get(run.id, ()), summary)
-            epochs = _epochs_so_far(summary) if epochs is None else epochs
-        known[run.id] = {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs)}
+        known = {key: extra for key in state if (extra := cache[key].get((key, state[key]))) is not None}
+    new = [row["id"] for row in rows if row["id"] not in known]
+    given = watched.advices(transaction.session, new)
+    made = {
+        run.id: _extra(transaction, run, given.get(run.id, ()))
+        for run in runs.several(transaction.session, new)
+    }
     with kept.lock:
-        for row in new:
-            if row["status"] != "running":
-                kept.extras[row["id"], row["updated_at"]] = known[row["id"]]
-    return known
+        for key, extra in made.items():
+            cache[key][key, state[key]] = extra
+    return known | made
+
+
+def _extra(transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]) -> Extra:
+    advice, epochs = None, run.summary["epochs"] if run.summary else None
+    if epochs is None or given:
+        summary = read_summary(transaction, run.id, run.started_at.timestamp())
+        advice = gravest_advice(transaction, run, given, summary)
+        epochs = _epochs_so_far(summary) if epochs is None else epochs
+    return {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs)}
 
 
 def bests_so_far(
