@@ -42,7 +42,7 @@ def list_answer(request: Request, table: str, asked: ListQuery) -> Response:
 def file_answer(
     request: Request, table: str, filters: Mapping[str, Any], sort: str | None, form: str
 ) -> Response:
-    """All rows that match: at once where they left like this before, else streamed."""
+    """All rows that match: whole from the cache, else streamed."""
     pieces = stream_rows(database_of(request), table, filters, sort, form)
     if isinstance(pieces, tuple):
         return Response(pieces[0], media_type=MEDIA_TYPES[form])

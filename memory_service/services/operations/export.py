@@ -23,7 +23,7 @@ from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.conflicts.listing import narrowed_conflicts
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import BESIDE
-from memory_service.services.operations.export_cache import CACHED_TABLES, cached_file, caching
+from memory_service.services.operations.export_cache import CACHED_TABLES, cached
 from memory_service.services.runs.telemetry import known_run_key
 from memory_service.services.tables.file_formats import TableExport, in_format
 from memory_service.services.tables.paging import Query, parse_query
@@ -44,14 +44,13 @@ def stream_rows(
     sort: str | None = None,
     format: str = "jsonl",  # noqa: A002 - the name of the query parameter
 ) -> tuple[bytes] | Iterator[bytes]:
-    """All rows that match, in pieces, or in one where they left like this before and none has changed.
-    Everything wrong is raised here, before the first piece."""
+    """All rows that match: one piece from the cache (a tuple), else pieces as they are made. Everything wrong
+    is raised here, before the first piece."""
     pieces = in_format(table_export(database, table, filters, sort), format)
     if TABLES.get(table) not in CACHED_TABLES:
         return pieces
     key = (TABLES[table], repr((format, sort, sorted((filters or {}).items()))))
-    known = cached_file(database, key)
-    return (known,) if known is not None else caching(database, key, pieces)
+    return cached(database, key, pieces)
 
 
 def table_export(
