@@ -5,8 +5,8 @@ from statistics import median
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.cost.batch_ladder import KNEE_GAIN
 from memory_service.domain.cost.data_loader import MOST_WORKERS
+from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.monitoring.batch_change import (
     accumulation_for,
     is_late,

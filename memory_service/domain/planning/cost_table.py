@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knees
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, ProfileStack, stack_of
 from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
+from memory_service.domain.cost.throughput_knee import throughput_knees
 from memory_service.domain.learning.observation import prediction_keys
 from memory_service.domain.planning.option import Columns, Option, columns_of
 from memory_service.domain.prediction.device import TargetDevice
@@ -87,7 +88,7 @@ class CostTable:
 
     usable_gib   what a process may use; rungs: the batch sizes priced, the ladder's first ones or one pinned
     knee         index of the rung after which the next one gains under 10 % throughput
-                 (`domain.cost.batch_ladder`)
+                 (`domain.cost.throughput_knee`)
     bases        (option, batch, checkpointing) -> what its memory and step stand on, once it was asked
     points       kind of data -> the quality model that was asked last, and what it expects of each option
     """

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER, throughput_knee
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.packing import check_packing, texts_per_row
 from memory_service.domain.cost.multi_gpu import (
     Cards,
@@ -27,6 +27,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
+from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.planning.model_catalogue import check_options
