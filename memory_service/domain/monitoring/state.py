@@ -10,7 +10,6 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.summary import Summary
-from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.domain.planning.checks_and_fallbacks import (
     EVERY_S,
     FIRST_CHECK_S,
@@ -18,6 +17,7 @@ from memory_service.domain.planning.checks_and_fallbacks import (
     TARGET_PERCENT,
     model_class_of,
 )
+from memory_service.domain.planning.policy import RESERVE_SHARE
 
 TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest|extra_trees")
 

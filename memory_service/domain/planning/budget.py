@@ -16,12 +16,7 @@ import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.planning.fits import Fits, fits_of
-
-RESERVE_SHARE = 0.15
-"""R14: always kept for inference and writing the submission."""
-
-MEDIAN_SHARE = 0.80
-"""R12: an estimate over 80 % of the budget means fewer folds or epochs; here: no such plan is made."""
+from memory_service.domain.planning.policy import MEDIAN_SHARE, RESERVE_SHARE
 
 FIRST_EPOCH_FACTOR = 1.15
 """The first pass reads files that are not in the page cache yet and compiles what the others reuse."""

@@ -2,7 +2,8 @@
 
 A row steers plans when it is followed and holds a number that can be meant: then what it says holds from the
 next question on, and the plan names it. What a row cannot say (deleted, not followed, out of any sense) the
-default says. All other rows inform: they are shown, and change nothing.
+default says. All other rows inform: they are shown, and change nothing. What of a card's memory stays free is
+no row's: `domain.prediction.peak_memory_curve.LIMIT_MARGIN`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +12,14 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from memory_service.domain.planning.budget import MEDIAN_SHARE, RESERVE_SHARE
-
 Row = Mapping[str, Any]
 Place = tuple[str, str, int]
+
+RESERVE_SHARE = 0.15
+"""R14: of the budget, always kept for inference and writing the submission."""
+
+MEDIAN_SHARE = 0.80
+"""R12: an estimate over 80 % of the budget means fewer folds or epochs; here: no such plan is made."""
 
 _BATCHES: Mapping[Place, int] = {
     ("a100", "image", 224): 256, ("a100", "image", 384): 128, ("a100", "image", 512): 64,

@@ -15,8 +15,8 @@ from typing import Any
 import jinja2
 
 from memory_service.domain.common.optimizers import PAGED_ADAMW
-from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.domain.planning.explanation.plan_text import card_words
+from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.services.planning.script_choice import NoScript, judged_by, kind_of, techniques_of
 from memory_service.services.planning.script_kinds import (

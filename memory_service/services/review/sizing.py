@@ -25,7 +25,7 @@ FAR_UNDER = 4
 R28 asks a reason, one from half on."""
 
 TRAINING = 0.85
-"""Of the minutes: what `domain.planning.budget` leaves beside its reserve (R14)."""
+"""Of the minutes: what the reserve of `domain.planning.policy` leaves (R14)."""
 
 LIKELY_SHARE = 0.8
 """Of the minutes, which what is proposed instead is expected to take."""

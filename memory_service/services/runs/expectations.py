@@ -16,9 +16,9 @@ from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
-from memory_service.domain.planning.budget import RESERVE_SHARE
 from memory_service.domain.planning.fits import fits_of, split_of
 from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
+from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import (
