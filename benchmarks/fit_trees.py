@@ -1,5 +1,5 @@
 """What does a boosting round cost? Times LightGBM on one thread; fits the constants of
-`domain/cost/boosted_trees.py`.
+`domain/cost/tree_seconds.py`.
 
     python benchmarks/fit_trees.py [--quick]
 
@@ -28,7 +28,7 @@ START = (2e-9, 4e-9, 2e-6, 3e-6)
 
 
 def work(rows: int, columns: int, classes: int, leaves: int) -> list[float]:
-    """The four amounts the constants multiply, of one round: see `domain.cost.boosted_trees`."""
+    """The four amounts the constants multiply, of one round: see `domain.cost.tree_seconds`."""
     used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
     trees = classes if classes > 2 else 1
     levels = log2(used)

@@ -1,11 +1,8 @@
 """Cost of boosted trees and other processor-bound models: seconds to fit and predict, and host memory.
 
-A histogram tree of L leaves reads every row once a level, but of two children only the smaller one is
-counted, so about log2(L)/2 passes over rows x features remain; finding splits costs features x leaves (255
-bins); rows are regrouped and scores updated once per tree. One tree per class and round. The four constants
-were fitted on LightGBM 4.7, one thread, 2 000-200 000 rows x 10-200 columns x 1 or 7 classes x 31 or 127
-leaves, on a machine of two cores (benchmarks/fit_trees.py); more cores follow Amdahl's law and are an
-extrapolation, said in `basis`. A calibrated host brings its own time per tree and for binning (`TreeSpeed`).
+The seconds of one tree are in `domain.cost.tree_seconds`; there is one tree per class and round. More cores
+than one follow Amdahl's law and are an extrapolation, said in `basis`. A calibrated host brings its own time
+per tree and for binning (`TreeSpeed`).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,18 +13,16 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.tree_rounds import (
+from memory_service.domain.cost.tree_seconds import (
     TREE_LAWS,
     best_threads,
+    lightgbm_tree,
     seconds_per_tree,
     start_seconds,
+    used_leaves,
 )
 from memory_service.errors import unknown_name
 
-SECONDS_PER_ROW_FEATURE_LEVEL = 2.0e-9
-SECONDS_PER_ROW = 3.5e-9
-SECONDS_PER_FEATURE_LEAF = 1.8e-6
-SECONDS_PER_LEAF = 2.8e-6
 BINNING_SECONDS_PER_VALUE = 1.3e-7
 PREDICT_SECONDS_PER_ROW_LEVEL = 8e-9
 
@@ -164,7 +159,7 @@ def fit_cost(
     cores = 1 if law.law in _ONE_CORE else max(cpu_count, 1)
     started = 0.0
     if law.law == "boosting" and built is None:  # on small tables, starting the threads is most of the time
-        used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
+        used = used_leaves(rows, leaves)
         trees = rounds * outputs
         cores = best_threads(kind, law.factor * one_core / trees, used, cores, PARALLEL_SHARE)
         started = trees * start_seconds(kind, used, cores)
@@ -326,15 +321,11 @@ def _boosting(
     rows: float, columns: float, outputs: float, rounds: Any, leaves: int, speed: TreeSpeed | None
 ) -> tuple[Any, Any]:
     """(seconds of a fit, seconds to predict one row) on one core, without the start of each tree."""
-    used = min(float(max(leaves, 2)), max(rows / 20.0, 2.0))
-    levels = log2(used) / 2.0
-    tree = rows * columns * levels * SECONDS_PER_ROW_FEATURE_LEVEL
-    tree += rows * SECONDS_PER_ROW * log2(used)
-    tree += used * (columns * SECONDS_PER_FEATURE_LEAF + SECONDS_PER_LEAF)
+    tree = lightgbm_tree(rows, columns, leaves)
     binning = rows * columns * BINNING_SECONDS_PER_VALUE
     if speed is not None:
         tree, binning = tree * speed.scale, binning * speed.binning
-    per_row = rounds * outputs * log2(used) * PREDICT_SECONDS_PER_ROW_LEVEL
+    per_row = rounds * outputs * log2(used_leaves(rows, leaves)) * PREDICT_SECONDS_PER_ROW_LEVEL
     return binning + _early_trees(rounds) * outputs * tree, per_row
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import TREE_SPREAD
-from memory_service.domain.cost.tree_rounds import TREE_LAWS, seconds_per_tree
+from memory_service.domain.cost.tree_seconds import TREE_LAWS, seconds_per_tree
 from memory_service.domain.hardware.gpu_spec import resolve_gpu
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, unknown_name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_service.domain.cost.tree_rounds import best_threads, seconds_per_tree
+from memory_service.domain.cost.tree_seconds import best_threads, seconds_per_tree
 from memory_service.domain.learning.measured_jobs import Job
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput

@@ -9,7 +9,7 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.cost.tree_rounds import TREE_LAWS
+from memory_service.domain.cost.tree_seconds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
 from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
 from memory_service.domain.planning.candidates import (
