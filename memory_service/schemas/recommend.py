@@ -1,4 +1,5 @@
-"""The request of a plan: of /recommend, of the command line, of the form and of the agents' tool."""
+"""The request of a plan: of /recommend, of the command line, of the form and of the agents' tool; and how it
+becomes the planner's question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Page that asks: the question with its facts, the plan, what else would fit, and links to each part."""
+"""Page that asks: the question with its facts, the plan, what else would fit, and links to each part.
+
+`schemas.recommend` makes the form a question; this shows what came of it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +20,7 @@ from memory_service.errors import InvalidInput, NotFound
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.pages.ask_form import LABELS, all_wrong, plain_numbers
+from memory_service.services.pages.typed_fields import LABELS, all_wrong, plain_numbers
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.planning.request_text import RequestText

@@ -1,4 +1,4 @@
-"""The form that asks: numbers as people write them, and everything that is wrong with it at once."""
+"""Fields of the form as people type them: numbers made plain digits, and all that is wrong said at once."""
 
 import re
 from collections.abc import Callable, Mapping
