@@ -1,10 +1,10 @@
-"""How does Alembic reach the database? Through the connection that `memory_service.store.schema` hands
-over."""
+"""How does Alembic reach the database? Through the connection that `memory_service.store.migrations` hands
+over, which also upgrades (`migrate`)."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from memory_service.store import schema
+from memory_service.store import migrations
 
-schema.run_migrations(context)
+migrations.run_migrations(context)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memory_service.cli import app
-from memory_service.store.schema import head
+from memory_service.store.migrations import head
 from tests.conftest import Servers
 
 runner = CliRunner()

@@ -21,7 +21,7 @@ from memory_service.services.operations import database as databases
 from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.runs import run_page
 from memory_service.services.tables import table_rows as catalogue
-from memory_service.store import schema
+from memory_service.store import migrations
 from memory_service.store.queries import passages
 from tests.conftest import Servers
 from tests.processes import PROCESSES
@@ -47,14 +47,14 @@ def _fill(database: Database) -> None:
 
 
 def test_up_down_up_and_the_tables_match_the_metadata(fresh: Database) -> None:
-    assert databases.upgrade(fresh).after == schema.head()
+    assert databases.upgrade(fresh).after == migrations.head()
     with fresh.read() as unit:
-        assert schema.differences(unit.session.connection()) == []
+        assert migrations.differences(unit.session.connection()) == []
     assert databases.upgrade(fresh, "base").after is None
     with fresh.read() as unit:
         left = set(inspect(unit.session.connection()).get_table_names())
     assert left <= {"alembic_version"}
-    assert databases.upgrade(fresh).after == schema.head()
+    assert databases.upgrade(fresh).after == migrations.head()
     assert databases.check(fresh).problems == ()
     assert databases.upgrade(fresh).backup is None, "nothing to do, nothing saved"
 
@@ -228,7 +228,7 @@ def test_the_embedded_database_runs_in_wal_mode_with_foreign_keys(opened: Opener
     plain.close()
 
 
-HEAD = schema.head()
+HEAD = migrations.head()
 
 NEXT = """
 from alembic import op
@@ -287,7 +287,7 @@ def test_an_older_database_is_upgraded_after_a_backup_or_refused(
         assert report.backup is not None
         saved = opened(f"sqlite:///{report.backup}")
         with saved.read() as unit:
-            assert schema.current(unit.session.connection()) == HEAD
+            assert migrations.current(unit.session.connection()) == HEAD
             assert len(catalogue.list_rows(unit, "competitions").items) == 2
     assert (report.before, report.after) == (HEAD, "9999")
     assert _languages(database) == ["en", "en"]
@@ -295,7 +295,7 @@ def test_an_older_database_is_upgraded_after_a_backup_or_refused(
         assert len(passages.all_vectors(unit.session).ids) > 0, "rebuilding a table cascades to no other"
     assert databases.upgrade(database, HEAD).after == HEAD
     with database.read() as unit:
-        assert schema.differences(unit.session.connection()) == []
+        assert migrations.differences(unit.session.connection()) == []
         assert len(passages.all_vectors(unit.session).ids) > 0
 
 
@@ -308,8 +308,8 @@ def test_a_migration_that_fails_changes_nothing(
         databases.upgrade(database)
     with database.read() as unit:
         connection = unit.session.connection()
-        assert schema.current(connection) == HEAD
-        assert schema.differences(connection) == []
+        assert migrations.current(connection) == HEAD
+        assert migrations.differences(connection) == []
         assert len(catalogue.list_rows(unit, "competitions").items) == 2
     competitions.add_competition(database, competition("after"), encoder=None, who="ada")
 
@@ -356,7 +356,7 @@ def test_runs_and_corrections_of_before_solutions_are_still_there(opened: Opener
     """`before/0009.json`: a run, a competition and a pattern of a person's, and a shipped row corrected."""
     database = opened(empty_url)
     kept = _kept_before(database, "0009")
-    assert databases.upgrade(database).after == schema.head()
+    assert databases.upgrade(database).after == migrations.head()
     assert databases.check(database).problems == ()
     report = seeding.seed(database)
     assert (report.tables["competitions"].kept, report.tables["solutions"].added > 300) == (2, True)

@@ -20,7 +20,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.editorial.seeding import SeedReport
 from memory_service.services.tables.usable_rows import usable
-from memory_service.store import schema
+from memory_service.store import migrations
 from memory_service.store.queries import copying, rows
 from memory_service.store.queries.passages import encoders
 from memory_service.store.tables.knowledge import Knowledge
@@ -81,9 +81,9 @@ def upgrade(database: Database, target: str = "head") -> UpgradeReport:
         raise WrongRevision(
             f"{database.url} has tables of this service but no revision: it was not made by {UPGRADE_COMMAND}"
         )
-    if target not in ("head", "base") and not schema.known(target):
+    if target not in ("head", "base") and not migrations.known(target):
         raise InvalidInput(f"there is no revision {target!r}")
-    wanted = schema.head() if target == "head" else None if target == "base" else target
+    wanted = migrations.head() if target == "head" else None if target == "base" else target
     if revision == wanted:
         return UpgradeReport(revision, revision)
     saved = None
@@ -91,7 +91,7 @@ def upgrade(database: Database, target: str = "head") -> UpgradeReport:
         stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S%f")
         saved = database.file.with_name(f"{database.file.name}.{revision}.{stamp}.backup")
         database.dialect.backup(database.engine, saved)
-    before, after = schema.migrate(database.engine, target)
+    before, after = migrations.migrate(database.engine, target)
     return UpgradeReport(before, after, saved)
 
 
@@ -106,10 +106,12 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
             problems += (
                 f"{one} is not this service's" for one in database.dialect.foreign_objects(connection)
             )
-            if revision != schema.head():
-                problems.append(f"stands at revision {revision}, not {schema.head()}: run {UPGRADE_COMMAND}")
-                return CheckReport(database.url, revision, schema.head(), tuple(problems))
-            problems += schema.differences(connection)
+            if revision != migrations.head():
+                problems.append(
+                    f"stands at revision {revision}, not {migrations.head()}: run {UPGRADE_COMMAND}"
+                )
+                return CheckReport(database.url, revision, migrations.head(), tuple(problems))
+            problems += migrations.differences(connection)
             counter = transaction.session.scalars(select(Knowledge.revision)).one_or_none()
             if counter is None:
                 problems.append("the table knowledge has lost its row")
@@ -122,7 +124,7 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
         seeded = seeding.is_seeded(database, seeds)
     except DBAPIError as error:
         raise Unavailable(f"{database.url} cannot be checked: {error.orig}") from error
-    return CheckReport(database.url, revision, schema.head(), tuple(problems), counter, seeded, without)
+    return CheckReport(database.url, revision, migrations.head(), tuple(problems), counter, seeded, without)
 
 
 def backup(database: Database, target: Path) -> Path:
@@ -147,7 +149,7 @@ def restore(database: Database, source: Path) -> UpgradeReport:
         raise Conflict(f"{database.url} is not empty; restore into a new one")
     made_at = _own_revision(database, source)
     if database.file is None:
-        schema.migrate(database.engine, made_at)
+        migrations.migrate(database.engine, made_at)
     database.dialect.restore(database.engine, source)
     database.close()
     return upgrade(database)
@@ -159,9 +161,9 @@ def _own_revision(database: Database, source: Path) -> str:
     contents = database.dialect.contents(source)
     strange = [
         *contents.foreign,
-        *(f"table {name}" for name in sorted(contents.tables) if not schema.is_own(name)),
+        *(f"table {name}" for name in sorted(contents.tables) if not migrations.is_own(name)),
     ]
-    if contents.revision is None or not schema.LEAST.issubset(contents.tables):
+    if contents.revision is None or not migrations.LEAST.issubset(contents.tables):
         strange = strange[:5] or ["no tables of this service"]
         raise InvalidInput(f"{source} is no backup of this service: it holds {', '.join(strange)}")
     if strange:
@@ -175,7 +177,7 @@ def copy(source: Database, target: Database) -> dict[str, int]:
     holds anything. In one transaction: a copy that was interrupted is made again."""
     require_head(_there(source))
     revision, empty = _standing(target)
-    at_head = revision == schema.head()
+    at_head = revision == migrations.head()
     if empty:
         upgrade(target)
     with source.read() as old, target.write_untracked() as new:
@@ -208,13 +210,13 @@ def ensure_ready(
 def require_head(database: Database) -> UpgradeReport | None:
     """Bring an embedded database to the program's revision; WrongRevision for a server's at another one."""
     revision, empty = _standing(database)
-    if revision == schema.head():
+    if revision == migrations.head():
         return None
     _require_known(database, revision)
     if database.file is None:
         state = "is empty" if empty else f"stands at revision {revision}"
         raise WrongRevision(
-            f"{database.url} {state}, this program needs {schema.head()}: run `{UPGRADE_COMMAND}`"
+            f"{database.url} {state}, this program needs {migrations.head()}: run `{UPGRADE_COMMAND}`"
         )
     report = upgrade(database)
     _log.info("database upgraded from %s to %s", report.before, report.after)
@@ -233,13 +235,13 @@ def _standing(database: Database) -> tuple[str | None, bool]:
     with database.read() as transaction:
         connection = transaction.session.connection()
         try:
-            return schema.current(connection), schema.is_empty(connection)
+            return migrations.current(connection), migrations.is_empty(connection)
         except DBAPIError as error:
             raise Unavailable(f"{database.url} is not a database that can be read: {error.orig}") from error
 
 
 def _require_known(database: Database, revision: str | None) -> None:
-    if revision is not None and not schema.known(revision):
+    if revision is not None and not migrations.known(revision):
         raise WrongRevision(
             f"{database.url} stands at revision {revision}, which a newer program made; "
             "install that program, or restore a backup that this one made"

@@ -1,4 +1,5 @@
-"""Schema revision of a database, and whether its tables match the metadata."""
+"""Upgrade of a database to the revision that this program works with; where it stands, and whether its tables
+match the metadata."""
 
 from typing import Any
 
