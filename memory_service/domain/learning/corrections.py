@@ -40,7 +40,7 @@ from memory_service.domain.learning.shrinkage import Floats
 from memory_service.domain.learning.time_residuals import TimeCorrection, TimePosterior
 
 __all__ = [
-    "MOST_OF_A_CASE", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
+    "MOST_OF_A_CASE", "Evidence", "LearnedCorrections", "LearnedPeaks", "MemoryCorrection", "TimeCorrection",
     "TrainingSet", "learn", "newest_last",
 ]  # fmt: skip
 
@@ -51,8 +51,24 @@ MOST_OF_A_CASE = 6
 """Of one case on one device, newest first: further ones say the same of time and peaks again, and software
 moves on. Bounds on the batch are kept however old (`domain.learning.batch_bounds.bounding`)."""
 
-TrainingSet = tuple[Sequence[MatchedObservation], BatchBounds]
-"""What is learned from: observations beside their predictions, and bounds on the batch."""
+
+class Evidence:
+    """Observations beside their predictions, solved once for all cards that learn from the same ones."""
+
+    def __init__(self, matched: Sequence[MatchedObservation]) -> None:
+        self._matched = matched
+
+    @cached_property
+    def time(self) -> TimePosterior:
+        return TimePosterior(self._matched)
+
+    @cached_property
+    def memory(self) -> Mapping[Reading, MemoryPosterior]:
+        return {reading: MemoryPosterior(self._matched, reading) for reading in READINGS}
+
+
+TrainingSet = tuple[Evidence, BatchBounds]
+"""What is learned from, and bounds on the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +119,7 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
         baseline = known[id(observation)] if id(observation) in known else predict(observation)
         if baseline is not None:
             fits.append((observation, baseline.usable_gib))
-    return LearnedCorrections(lambda: (matched, BatchBounds(fits)))
+    return LearnedCorrections(lambda: (Evidence(matched), BatchBounds(fits)))
 
 
 def newest_last(o: Observation) -> tuple[Any, ...]:
@@ -129,13 +145,13 @@ class LearnedCorrections:
     def _chosen(self) -> TrainingSet:
         return self._choose()
 
-    @cached_property
+    @property
     def _time(self) -> TimePosterior:
-        return TimePosterior(self._chosen[0])
+        return self._chosen[0].time
 
-    @cached_property
+    @property
     def _memory(self) -> Mapping[Reading, MemoryPosterior]:
-        return {reading: MemoryPosterior(self._chosen[0], reading) for reading in READINGS}
+        return self._chosen[0].memory
 
     def time_of(self, subject: PredictionKey, shares: Floats, card_log_sd: float) -> TimeCorrection | None:
         """What to do to a predicted step; None where nothing observed bears on it.

@@ -16,6 +16,7 @@ from itertools import chain, islice, zip_longest
 from memory_service.domain.learning.batch_bounds import BatchBounds, bounding
 from memory_service.domain.learning.corrections import (
     MOST_OF_A_CASE,
+    Evidence,
     LearnedCorrections,
     TrainingSet,
     newest_last,
@@ -78,6 +79,7 @@ class ObservationSelection:
         for o in sorted(observations, key=newest_last, reverse=True):
             of_place.setdefault(o.device or o.gpu, []).append(o)
         self._places = {where: Place(tuple(found)) for where, found in of_place.items()}
+        self._evidence: dict[tuple[int, ...], Evidence] = {}
 
     def renewed(self, observations: Iterable[Observation]) -> ObservationSelection:
         """The same of other observations; what was predicted for some of them is not predicted again."""
@@ -97,18 +99,22 @@ class ObservationSelection:
         own = self._places.get(where, Place(()))
         model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
         others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
-        matched = [
-            MatchedObservation(o, key, baseline)
-            for batch in self._in_order(own, model, others) for baseline in [self._baseline_of(batch[0])]
-            if baseline is not None
-            for key in [observation_key(batch[0])]  # one object for all: it is looked up by identity
-            for o in batch
-        ]  # fmt: skip
+        batches = sorted(self._in_order(own, model, others), key=_newest)
+        evidence = self._evidence.setdefault(tuple(map(id, batches)), Evidence(self._matched(batches)))
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
         bounds = ((o, self._baseline_of(o)) for o in bounding(newest))
         known = ((o, baseline.usable_gib) for o, baseline in bounds if baseline is not None)
-        return matched, BatchBounds(known)
+        return evidence, BatchBounds(known)
+
+    def _matched(self, batches: Sequence[Batch]) -> list[MatchedObservation]:
+        return [
+            MatchedObservation(o, key, baseline)
+            for batch in batches for baseline in [self._baseline_of(batch[0])]
+            if baseline is not None
+            for key in [observation_key(batch[0])]  # one object for all: it is looked up by identity
+            for o in batch
+        ]  # fmt: skip
 
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (
@@ -132,4 +138,8 @@ def _in_turn(places: Sequence[Place]) -> Iterator[Batch]:
 
 
 def _latest(place: Place) -> tuple[object, ...]:
-    return newest_last(place.observations[0])
+    return _newest(place.observations)
+
+
+def _newest(batch: Batch) -> tuple[object, ...]:
+    return newest_last(batch[0])

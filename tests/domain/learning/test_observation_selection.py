@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 
 import pytest
 
+from memory_service.domain.learning import corrections
+from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import MOST_BATCHES, ObservationSelection
+from memory_service.domain.learning.time_residuals import TimePosterior
 from memory_service.domain.prediction.device_step_time import baseline_prediction
 from tests.domain.learning.test_corrections import BOX, CARD, MIB, PROFILES, cold_profile, moved, ran
 
@@ -65,3 +69,19 @@ def test_the_order_in_which_observations_come_changes_nothing() -> None:
     seen = [*sizes("box7", 1.3, 50), *sizes("far", 0.8, 50)]
     one, other = (ObservationSelection(some, predict).about("box7", BOX.slug) for some in (seen, seen[::-1]))
     assert moved("resnet50", replace(BOX, learned=one)) == moved("resnet50", replace(BOX, learned=other))
+
+
+def test_cards_that_learn_from_the_same_observations_share_what_is_solved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    solved: list[int] = []
+
+    def solve(matched: Sequence[MatchedObservation]) -> TimePosterior:
+        solved.append(len(matched))
+        return TimePosterior(matched)
+
+    monkeypatch.setattr(corrections, "TimePosterior", solve)
+    selection = ObservationSelection([*sizes("box7", 1.3, 5), *sizes("far", 0.8, 5)], predict)
+    cards = [replace(CARD, slug=slug, learned=selection.about("", slug)) for slug in ("l4", CARD.slug)]
+    assert moved("resnet50", cards[0]) != moved("resnet50", cards[1])
+    assert solved == [10]
