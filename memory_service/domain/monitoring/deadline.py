@@ -9,7 +9,7 @@ from memory_service.domain.monitoring.batch_change import (
     accumulation_for,
     fastest_batch,
 )
-from memory_service.domain.monitoring.projection import (
+from memory_service.domain.monitoring.end_of_training import (
     Projection,
     best_so_far,
     is_agreed,

@@ -12,6 +12,7 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
 from memory_service.domain.monitoring.deadline import early_stopping, keeps_deadline, time_answer
+from memory_service.domain.monitoring.end_of_training import Projection, project
 from memory_service.domain.monitoring.gpu_fill import (
     Fill,
     fill_answer,
@@ -19,7 +20,6 @@ from memory_service.domain.monitoring.gpu_fill import (
     memory_trend,
     monitoring_answer,
 )
-from memory_service.domain.monitoring.projection import Projection, project
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State

@@ -3,8 +3,8 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+from memory_service.domain.monitoring.end_of_training import project
 from memory_service.domain.monitoring.gpu_fill import fill_of
-from memory_service.domain.monitoring.projection import project
 from memory_service.domain.monitoring.run_view import GIB, RunView
 from memory_service.domain.monitoring.state import State
 from memory_service.domain.monitoring.summary import (

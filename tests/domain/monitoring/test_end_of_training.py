@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.monitoring.projection import (
+from memory_service.domain.monitoring.end_of_training import (
     _ends_epoch_after_epoch,
     epoch_seconds,
     present_fold_epochs,
