@@ -1,5 +1,5 @@
-"""One event of a run, in the run's own time; the fields that one of each kind may have, with their bounds,
-for sender and receiver."""
+"""One event of a run, in the run's own time; the schema of each kind: its fields with their bounds, for
+sender and receiver (`schemas.events` checks by it)."""
 
 from collections.abc import Mapping
 from math import isfinite

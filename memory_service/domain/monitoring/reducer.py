@@ -19,7 +19,6 @@ from memory_service.domain.monitoring.event import (
     loss_of,
     number_of,
 )
-from memory_service.domain.monitoring.event_shape import SETTINGS, shape_of
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.monitoring.rank_sums import NO_RANK_SUMS, batch_sums, with_event
 from memory_service.domain.monitoring.summary import (
@@ -40,6 +39,7 @@ from memory_service.domain.monitoring.summary import (
     merge_latest,
     newer,
 )
+from memory_service.domain.monitoring.summary_parts import SETTINGS, parts_of
 
 MAX_EPOCH_NUMBER = 1_000_000
 """An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""
@@ -82,7 +82,7 @@ class SummaryAccumulator(Summary):
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if us > self.last_us:
             self.last_us = us
-        settings, memory, percent, sample, loss, flags, aside, ranked = shape_of(*body)
+        settings, memory, percent, sample, loss, flags, aside, ranked = parts_of(*body)
         if aside:
             self.odd += 1
             if "epoch" in body[SET_ASIDE]:

@@ -10,8 +10,8 @@ SETTINGS = frozenset(SETTING_FIELDS)
 _FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
 
 
-class EventShape(NamedTuple):
-    """What an event with these fields may say. A run has few shapes of events: each is looked at once."""
+class SummaryParts(NamedTuple):
+    """What an event with these fields may add to. A run has few kinds of them: each is looked at once."""
 
     settings: bool
     memory: tuple[tuple[str, str], ...]
@@ -24,10 +24,10 @@ class EventShape(NamedTuple):
 
 
 @lru_cache(1_000)
-def shape_of(*names: str) -> EventShape:
-    """The shape of an event with these fields."""
+def parts_of(*names: str) -> SummaryParts:
+    """The parts that an event with these fields can add to."""
     known = frozenset(names)
-    return EventShape(
+    return SummaryParts(
         settings=not known.isdisjoint(SETTINGS),
         memory=tuple((name, kind) for name, kind in MEMORY_FIELDS.items() if name in known),
         percent="memory_percent" in known,
