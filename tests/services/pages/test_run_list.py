@@ -1,12 +1,14 @@
-"""The list of runs: what it shows of a run that goes on."""
+"""The list of runs: what it shows of a run that goes on, and of one that has ended."""
 
 import datetime as dt
 from typing import Any
 
+import pytest
+
 from memory_service.services.database.transactions import Database
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.runs.runs import begin_run, finish_run
-from tests.telling import case, epochs, take_events
+from tests.telling import case, epochs, take_events, told
 
 
 def test_a_running_run_is_shown_as_of_its_latest_event_and_of_its_end(seeded_database: Database) -> None:
@@ -26,3 +28,17 @@ def test_a_running_run_is_shown_as_of_its_latest_event_and_of_its_end(seeded_dat
     assert shown == [[[0.5]], [[0.5, 0.6]], [[0.5, 0.6, 0.7]]]
     finish_run(seeded_database, run_id, {"status": "stopped"})
     assert row() == {"status": "stopped", "curve": shown[-1]}
+
+
+def test_the_list_says_how_long_each_run_took_however_it_ended_and_so_far(
+    seeded_database: Database,
+) -> None:
+    told(seeded_database, case(gpu="b200"), epochs(0.08), "crashed")
+    begin_run(seeded_database, case(gpu="b200"))
+    now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=7)
+    rows = runs_page(seeded_database, {"gpu": "b200"}, now)["items"]
+    took = {row["status"]: row["took_minutes"] for row in rows}
+    ended = next(row for row in rows if row["status"] == "crashed")
+    begun, end = (dt.datetime.fromisoformat(ended[name]) for name in ("started_at", "finished_at"))
+    assert took["crashed"] == (end - begun).total_seconds() / 60 > 0
+    assert took["running"] == pytest.approx(7, abs=0.5)

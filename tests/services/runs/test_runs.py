@@ -15,7 +15,6 @@ from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, observed
-from memory_service.services.pages.run_list import runs_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs import progress as so_far
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
@@ -323,17 +322,6 @@ class TestEnding:
         assert [row["batch_size"] for row in (*page.items, *rest.items)] == [160, 128, 96, 64]
         assert "prediction" not in page.items[0]
         assert rest.next is None
-
-    def test_the_list_says_how_long_each_run_took_however_it_ended_and_so_far(self, shared: Database) -> None:
-        told(shared, case(gpu="b200"), epochs(0.08), "crashed")
-        begin_run(shared, case(gpu="b200"))
-        now = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=7)
-        rows = runs_page(shared, {"gpu": "b200"}, now)["items"]
-        took = {row["status"]: row["took_minutes"] for row in rows}
-        ended = next(row for row in rows if row["status"] == "crashed")
-        begun, end = (dt.datetime.fromisoformat(ended[name]) for name in ("started_at", "finished_at"))
-        assert took["crashed"] == (end - begun).total_seconds() / 60 > 0
-        assert took["running"] == pytest.approx(7, abs=0.5)
 
 
 class TestWhatItChanged:
