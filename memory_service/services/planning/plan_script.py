@@ -2,7 +2,7 @@
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
 joined by task and library. `runtime`, `ddp`, `torch_loop` and `detection` are modules that all scripts share,
-without Jinja.
+without Jinja but for `torch_loop`'s `learning_rate_schedule`.
 """
 
 import ast
