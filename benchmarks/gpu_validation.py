@@ -35,7 +35,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.hardware.gpu_spec import gpu_from_row, resolve_gpu
 from memory_service.domain.parallel.gpu_sharing import Demand, paces_of
-from memory_service.domain.planning.budget import Seconds
+from memory_service.domain.planning.run_seconds import Seconds
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

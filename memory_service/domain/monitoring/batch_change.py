@@ -20,7 +20,7 @@ LEAST_UPDATES = 30
 """A plan keeps about 50 updates an epoch; an alarm of fill may take them down to 30, not further."""
 
 RESTART_SECONDS = 45.0
-"""p90 of starting again: imports, context, first kernels (`domain.planning.budget`)."""
+"""p90 of starting again: imports, context, first kernels (`domain.planning.run_seconds`)."""
 
 CONTEXT_GIB, LIVE_SHARE = 0.9, 0.9
 """What the driver counts beside the allocator's memory, and the share of that which live tensors take."""

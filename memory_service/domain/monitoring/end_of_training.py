@@ -8,8 +8,8 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import latched, spread_of
-from memory_service.domain.planning.budget import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
 from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
+from memory_service.domain.planning.run_seconds import FIRST_EPOCH_FACTOR, FOLD_OVERHEAD_S
 from memory_service.domain.quality.boosting_rounds import patience_rounds, rounds_trained
 
 Z80 = 1.2816

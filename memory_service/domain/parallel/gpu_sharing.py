@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import hypot
 
-from memory_service.domain.planning.budget import Seconds
+from memory_service.domain.planning.run_seconds import Seconds
 
 MOST_PROCESSES = 4
 """R33 says 3-4; every subset of the processes is looked at."""

@@ -33,7 +33,6 @@ from memory_service.domain.parallel.parallel_choice import (
 )
 from memory_service.domain.parallel.parallel_text import why_better, why_none
 from memory_service.domain.planning.boosting_plan import cost_of, run_of_trees
-from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets
 from memory_service.domain.planning.expected_figures import expected_quality
 from memory_service.domain.planning.hyperparameters import learning_rate
@@ -41,6 +40,7 @@ from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.plan_search import GridIndex
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.run_seconds import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.sample_time import loader_rate
 
 KINDS: tuple[str, ...] = ("explore", "two_large", "network_and_trees")

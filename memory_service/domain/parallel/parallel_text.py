@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from memory_service.domain.parallel.gpu_sharing import Demand, Shared
-from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.run_seconds import Seconds
 
 SLOWED = 1.1
 """Sum of the times alone, as they are in the set against as they are by themselves: from here on that is

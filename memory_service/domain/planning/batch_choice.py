@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
-from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
 from memory_service.domain.planning.hyperparameters import (
     accumulation_steps,
@@ -16,6 +15,7 @@ from memory_service.domain.planning.hyperparameters import (
     most_by_updates,
 )
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.run_seconds import Seconds
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

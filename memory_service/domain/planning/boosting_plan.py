@@ -29,7 +29,12 @@ from memory_service.domain.cost.boosted_trees import (
     is_boosting,
 )
 from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags
-from memory_service.domain.planning.budget import (
+from memory_service.domain.planning.cost_table import CostTable, with_memory
+from memory_service.domain.planning.fits import Fits, split_of
+from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.plan_search import GridIndex, Places, PlanGrid, fold_choices, quality_of
+from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.run_seconds import (
     NOTHING,
     TREE_FOLD_OVERHEAD,
     RunSeconds,
@@ -38,11 +43,6 @@ from memory_service.domain.planning.budget import (
     setup_seconds,
     write_seconds,
 )
-from memory_service.domain.planning.cost_table import CostTable, with_memory
-from memory_service.domain.planning.fits import Fits, split_of
-from memory_service.domain.planning.option import Option
-from memory_service.domain.planning.plan_search import GridIndex, Places, PlanGrid, fold_choices, quality_of
-from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.quality.boosting_rounds import (
     LEARNING_RATES,
     MOST_ROUNDS,

@@ -17,12 +17,12 @@ from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import cost_of, price_trees
-from memory_service.domain.planning.budget import RunSeconds
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
+from memory_service.domain.planning.run_seconds import RunSeconds
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import prepare
 

@@ -25,15 +25,15 @@ from memory_service.domain.planning.batch_choice import (
     choose_batches,
     cramped,
 )
-from memory_service.domain.planning.budget import (
+from memory_service.domain.planning.cost_table import CostTable
+from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.run_seconds import (
     RunSeconds,
     Seconds,
     minutes_needed,
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.cost_table import CostTable
-from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.sample_time import loader_seconds, written_seconds
 from memory_service.domain.quality.conditioning import given_runs
 from memory_service.domain.quality.quality_index import (

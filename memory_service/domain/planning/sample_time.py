@@ -9,9 +9,9 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.data_loader import loader_samples_per_second
 from memory_service.domain.cost.decoders.generation import answer_seconds
 from memory_service.domain.cost.step_config import precision_class
-from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.run_seconds import Seconds
 
 Integers = npt.NDArray[np.int64]
 

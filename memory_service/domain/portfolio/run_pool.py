@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.planning.batch_choice import Array, Flags, Integers
-from memory_service.domain.planning.budget import minutes_needed
 from memory_service.domain.planning.candidates import CandidateSet, CandidateSets
+from memory_service.domain.planning.run_seconds import minutes_needed
 from memory_service.domain.quality.quality_index import fold_gain
 
 MOST_RUNS = 3

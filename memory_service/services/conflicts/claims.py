@@ -13,9 +13,9 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
-from memory_service.domain.planning.budget import Seconds, run_seconds, setup_seconds
 from memory_service.domain.planning.model_catalogue import normal_model_name
 from memory_service.domain.planning.option import Option
+from memory_service.domain.planning.run_seconds import Seconds, run_seconds, setup_seconds
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

@@ -14,8 +14,8 @@ from memory_service.review.training.training import BOOSTERS
 from memory_service.review.training_plan import RECOMPUTED, TrainingPlan, smaller_than
 
 if TYPE_CHECKING:
-    from memory_service.domain.planning.budget import Seconds
     from memory_service.domain.planning.fits import Fits
+    from memory_service.domain.planning.run_seconds import Seconds
     from memory_service.domain.prediction.device import TargetDevice
     from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -190,7 +190,7 @@ class Sizing:
         if unknown or minutes is None:
             self._untold(unknown)
             return
-        from memory_service.domain.planning.budget import Seconds
+        from memory_service.domain.planning.run_seconds import Seconds
 
         folds, epochs = self.plan.folds or 1, self.plan.epochs or 1
         epoch, n = predicted["epoch_seconds"], self._fits(folds)

@@ -14,14 +14,14 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.boosting_plan import over_rounds
-from memory_service.domain.planning.budget import (
+from memory_service.domain.planning.fits import fits_of
+from memory_service.domain.planning.run_seconds import (
     TREE_FOLD_OVERHEAD,
     RunSeconds,
     Seconds,
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.fits import fits_of
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.runs.learned_figures import NO_ROWS

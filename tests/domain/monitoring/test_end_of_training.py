@@ -17,7 +17,7 @@ from memory_service.domain.monitoring.reducer import add_events
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
-from memory_service.domain.planning.budget import FOLD_OVERHEAD_S
+from memory_service.domain.planning.run_seconds import FOLD_OVERHEAD_S
 from tests.watching import Said, events
 
 RUN = RunFacts(model="resnet50", batch_size=64, folds=2, epochs=10, n_train=20_000, minutes=60.0)

@@ -15,7 +15,7 @@ from memory_service.domain.parallel.gpu_sharing import (
     one_after_another,
     side_by_side,
 )
-from memory_service.domain.planning.budget import Seconds
+from memory_service.domain.planning.run_seconds import Seconds
 
 NOTHING = Seconds(0.0, 0.0, 0.0)
 

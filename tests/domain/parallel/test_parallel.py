@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.parallel.parallel import TOGETHER_FROM_PERCENT, _keeps_promises, parallel_sets
-from memory_service.domain.planning.budget import Seconds
 from memory_service.domain.planning.candidates import CandidateSet, price_candidates
 from memory_service.domain.planning.hyperparameters import learning_rate
+from memory_service.domain.planning.run_seconds import Seconds
 from tests.planning import case, plan, seed_knowledge
 
 PICTURES = {"task": "image", "size": "medium", "gpu": "a100", "minutes": 60}

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.planning.budget import (
+from memory_service.domain.planning.fits import split_of
+from memory_service.domain.planning.run_seconds import (
     RunSeconds,
     Seconds,
     minutes_needed,
     run_seconds,
     setup_seconds,
 )
-from memory_service.domain.planning.fits import split_of
 from memory_service.domain.quality.quality_index import (
     from_random_weights,
     learning_of,
