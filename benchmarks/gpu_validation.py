@@ -105,11 +105,12 @@ class Side:
 def record(folder: Path, device: str) -> None:
     """Calibrate the device and train the cases on it, into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = subprocess.run(
+    with subprocess.Popen(
         command(device, CALIBRATION_SECONDS, True), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        text=True, check=False,
-    )  # fmt: skip
-    events = [line for line in run.stdout.splitlines() if '"progress"' not in line]
+        text=True,
+    ) as run:  # fmt: skip
+        assert run.stdout is not None  # stdin stays open meanwhile: closed, it would end the calibration
+        events = [line.rstrip("\n") for line in run.stdout if '"progress"' not in line]
     (folder / "calibration.jsonl").write_text("\n".join(events) + "\n", encoding="utf-8")
     uuid = json.loads(events[0])["fingerprint"]["uuid"]
     options = ["--device", device, "--uuid", uuid, "--seconds", f"{TRAINING_SECONDS:g}"]

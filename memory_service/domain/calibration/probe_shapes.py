@@ -98,7 +98,7 @@ class ReferenceNet:
     width: int
     depth: int
     image_size: int
-    batches: tuple[int, int]
+    batches: tuple[int, ...]
     n_outputs: int = 100
 
 
@@ -119,3 +119,8 @@ REFERENCE_NETS: Mapping[str, tuple[ReferenceNet, ...]] = {
         ReferenceNet("vit", "reference-vit-128", 128, 4, 64, (16, 64)),
     ),
 }
+
+LARGE_BATCH = 512
+"""A fast card behind a slow host waits for it at 128, as an H200 did; here it is busy."""
+
+LARGE_BATCH_NETS = ("cnn", "vit")

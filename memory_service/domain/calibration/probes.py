@@ -8,7 +8,7 @@ hardware.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -104,6 +104,7 @@ def _by_name(kind: Kind) -> Mapping[str, Probe]:
             ]
             for net in shapes.REFERENCE_NETS[kind]:
                 section += _steps(kind, net, precision, layout)
+                section += _large_steps(kind, net, precision, layout)
             for probe in section:
                 found.setdefault(probe.name, probe)
         for probe in (*_linears(precision), *_attention(kind, precision)):
@@ -133,12 +134,12 @@ def _all(kind: Kind, precisions: Sequence[str], cores: int) -> Iterator[Probe]:
     yield from _linears(main)
     if kind == "cpu":
         yield from _trees()
-    for net in shapes.REFERENCE_NETS[kind]:
-        yield from _steps(kind, net, main, usual)
+    yield from _networks(kind, main, usual, late=False)
     yield from _streams(kind)
     yield from _convs(kind, main, usual, dense, (second, first), "dense")
     yield from (_loader(workers) for workers in worker_counts(cores))
     yield from _convs(kind, main, usual, thin, (second, first), "thin")
+    yield from _networks(kind, main, usual, late=True)
     if kind != "cpu":
         yield from _trees()
     yield from _attention(kind, main)
@@ -281,10 +282,27 @@ def _adamw(kind: str) -> Probe:
     )  # fmt: skip
 
 
-def _steps(kind: str, net: shapes.ReferenceNet, precision: str, layout: str) -> Iterator[Probe]:
+def _networks(kind: str, precision: str, layout: str, *, late: bool) -> Iterator[Probe]:
+    """Late: the one with depthwise convolutions on a card, where cuDNN takes half a second for each shape."""
+    nets = [n for n in shapes.REFERENCE_NETS[kind] if (kind == "cuda" and n.name == "mobile") == late]
+    for net in nets:
+        yield from _steps(kind, net, precision, layout)
+    for net in nets:
+        yield from _large_steps(kind, net, precision, layout)
+
+
+def _large_steps(kind: str, net: shapes.ReferenceNet, precision: str, layout: str) -> Iterator[Probe]:
+    """In a section of its own: a small card lacks the memory, a slow one the time."""
+    if kind == "cuda" and net.name in shapes.LARGE_BATCH_NETS:
+        yield from _steps(kind, replace(net, batches=(shapes.LARGE_BATCH,)), precision, layout, ".large")
+
+
+def _steps(
+    kind: str, net: shapes.ReferenceNet, precision: str, layout: str, suffix: str = ""
+) -> Iterator[Probe]:
+    section = f"step.{net.name}.{precision}.{layout}{suffix}"
     for batch in net.batches:
         name = f"step.{net.name}.{precision}.{layout}.b{batch}"
-        section = f"step.{net.name}.{precision}.{layout}"
         facts = {"net": net.name, "model": net.model, "image_size": net.image_size, "width": net.width,
                  "n_outputs": net.n_outputs, "optimizer": "adamw"}  # fmt: skip
         yield Probe(name, section, "ms", "", precision, layout, "train", batch, facts=facts)

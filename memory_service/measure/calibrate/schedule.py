@@ -37,8 +37,8 @@ SHARES: dict[str, Share] = {
     "sustained": Share(4.0, 4.0),
 }
 
-CONTEXT_SECONDS = 1.5
-"""A child that uses CUDA first makes a context and loads kernels."""
+CONTEXT_SECONDS, NETWORK_SECONDS = 1.5, 4.0
+"""A child that uses CUDA first makes a context and loads kernels: those of one operation, of a network's."""
 
 
 def share_of(section: str, kind: str) -> Share:
@@ -47,7 +47,8 @@ def share_of(section: str, kind: str) -> Share:
     share = SHARES.get(prefix, Share(0.5, 0.0))
     if kind == "cpu" or prefix in ("trees", "loader", "memory.process"):
         return share
-    return Share(share.least_seconds / 2 + CONTEXT_SECONDS, share.weight)
+    loads = NETWORK_SECONDS if prefix == "step" else CONTEXT_SECONDS
+    return Share(share.least_seconds / 2 + loads, share.weight)
 
 
 def next_share(sections: Sequence[str], seconds_left: float, kind: str) -> float | None:
