@@ -218,7 +218,7 @@ def test_a_first_submission_comes_early_or_would_cost_more_than_it_is_worth(
     answer = plan_portfolio(problem, seed_knowledge()).as_dict()
     late = found.runs[0].first > FIRST_SHARE * minutes
     assert late == any("No first submission within" in sentence for sentence in answer["rationale"])
-    if late:
+    if late and objective != "fast":  # which does without one that takes half of what the plan takes
         sets = run_sets(price_candidates(problem, seed_knowledge()), minutes)
         instead = sets.quality[sets.early <= found.needed].max(initial=-inf)
         assert found.quality > instead + EARLY_WORTH[objective]
