@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any, Literal
 
@@ -121,15 +122,15 @@ class MemoryPosterior:
         )
         self._levels = Hierarchy((s for i, s in enumerate(observed) if i not in set(aside)), lone)
 
-    @property
+    @cached_property
     def observed(self) -> Collection[Hashable]:
         """Keys of the levels that anything was observed at."""
         return {*self._levels.keys, *self._alone}
 
     def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)
-        of_one = self.corrections(MemorySubjects.of([subject], self.observed))
-        if of_one is None or not n:
+        of_one = self.corrections(MemorySubjects.of([subject], self.observed)) if n else None
+        if of_one is None:
             return None
         fixed, both, share = (each.item() for each in of_one.covariance)
         return MemoryCorrection(
