@@ -63,6 +63,6 @@ def bulk(session: WriteSession, statement: UpdateBase) -> int:
 
 
 def bump_revision(session: WriteSession, now: dt.datetime) -> None:
-    """Raise the knowledge revision: last in a transaction, so that writers queue only briefly."""
+    """Raise the knowledge revision: late in a transaction, so that writers queue only briefly."""
     values = {"revision": Knowledge.revision + 1, "updated_at": now}
     bulk(session, update(Knowledge).where(Knowledge.id == 1).values(values))

@@ -212,6 +212,8 @@ def _card_ratio(_row: Row, subject: Subject, gpus: Gpus) -> Estimate | None:
     other = gpus.get("a10")
     if other is None:
         return None
+    if subject.gpu.learned is None:  # no run has a part in it
+        other = replace(other, learned=None)
     here = prepare(subject.profile, subject.gpu, subject.config(subject.gpu))
     there = prepare(subject.profile, other, subject.config(other))
     return _ratio(there.seconds(64) / here.seconds(64), "step on the A10 / step on this card at batch 64")

@@ -36,13 +36,18 @@ def conflicts(database: Database) -> list[Item]:
     """Every disagreement, the widest first; kept per knowledge revision. The list is shared: do not change
     it."""
     knowledge = knowledge_of(database)
-    return database.caches.latest(conflicts, knowledge.revision, lambda: conflicts_in(knowledge))
+    of = (knowledge.claims, knowledge.cards.untaught, len(knowledge.profiles))
+
+    def make() -> list[Item]:
+        checked = knowledge.priced.caches.latest(Checked, of, lambda: check_claims(knowledge))
+        return conflicts_in(knowledge, checked)
+
+    return database.caches.latest(conflicts, knowledge.revision, make)
 
 
-def conflicts_in(knowledge: Knowledge) -> list[Item]:
-    """The same of a snapshot."""
+def conflicts_in(knowledge: Knowledge, checked: Sequence[Checked]) -> list[Item]:
+    """The same of a snapshot and its checked claims."""
     shown = list(shown_by_runs(knowledge))
-    checked = check_claims(knowledge)
     stored = knowledge.cards.calibrations
     found = [
         *_of_claims(knowledge, checked, shown),

@@ -43,8 +43,9 @@ def claimed(here: Knowledge) -> list[Item]:
 
     here   as `about` narrows it
     """
-    checked = {str(each.claim["id"]): each for each in check_claims(here)}
-    conflicts = {str(item["id"]): item for item in conflicts_in(here) if item["model"]}
+    computed = check_claims(here)
+    checked = {str(each.claim["id"]): each for each in computed}
+    conflicts = {str(item["id"]): item for item in conflicts_in(here, computed) if item["model"]}
     sided = {side["id"]: item for item in conflicts.values() for side in item["sides"]}
     return [
         _claim(row, card, checked.get(str(row["id"])), conflicts.get(str(row["id"])) or sided.get(row["id"]))

@@ -200,7 +200,7 @@ def _sheet_errors(
         return []
     out = []
     known: dict[tuple[Any, ...], float]
-    known = knowledge.priced.caches.latest(_of_sheet, knowledge.cards.sheets, dict)
+    known = knowledge.priced.caches.latest(_of_sheet, knowledge.cards.untaught, dict)
     if len(known) > MOST_SHEET_FIGURES:
         known.clear()
     for each in points:

@@ -17,7 +17,7 @@ from memory_service.domain.runs.run_observations import Ending, exclusion_of, ob
 from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.runs.outcome_evidence import changed_outcome, metric_direction, remember
+from memory_service.services.runs.outcome_evidence import metric_direction, remember
 from memory_service.services.runs.summaries import event_of
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
@@ -48,37 +48,34 @@ def read_outcome(
     )
 
 
-def conclude(database: Database, run_id: str) -> None:
+def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
     """Draw the conclusion of a run that has ended and keep it: what it says of its device, and of the advice
-    it had; nothing for one that still runs.
+    it had; nothing for one that still runs. run: as somebody just read it.
 
     The knowledge revision rises, once, where either differs from what was known of this run.
     """
     with database.read() as transaction:
-        run = runs.find(transaction.session, run_id)
-        if run is None or run.finish is None or run.finished_at is None:
+        begun = run or runs.find(transaction.session, run_id)
+        if begun is None:
             return
-        outcome = read_outcome(transaction, run)
-        known = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
-        summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
-        lasting = run.summary if _outdated(run, summary) else summary
-        new_evidence = changed_outcome(transaction, run, lasting) is not None
-        direction = metric_direction(transaction, run)
-    found = [one.as_dict() for one in _observations(run, outcome)]
-    changes = _figures(run, outcome, found) | _wasted(run, outcome, direction) | {"summary": summary}
-    changes |= _best(run, outcome, direction)
-    rises = new_evidence or (found != known and lasting is summary)
-    with database.write() if rises else database.write_untracked() as transaction:
+        outcome = read_outcome(transaction, begun)
+    summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+    with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
-        if now is None:
+        if now is None or now.finish is None or now.finished_at is None:
             return
-        lasting = now.summary
-        if not _outdated(now, summary):
-            lasting = summary
-            runs.change(transaction.session, run_id, changes | {"updated_at": transaction.now})
-            if found != known:
-                runs.replace_observations(transaction.session, run_id, found, transaction.now)
-        remember(transaction, now, lasting)
+        if _outdated(now, summary):
+            remember(transaction, now, now.summary)
+            return
+        found = [one.as_dict() for one in _observations(now, outcome)]
+        direction = metric_direction(transaction, now)
+        changes = _figures(now, outcome, found) | _wasted(now, outcome, direction)
+        changes |= _best(now, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
+        runs.change(transaction.session, run_id, changes)
+        known = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
+        if found != known:
+            runs.replace_observations(transaction.session, run_id, found, transaction.now)
+        remember(transaction, now, summary, taught=found != known)
 
 
 def count_waste(database: Database, stop: threading.Event | None = None) -> int:

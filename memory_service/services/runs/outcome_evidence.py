@@ -12,6 +12,7 @@ from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.store.queries import outcomes, runs
+from memory_service.store.session import bump_revision
 from memory_service.store.tables.runs import Run
 
 _AT_ONCE = 50
@@ -32,23 +33,21 @@ def metric_direction(transaction: ReadTransaction, run: Run) -> str | None:
     return facts.get("metric_direction") or outcomes.direction_of(transaction.session, run.competition)
 
 
-def remember(transaction: WriteTransaction, run: Run, summary: Mapping[str, Any]) -> None:
+def remember(
+    transaction: WriteTransaction, run: Run, summary: Mapping[str, Any], *, taught: bool = False
+) -> None:
     """Keep what came of a run that has ended, and count again what its place says of the patterns that its
-    plan served of. summary: wire form of its `domain.runs.run_outcome.Outcome`."""
-    changed = changed_outcome(transaction, run, summary)
-    if changed is not None:
-        outcomes.lock(transaction.session)
-        _keep(transaction, run, *changed)
+    plan served. The knowledge revision rises where that changed, or where the run taught something else.
 
-
-def changed_outcome(
-    transaction: ReadTransaction, run: Run, summary: Mapping[str, Any]
-) -> tuple[dict[str, Any], Mapping[str, Any]] | None:
-    """(outcome of a run that has ended, the one that is kept) where they differ."""
+    summary   wire form of its `domain.runs.run_outcome.Outcome`
+    """
     stored = outcomes.of_run(transaction.session, run.id)
     outcome = _outcome(transaction, run, summary, stored.advice if stored is not None else None)
     known = stored.outcome if stored is not None else None
-    return None if outcome == known else (outcome, known or {})
+    if taught or outcome != known:
+        bump_revision(transaction.session, transaction.now)  # whoever else counts waits for its row
+    if outcome != known:
+        _keep(transaction, run, outcome, known or {})
 
 
 def remember_missing(database: Database) -> int:
@@ -60,7 +59,7 @@ def remember_missing(database: Database) -> int:
             missing = sorted(outcomes.unconcluded(transaction.session, _AT_ONCE))
         if not missing:
             return done
-        with database.write() as writing:
+        with database.write_untracked() as writing:
             # All of them before the lock that `remember` takes: whoever ends one of them takes it last, too.
             found = [runs.find(writing.session, run_id, to_change=True) for run_id in missing]
             for run in found:

@@ -24,7 +24,6 @@ from memory_service.services.runs.summaries import Folding, begun
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
 from memory_service.services.runs.verdicts import reported_verdict
 from memory_service.store.queries import run_summaries as watched
-from memory_service.store.queries import runs
 
 NOTE_CHARS = 16_000
 """Lines that were not understood go into remarks of up to so many characters."""
@@ -168,9 +167,9 @@ def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]
 
 
 def _place(database: Database, key: str) -> _Place:
+    if not begun(database, [key]):
+        raise NotFound(f"There is no run {key}; begin it first: POST /runs or the tool start_run")
     with database.read() as transaction:
-        if runs.find(transaction.session, key) is None:
-            raise NotFound(f"There is no run {key}; begin it first: POST /runs or the tool start_run")
         known = watched.log_of(transaction.session, key)
     if known is None:
         return _Place()

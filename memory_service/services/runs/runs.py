@@ -109,7 +109,7 @@ def finish_run(
             values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
             runs.change(transaction.session, key, values)
             note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
-    conclude(database, key)
+    conclude(database, key, run)
     return run_page(database, key)
 
 

@@ -9,16 +9,11 @@ from sqlalchemy import case, delete, func, insert, or_, select, update
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.store.session import ReadSession, WriteSession, bulk
 from memory_service.store.tables import outcomes as tables
-from memory_service.store.tables.knowledge import Competition, Knowledge
+from memory_service.store.tables.knowledge import Competition
 from memory_service.store.tables.outcomes import Outcome, Serving
 from memory_service.store.tables.runs import Run, RunEvent
 
 _COUNTS = ("served", "followed", "compared", "without", "better", "same", "worse", "weight", "won")
-
-
-def lock(session: WriteSession) -> None:
-    """Lock outcomes to the end of the transaction; every write of knowledge takes the same row."""
-    session.execute(select(Knowledge.revision).where(Knowledge.id == 1).with_for_update())
 
 
 def of_run(session: ReadSession, run_id: str) -> Outcome | None:

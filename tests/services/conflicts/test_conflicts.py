@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +165,27 @@ def test_a_measurement_stands_beside_the_claim_it_contradicts(box: Database) -> 
     assert row["sides"][1]["value"] == pytest.approx(700, rel=1e-3)
     assert row["used"] == "measured"
     assert "runs" in row["why"]
+
+
+def test_runs_have_no_part_in_the_estimates_of_claims_which_stay_as_they_were_made(
+    box: Database, opened: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C72 claims that the A100 is twice as fast as the A10."""
+
+    def estimate() -> dict[str, Any]:
+        row = next(item for item in conflicts(box) if item["id"] == "C72")
+        return next(dict(side) for side in row["sides"] if side["id"] == "estimate")
+
+    slow = replace(RAN, gpu="a10", device="", step_seconds=0.5)
+    before = estimate()
+    observe(box, [slow])
+    assert estimate() == before
+    observe(box, [replace(slow, model="efficientnet_b4", family="efficientnet")])
+    with monkeypatch.context() as patch:
+        patch.setattr("memory_service.services.conflicts.conflicts.check_claims", None)
+        assert estimate() == before
+    again = opened(box.engine.url.render_as_string(hide_password=False))
+    assert conflicts(box) == conflicts(again)
 
 
 def test_a_data_sheet_that_a_calibration_contradicts_is_listed(box: Database) -> None:
