@@ -1,8 +1,7 @@
 """Everything of a prediction that does not depend on the batch asked for. After a run it is made anew only
 where what runs say of this very model on this very card is something else now."""
 
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -83,7 +82,7 @@ class Basis:
 @dataclass(frozen=True)
 class Prepared:
     """learned: all that runs say of it; begin: the batch of who asks for none, with its step and its peak
-    (`first`)."""
+    (`first`); drawn: the curve, once somebody saw it."""
 
     basis: Basis
     learned: tuple[Any, ...]
@@ -97,10 +96,16 @@ class Prepared:
     refused: int | None
     begin: int
     first: tuple[Estimate, Estimate]
+    drawn: list[list[dict[str, Any]]] = field(default_factory=list)
 
-    @cached_property
+    @property
     def curve(self) -> list[dict[str, Any]]:
         """The ladder up to the first batch that does not fit."""
+        if not self.drawn:
+            self.drawn.append(self._curve())
+        return self.drawn[0]
+
+    def _curve(self) -> list[dict[str, Any]]:
         shown = [b for b in BATCH_LADDER if b <= min(self.most, LARGEST_SHOWN)]
         shown += [b for b in BATCH_LADDER if b > self.most][:1]
         peaks = driver_peaks(self.basis.profile, shown, self.gpu, self.basis.config)
@@ -118,7 +123,8 @@ class Prepared:
 
 
 class Kept:
-    """The latest of one question, from revision to revision."""
+    """The latest of one question, from revision to revision; without the card's corrections, which hold all
+    observations of their time."""
 
     latest: Prepared | None = None
 
@@ -132,16 +138,14 @@ class Kept:
         cards: Cards,
     ) -> Prepared:
         """whole, spread: as in `Basis.of`."""
-        known, of = self.latest, (_untaught(gpu), whole, spread)
+        bare = _untaught(gpu)
+        known, of = self.latest, (bare, whole, spread)
         basis = known.basis if known and known.basis.of == of else basis_of(of, question, precision, cards)
         learned = basis.learned(gpu)
         if known and known.basis is basis and known.learned == learned:
-            new = copy(known)  # with the curve, where somebody saw it
-            fixed = known.fixed | {"calibration": where(gpu)["calibration"]}
-            new.__dict__.update(gpu=gpu, fixed=fixed)
-        else:
-            new = prepare(basis, gpu, learned)
-        self.latest = new
+            return replace(known, gpu=gpu, fixed=known.fixed | {"calibration": where(gpu)["calibration"]})
+        new = prepare(basis, gpu, learned)
+        self.latest = replace(new, gpu=bare)
         return new
 
 
