@@ -102,8 +102,8 @@ def test_folds_with_fewer_epochs_than_planned_are_trained_again_where_there_is_m
 ) -> None:
     """Behind those that are missing; with no more time than they had they stay as they are."""
     trial = workshop.short_trial("tabular-regression-network", folds=2, epochs=6, early_stopping_patience=6)
-    edited(trial, r"int\(state.seconds_left\(\) / seconds\)", 'int(os.environ["FITTING"])')
-    trial.own["FITTING"] = "1"
+    edited(trial, r"epoch \+ int\(state.seconds_left\(\) / lasts\)", 'int(os.environ["FITTING"])')
+    trial.own["FITTING"] = "2"
     assert trial.train().log.count("Epoch 2/2") == 2
     (trial.out / "answers_2.npz").unlink()
     (trial.out / "fold_2.pt").unlink()
