@@ -54,7 +54,8 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
     module, clock, taken = script.module, {"now": 1000.0}, iter([30.0])
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
     module.START = 1000.0
-    script.state.minutes, script.state.train_minutes, script.state.reserve_minutes = 100 / 60, 80 / 60, 15 / 60
+    state = script.state
+    state.minutes, state.train_minutes, state.reserve_minutes = 100 / 60, 80 / 60, 15 / 60
     batch_loss, rates = script.plan.batch_loss, []
 
     def step(model: torch.nn.Module, *rest: object) -> torch.Tensor:
@@ -66,7 +67,7 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
         return 1e-3
 
     script.plan.batch_loss, module.learning_rate = step, learning_rate
-    script.state.out_dir.mkdir()
+    state.out_dir.mkdir()
     data = script.read_data()
     rows = np.arange(len(data.targets))
     script.train_fold(1, data, rows[:96], rows[96:], None)
