@@ -58,7 +58,7 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
     state.minutes, state.train_minutes, state.reserve_minutes = 100 / 60, 80 / 60, 15 / 60
     batch_loss, rates = script.plan.batch_loss, []
 
-    def step(model: torch.nn.Module, *rest: object) -> torch.Tensor:
+    def step(model: torch.nn.Module, *rest: object) -> object:
         clock["now"] += next(taken, 1.0)
         return batch_loss(model, *rest)
 
