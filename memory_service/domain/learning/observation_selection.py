@@ -100,7 +100,9 @@ class ObservationSelection:
         model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
         others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
         batches = sorted(self._in_order(own, model, others), key=_newest)
-        evidence = self._evidence.setdefault(tuple(map(id, batches)), Evidence(self._matched(batches)))
+        evidence = self._evidence.get(same := tuple(map(id, batches)))
+        if evidence is None:
+            evidence = self._evidence[same] = Evidence(self._matched(batches))
         of_model = [own, *model] if not own.observations or own.gpu == gpu else model
         newest = merge(*(p.observations for p in of_model), key=newest_last, reverse=True)
         bounds = ((o, self._baseline_of(o)) for o in bounding(newest))
