@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database
@@ -26,3 +27,17 @@ def test_caches_go_with_their_database(database: Database):
     del another, transaction
     gc.collect()
     assert cache() is None
+
+
+def test_of_rows_only_those_that_changed_are_asked_for_all_at_once():
+    caches, asked = Caches(), []
+
+    def make(keys: Sequence[str]) -> dict[str, str]:
+        asked.append(sorted(keys))
+        return {key: key.upper() for key in keys}
+
+    assert list(caches.of_rows("runs", {"b": 1, "a": 1}, make, 3).items()) == [("b", "B"), ("a", "A")]
+    assert caches.of_rows("runs", {"c": 1, "a": 2, "b": 1}, make, 3) == {"c": "C", "a": "A", "b": "B"}
+    assert caches.of_rows("runs", {"a": 2}, make, 3) == {"a": "A"}
+    assert asked == [["a", "b"], ["a", "c"]]
+    assert caches.of_rows("runs", dict.fromkeys("defg", 1), make, 3).keys() == set("defg"), "more than stay"

@@ -1,7 +1,7 @@
 """Errors of predictions against what happened, beside those of naive guesses."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,23 +25,25 @@ _MEMORY = (
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One figure of one run. `excluded`: why it is shown and not scored. naive: GFLOP per sample for a speed,
-    GiB of the naive line for the driver's peak."""
+    GiB of the naive line for the driver's peak.
+
+    error    relative: +0.1 = 10 % more was predicted than happened
+    inside   whether what happened lies in low..high, the central 80 %
+    """
 
     quantity: str
     predicted: Mapping[str, Any]
     actual: float
     excluded: str | None = None
     naive: float | None = None
+    error: float = field(init=False)
+    inside: bool = field(init=False)
 
-    @property
-    def error(self) -> float:
-        """Relative: +0.1 = 10 % more was predicted than happened."""
-        return float(self.predicted["value"]) / self.actual - 1.0
-
-    @property
-    def inside(self) -> bool:
-        """Whether what happened lies in low..high, the central 80 %."""
-        return bool(self.predicted["low"] <= self.actual <= self.predicted["high"])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", float(self.predicted["value"]) / self.actual - 1.0)
+        object.__setattr__(
+            self, "inside", bool(self.predicted["low"] <= self.actual <= self.predicted["high"])
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return {

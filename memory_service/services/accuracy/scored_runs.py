@@ -11,6 +11,7 @@ from memory_service.services.accuracy.quality_order import quality_order
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import runs
 from memory_service.store.queries.runs import EndedRun
+from memory_service.store.session import ReadSession
 
 ACCURACY_FILTERS = ("gpu", "device", "family", "model")
 
@@ -63,9 +64,19 @@ def ended_runs(database: Database, requested: Mapping[str, Any], most: int, now:
     if requested.get("days") is not None:
         filters["since"] = now - dt.timedelta(days=float(requested["days"]))
     with database.read() as transaction:
-        ended = runs.ended(transaction.session, filters, most)
-        found = runs.observations_by_run(transaction.session, [run.id for run in ended])
-    return [(run, pairs_of(run._asdict(), run.prediction or {}, found.get(run.id, ()))) for run in ended]
+        session, states = transaction.session, runs.ended_states(transaction.session, filters, most)
+        scored = transaction.caches.of_rows(
+            ended_runs, states, lambda run_ids: _paired(session, run_ids), MOST_RUNS
+        )
+    return list(scored.values())
+
+
+def _paired(session: ReadSession, run_ids: Sequence[str]) -> dict[str, Scored]:
+    found = runs.observations_by_run(session, run_ids)
+    return {
+        run.id: (run, pairs_of(run._asdict(), run.prediction or {}, found.get(run.id, ())))
+        for run in runs.ended(session, run_ids)
+    }
 
 
 def _scores(scored: Iterable[Scored]) -> list[dict[str, Any]]:

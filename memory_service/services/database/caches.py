@@ -1,13 +1,14 @@
 """Caches that belong to one object (a database, a state of the cards) and go with it."""
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from cachetools import LRUCache
 
 Cache = TypeVar("Cache")
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 P = ParamSpec("P")
 
@@ -59,3 +60,23 @@ class Caches:
         with self._lock:
             found[key] = made
         return made
+
+    def of_rows(
+        self,
+        name: Hashable,
+        states: Mapping[Key, object],
+        make: Callable[[Sequence[Key]], Mapping[Key, Value]],
+        most: int,
+    ) -> dict[Key, Value]:
+        """What `make` gave of each row, in the order of `states`: asked, once for all, of those that are new
+        or have another state than when it was made. The `most` that were asked for last are kept."""
+        with self._lock:
+            found = self._stored.setdefault(name, LRUCache(most))
+            known = {key: found.get(key, (None, None)) for key in states}
+        stale = [key for key, state in states.items() if known[key][0] != state]
+        if stale:
+            made = make(stale)
+            known |= {key: (states[key], made[key]) for key in stale}
+            with self._lock:
+                found.update((key, known[key]) for key in stale)
+        return {key: value for key, (_, value) in known.items()}

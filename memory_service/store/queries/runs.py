@@ -1,7 +1,7 @@
 """Queries of runs, events and observations."""
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, and_, delete, func, insert, select, text, update
@@ -187,23 +187,35 @@ def several(session: ReadSession, run_ids: Collection[str]) -> Sequence[Run]:
     return session.scalars(select(Run).where(Run.id.in_(sorted(run_ids)))).all()
 
 
-def ended(session: ReadSession, filters: Mapping[str, Any], limit: int) -> Sequence[EndedRun]:
-    """Runs that ended, the latest first; `filters`: column -> value, and `since`: ended then or later."""
-    query = select(*_ENDED).where(Run.finished_at.is_not(None))
+def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -> dict[str, dt.datetime]:
+    """Run that ended -> when it changed last, the latest first; `filters`: column -> value, and `since`: ended
+    then or later."""
+    query = select(Run.id, Run.updated_at).where(Run.finished_at.is_not(None))
     for name, value in filters.items():
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
-    return session.execute(query.order_by(Run.finished_at.desc(), Run.id).limit(limit)).all()
+    rows = session.execute(query.order_by(Run.finished_at.desc(), Run.id).limit(limit))
+    return {row.id: row.updated_at for row in rows}
+
+
+def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:
+    """These runs, in no order."""
+    return [run for ids in _parts(run_ids) for run in session.execute(select(*_ENDED).where(Run.id.in_(ids)))]
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
     """Run -> its observations."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    ids = sorted(run_ids)
-    for start in range(0, len(ids), 500):
+    for ids in _parts(run_ids):
         query = select(Observation.run_id, Observation.observation).order_by(Observation.id)
-        for row in session.execute(query.where(Observation.run_id.in_(ids[start : start + 500]))):
+        for row in session.execute(query.where(Observation.run_id.in_(ids))):
             found.setdefault(row.run_id, []).append(row.observation)
     return found
+
+
+def _parts(run_ids: Collection[str]) -> Iterator[list[str]]:
+    """Sorted, so many as a statement may name."""
+    ids = sorted(run_ids)
+    return (ids[start : start + 500] for start in range(0, len(ids), 500))
 
 
 def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:

@@ -82,11 +82,11 @@ def scored(servers: Servers) -> Iterator[Database]:
     servers.drop(url)
 
 
-def _run(database: Database, number: int, factor: float) -> None:
+def _run(database: Database, number: int, factor: float) -> str:
     model, gpu = (("resnet50", "a100"), ("efficientnet_b0", "t4"))[number % 2]
     rate = predict(database, {"model": model, "gpu": gpu, "image_size": 224, "batch_size": 64})
     seconds = 8_000 / (rate["samples_per_second"]["value"] / factor)
-    key = begin_run(
+    key: str = begin_run(
         database,
         {
             "task": "image", "gpu": gpu, "model": model, "batch_size": 64, "image_size": 224,
@@ -104,12 +104,31 @@ def _run(database: Database, number: int, factor: float) -> None:
         )  # fmt: skip
     take_events(database, key, {"events": events})
     finish_run(database, key, {"status": "completed", "at": _moment(number, at + 5)})
+    return key
 
 
 def _moment(number: int, seconds: float) -> str:
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"2026-03-0{number + 1}T{int(hours):02d}:{int(minutes):02d}:{rest:06.3f}Z"
+
+
+def test_events_that_come_after_the_end_are_scored_too(servers: Servers) -> None:
+    url = servers.new("sqlite", "seeded")
+    with Database(url) as database:
+        key = _run(database, 0, 1.0)
+        before = accuracy(database)["overall"]
+        late = [
+            {"seq": seq, "kind": "epoch", "fold": 0, "epoch": seq, "seconds": 60.0, "samples": 8_000,
+             "train_loss": 1.0, "at": _moment(0, 100.0 * seq)}
+            for seq in range(4, 8)
+        ]  # fmt: skip
+        take_events(database, key, {"events": late})
+        after = accuracy(database)["overall"]
+        assert after != before
+        with Database(url) as another:
+            assert accuracy(another)["overall"] == after
+    servers.drop(url)
 
 
 def test_the_page_scores_the_same_runs_as_accuracy_does(scored: Database) -> None:

@@ -23,6 +23,15 @@ def test_answers_of_all_revisions_share_one_bound_and_a_restored_backup_has_its_
     assert plans.get(8, "one") is plans.with_plan("plan-8") is None, "its later revisions are others"
 
 
+def test_a_request_that_began_before_a_run_ended_costs_no_plan_of_before():
+    plans = PlanCache()
+    plans.store(7, "one", b"seven", "plan-7")
+    plans.store(8, "other", b"eight", "plan-8")
+    assert plans.get(8, "other") == b"eight"
+    assert plans.get(7, "one") == b"seven", "the slower request, with the revision that it read"
+    assert plans.with_plan("plan-7") == b"seven"
+
+
 class Planner:
     """Plans a question at ever later revisions."""
 
