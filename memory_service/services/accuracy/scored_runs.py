@@ -114,18 +114,12 @@ def counted(ended: Sequence[Scored]) -> dict[str, Any]:
 def _limit(ended: Iterable[EndedRun], scored: Collection[str]) -> dict[str, int]:
     """Whether runs on cards ran out of memory, against whether that was predicted; of those that did not only
     the scored ones."""
-    counts = Counter(
-        ("fitted" if run.status != "out_of_memory" else "ran_out")
-        + (
-            "_as_predicted"
-            if (run.prediction["fits"] == (run.status != "out_of_memory"))
-            else "_unexpectedly"
-        )
-        for run in ended
-        if "fits" in (run.prediction or {})
-        and run.prediction.get("case") is not None
-        and run.gpu != "cpu"
-        and (run.status == "out_of_memory" or (run.status != "crashed" and run.id in scored))
-    )
+    counts: Counter[str] = Counter()
+    for run in ended:
+        ran_out, prediction = run.status == "out_of_memory", run.prediction or {}
+        known = "fits" in prediction and prediction.get("case") is not None and run.gpu != "cpu"
+        if known and (ran_out or (run.status != "crashed" and run.id in scored)):
+            how = "as_predicted" if prediction["fits"] != ran_out else "unexpectedly"
+            counts[f"{'ran_out' if ran_out else 'fitted'}_{how}"] += 1
     names = ("fitted_as_predicted", "fitted_unexpectedly", "ran_out_as_predicted", "ran_out_unexpectedly")
     return {name: counts.get(name, 0) for name in names}

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, and_, delete, func, insert, select, text, update
+from sqlalchemy import and_, delete, func, insert, select, text, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
@@ -16,13 +16,23 @@ MOST_AFTER = 20
 
 Event = tuple[str, int, str, str]
 
-EndedRun = Row[Any]
-"""The columns of a run that scoring needs; not the entity, which costs four times as much to make."""
 
-_ENDED = (
-    Run.id, Run.gpu, Run.device, Run.family, Run.status, Run.created_at, Run.batch_size, Run.excluded,
-    Run.samples_per_second, Run.epoch_seconds, Run.total_minutes, Run.prediction,
-)  # fmt: skip
+class EndedRun(NamedTuple):
+    """What scoring needs of a run; not the entity, which costs four times as much to make."""
+
+    id: str
+    gpu: str
+    device: str
+    family: str
+    status: str
+    created_at: dt.datetime
+    batch_size: int | None
+    excluded: str | None
+    samples_per_second: float | None
+    epoch_seconds: float | None
+    total_minutes: float | None
+    prediction: Mapping[str, Any] | None
+
 
 SUBJECT = (
     "device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
@@ -188,8 +198,10 @@ def several(session: ReadSession, run_ids: Collection[str]) -> Sequence[Run]:
 
 
 def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -> dict[str, dt.datetime]:
-    """Run that ended -> when it changed last, the latest first; `filters`: column -> value, and `since`: ended
-    then or later."""
+    """Run that ended -> when it changed last, the latest first.
+
+    filters   column -> value, and `since`: ended then or later
+    """
     query = select(Run.id, Run.updated_at).where(Run.finished_at.is_not(None))
     for name, value in filters.items():
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
@@ -199,7 +211,10 @@ def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -
 
 def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:
     """These runs, in no order."""
-    return [run for ids in _parts(run_ids) for run in session.execute(select(*_ENDED).where(Run.id.in_(ids)))]
+    query = select(*(getattr(Run, name) for name in EndedRun._fields))
+    return [
+        EndedRun(*row) for ids in _parts(run_ids) for row in session.execute(query.where(Run.id.in_(ids)))
+    ]
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
