@@ -72,11 +72,13 @@ class Caches:
         or have another state than when it was made. The `most` that were asked for last are kept."""
         with self._lock:
             found = self._stored.setdefault(name, LRUCache(most))
-            known = {key: found.get(key, (None, None)) for key in states}
-        stale = [key for key, state in states.items() if known[key][0] != state]
+            kept = {key: found.get(key) for key in states}
+        known = {key: one for key, one in kept.items() if one is not None and one[0] == states[key]}
+        stale = [key for key in states if key not in known]
         if stale:
             made = make(stale)
-            known |= {key: (states[key], made[key]) for key in stale}
+            new = {key: (states[key], made[key]) for key in stale}
             with self._lock:
-                found.update((key, known[key]) for key in stale)
-        return {key: value for key, (_, value) in known.items()}
+                found.update(new.items())
+            known |= new
+        return {key: known[key][1] for key in states}

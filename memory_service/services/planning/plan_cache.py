@@ -67,8 +67,9 @@ class PlanCache:
             return None if question is None else self._get(revision, question)
 
     def _get(self, revision: int, question: str) -> bytes | None:
-        if revision < self._revision:  # a request that began earlier, or a restored backup, whose later
-            for key in [key for key in self._answers if key[0] > revision]:  # revisions will be others
+        if revision < self._revision:
+            # A request that began earlier; or a backup was restored, whose later revisions will be others.
+            for key in [key for key in self._answers if key[0] > revision]:
                 del self._answers[key]
         self._revision = revision
         return self._answers.get((revision, question))
