@@ -192,12 +192,16 @@ class LearnedCorrections:
 
     def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrection | None]:
         """`memory_of` of many peaks at once, by reading."""
-        observed = frozenset(key for posterior in self._memory.values() for key in posterior.observed)
+        observed = {posterior.observed for posterior in self._memory.values()}
         known = subjects.known
-        if known is None or known[0] != observed:  # another thread may replace it meanwhile
-            known = subjects.known = observed, MemorySubjects.of(subjects, observed)
-        rows = known[1]
-        return {reading: posterior.corrections(rows) for reading, posterior in self._memory.items()}
+        if known.keys() != observed:  # another thread may replace it meanwhile
+            known = subjects.known = {
+                keys: known.get(keys) or MemorySubjects.of(subjects, keys) for keys in observed
+            }
+        return {
+            reading: posterior.corrections(known[posterior.observed])
+            for reading, posterior in self._memory.items()
+        }
 
     @property
     def bounded_models(self) -> Container[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -64,8 +64,8 @@ class MemoryCorrection:
 
 @dataclass(frozen=True, slots=True)
 class MemorySubjects:
-    """Loadings of many subjects, the same for every reading; of those that nothing tells apart, one stands
-    for all (`place`, shape (n,))."""
+    """Loadings of many subjects, the same for readings observed at the same levels; of subjects that nothing
+    tells apart, one stands for all (`place`, shape (n,))."""
 
     place: NDArray[np.intp]
     levels: Sequence[Sequence[Hashable]]
@@ -123,9 +123,9 @@ class MemoryPosterior:
         self._levels = Hierarchy((s for i, s in enumerate(observed) if i not in set(aside)), lone)
 
     @cached_property
-    def observed(self) -> Collection[Hashable]:
+    def observed(self) -> frozenset[Hashable]:
         """Keys of the levels that anything was observed at."""
-        return {*self._levels.keys, *self._alone}
+        return frozenset((*self._levels.keys, *self._alone))
 
     def correction(self, subject: PredictionKey) -> MemoryCorrection | None:
         n, basis, exact = self._levels.closest(subject)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from memory_service.domain.cost.profile import Profile
@@ -138,9 +139,9 @@ def prediction_key(profile: Profile, gpu: Gpu, config: StepConfig) -> Prediction
 
 
 class PredictionKeys(list[PredictionKey]):
-    """Keys of many profiles on one device. known: what was made of all of them, and of what else."""
+    """Keys of many profiles on one device. known: what was made of all of them, by what else decides it."""
 
-    known: tuple[Any, Any] | None = None
+    known: Mapping[Any, Any] = MappingProxyType({})
 
 
 MOST_KNOWN = 64

@@ -192,10 +192,16 @@ def _lifted(failed: Observation, seen: list[Observation]) -> bool:
 
 
 SET_ASIDE = replace(NO_RUN, device="", step_seconds=1.0, peak_allocated_gib=25.9, peak_driver_gib=3.7)
+ONE_READING_EACH = [
+    replace(NO_RUN, device="", model="convnext_tiny", family="convnext", peak_driver_gib=36.0),
+    replace(NO_RUN, model="efficientnet_b0", family="efficientnet", peak_allocated_gib=6.0),
+]
+"""What the driver showed is known of one family only, what was allocated of another."""
 
 
 @given(seen=runs())
 @example(seen=[SET_ASIDE])
+@example(seen=ONE_READING_EACH)
 @settings(max_examples=3, deadline=None)
 def test_a_table_says_of_each_network_what_it_is_predicted_alone(seen: list[Observation]) -> None:
     """Memory, step time and knee of all options at once are those of each profile at each batch."""
