@@ -11,12 +11,15 @@ from math import log
 from operator import attrgetter
 from typing import Any
 
-from memory_service.domain.cost.profile import PeakPoint, Profile, Work
+from memory_service.domain.cost.profile import OP_CLASSES, PeakPoint, Profile, Work
 
 Point = tuple[float, float]
 
 ROOFLINE_KEYS = 4
 """Leading columns of a roofline row that name it; the rest are amounts."""
+
+_PHASES = ("forward", "backward", "forward")
+"""Of a row's first column; inference computes as the forward pass does."""
 
 _AMOUNTS = attrgetter(*(f.name for f in fields(Work)))
 
@@ -41,6 +44,48 @@ def interpolate_profile(lower: Profile, upper: Profile, input_size: int) -> Prof
     nearest = upper if input_size > upper.input_size else lower
     ratio = _positions(nearest, input_size) / _positions(nearest, nearest.input_size)
     return _scaled(nearest, ratio ** _exponent(lower, upper), ratio, input_size)
+
+
+def grown_as(profile: Profile, near: Profile, at: Profile, input_size: int) -> Profile:
+    """The profile at `input_size`, grown as the same network in another precision did from `near`, of the
+    profile's own size, to `at`, class by class. Of 31 networks traced in fp32 at 1.3 to 4 times the size
+    all but DeBERTa and LeViT (10 and 27 % above) have these bytes and operations within 2 %."""
+    positions = _positions(profile, input_size) / _positions(profile, profile.input_size)
+
+    def grew(small: float, large: float) -> float:
+        return large / small if small else positions
+
+    def memory(peak: str) -> float:
+        small, large = (getattr(traced, peak)[-1:] for traced in (near, at))
+        return grew(small[0].per_sample_bytes, large[0].per_sample_bytes) if small and large else positions
+
+    def factors(phase: str, name: str) -> tuple[float, float]:
+        small, large = (getattr(traced, phase).get(name, Work()) for traced in (near, at))
+        return (
+            grew(small.flops_per_sample, large.flops_per_sample),
+            grew(small.bytes_per_sample, large.bytes_per_sample),
+        )
+
+    def works(phase: str) -> dict[str, Work]:
+        known: Mapping[str, Work] = getattr(profile, phase)
+        return {name: _work_times(work, *factors(phase, name)) for name, work in known.items()}
+
+    grown, inference = _scaled(profile, memory("peak"), positions, input_size), memory("inference_peak")
+    extra = dict(grown.extra)
+    if "roofline" in extra:
+        extra["roofline"] = [
+            _row_times(row, *factors(_PHASES[row[0]], OP_CLASSES[row[1]]), 1.0, 1.0, 1.0)
+            for row in profile.extra["roofline"]
+        ]
+    return replace(
+        grown,
+        inference_peak=tuple(
+            PeakPoint(p.fixed_bytes, p.per_sample_bytes * inference) for p in profile.inference_peak
+        ),
+        forward=works("forward"),
+        backward=works("backward"),
+        extra=extra,
+    )
 
 
 def envelope(points: Sequence[Point]) -> tuple[PeakPoint, ...]:
@@ -151,15 +196,7 @@ def _times(profile: Profile, memory: float, flops: float, moved: float, moved_fi
         return tuple(replace(p, per_sample_bytes=p.per_sample_bytes * memory) for p in points)
 
     def works(phase: Mapping[str, Work]) -> dict[str, Work]:
-        return {
-            name: replace(
-                work,
-                flops_per_sample=work.flops_per_sample * flops,
-                bytes_per_sample=work.bytes_per_sample * moved,
-                bytes_fixed=work.bytes_fixed * moved_fixed,
-            )
-            for name, work in phase.items()
-        }
+        return {name: _work_times(work, flops, moved, moved_fixed) for name, work in phase.items()}
 
     extra = dict(profile.extra)
     if "roofline" in extra:
@@ -175,6 +212,13 @@ def _times(profile: Profile, memory: float, flops: float, moved: float, moved_fi
     )
 
 
+def _work_times(work: Work, flops: float, moved: float, moved_fixed: float = 1.0) -> Work:
+    return replace(
+        work, flops_per_sample=work.flops_per_sample * flops,
+        bytes_per_sample=work.bytes_per_sample * moved, bytes_fixed=work.bytes_fixed * moved_fixed,
+    )  # fmt: skip
+
+
 def _kept(profile: Profile) -> tuple[PeakPoint, ...]:
     return tuple(PeakPoint(fixed, slope) for fixed, slope in profile.extra.get("peak_gradients_kept", ()))
 
@@ -185,11 +229,10 @@ def _convs(profile: Profile) -> Mapping[str, float]:
 
 
 def _rows_times(rows: Sequence[Sequence[Any]], *factors: float) -> list[list[Any]]:
-    """Roofline rows whose amounts (flops and bytes per sample, the fixed ones, kernels) are multiplied."""
-    return [
-        [
-            *row[:ROOFLINE_KEYS],
-            *(amount * factor for amount, factor in zip(row[ROOFLINE_KEYS:], factors, strict=True)),
-        ]
-        for row in rows
-    ]
+    return [_row_times(row, *factors) for row in rows]
+
+
+def _row_times(row: Sequence[Any], *factors: float) -> list[Any]:
+    """A roofline row whose amounts (flops and bytes per sample, the fixed ones, kernels) are multiplied."""
+    amounts = zip(row[ROOFLINE_KEYS:], factors, strict=True)
+    return [*row[:ROOFLINE_KEYS], *(amount * factor for amount, factor in amounts)]

@@ -4,13 +4,13 @@ bound."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from cachetools import LRUCache
 
-from memory_service.domain.cost.interpolation import fp32_bound, interpolate_profile
+from memory_service.domain.cost.interpolation import fp32_bound, grown_as, interpolate_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, architecture_of
 
@@ -37,7 +37,7 @@ class ProfileLibrary:
             self.add(profile)
         self._stored = frozenset((*self.profiles, *self.checkpointed))
         self._lock = threading.Lock()
-        self._interpolated: LRUCache[tuple[int, int, int], tuple[Profile, Profile, Profile]] = LRUCache(
+        self._interpolated: LRUCache[tuple[int, ...], tuple[tuple[Profile, ...], Profile]] = LRUCache(
             MOST_INTERPOLATED
         )
         self._bounds: dict[tuple[str, int], tuple[Profile, Profile]] = {}
@@ -113,11 +113,20 @@ class ProfileLibrary:
             return None
         lower = stored[name, max((s for s in sizes if s < size), default=sizes[0]), kind]
         upper = stored[name, min((s for s in sizes if s > size), default=sizes[-1]), kind]
-        ends = (id(lower), id(upper), size)
+        if lower is upper and kind == "fp32":  # amp is known at more sizes
+            near = stored.get((name, lower.input_size, "amp"))
+            at = self._found(stored, model, size, "amp") if near is not None else None
+            if near is not None and at is not None:
+                return self._made((lower, near, at), size, grown_as)
+        return self._made((lower, upper), size, interpolate_profile)
+
+    def _made(self, known: tuple[Profile, ...], size: int, make: Callable[..., Profile]) -> Profile:
+        """What `make` makes of the known profiles for a size: one object for as long as they are the same."""
+        ends = (*map(id, known), size)
         with self._lock:
-            known = self._interpolated.get(ends)
-        if known is None or known[0] is not lower or known[1] is not upper:
-            known = (lower, upper, interpolate_profile(lower, upper, size))
+            kept = self._interpolated.get(ends)
+        if kept is None or any(old is not now for old, now in zip(kept[0], known, strict=True)):
+            kept = (known, make(*known, size))
             with self._lock:
-                self._interpolated[ends] = known
-        return known[2]
+                self._interpolated[ends] = kept
+        return kept[1]

@@ -130,17 +130,18 @@ def _in_child_process(name: str, function: Callable[..., Made], *args: Any, **op
 def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:
     """What the catalogue needs, most wanted first: autocast at default sizes, at other usual ones, then fp32.
 
-    fp32 (for the CPU and cards without tensor cores) is traced at the smallest and the default size only;
-    sizes between are interpolated. Decoders with methods are priced by formula; networks that other packages
-    build are traced by `benchmarks.packaged_profiles`.
+    fp32 (for the CPU and cards without tensor cores) is traced at the smallest and the default size, of texts
+    at longer ones, too; sizes between are interpolated, larger ones grow as autocast's. Decoders with methods
+    are priced by formula; networks that other packages build are traced by `benchmarks.packaged_profiles`.
     """
     rows = [m for m in models if m.can_be_profiled and not m.config.keys() & {"methods", "traced_with"}]
     default = [(model, model.default_input_size) for model in rows]
     other = [(m, size) for m in rows for size in sorted({*m.input_sizes} - {m.default_input_size})]
     smallest = [(m, min(m.input_sizes)) for m in rows if min(m.input_sizes) < m.default_input_size]
+    longer = [(m, n) for m, n in other if m.library == "transformers" and n > m.default_input_size]
     plan: list[tuple[CatalogueModel, int, TraceClass]] = []
     plan += [(model, size, "amp") for model, size in (*default, *other)]
-    plan += [(model, size, "fp32") for model, size in (*default, *smallest)]
+    plan += [(model, size, "fp32") for model, size in (*default, *smallest, *longer)]
     return [Wanted(m.name, size, kind, m.library, m.config, family=m.family) for m, size, kind in plan]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.cost.interpolation import envelope, interpolate_profile
+from memory_service.domain.cost.interpolation import envelope, fp32_bound, grown_as, interpolate_profile
 from memory_service.domain.cost.memory import allocated_bytes
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 
@@ -68,6 +68,16 @@ def test_beyond_the_profiled_sizes_it_grows_with_the_pixels(size: int) -> None:
     outside = interpolate_profile(convolutional(224), convolutional(448), size)
     assert allocated_bytes(outside, 64) == pytest.approx(allocated_bytes(convolutional(size), 64))
     assert outside.extra["largest_conv_bytes"]["dense_conv"] == pytest.approx(40 * size**2)
+
+
+def test_a_profile_grows_as_the_same_network_in_another_precision_did() -> None:
+    made = grown_as(fp32_bound(attentive(224)), attentive(224), attentive(448), 448)
+    true = fp32_bound(attentive(448))
+    assert (made.input_size, made.precision) == (448, "fp32")
+    for batch in (1, 64):
+        assert allocated_bytes(made, batch) == pytest.approx(allocated_bytes(true, batch))
+    assert made.backward["dense_conv"] == true.backward["dense_conv"]
+    assert made.extra["roofline"] == true.extra["roofline"]
 
 
 def test_attention_is_never_underestimated_between_sizes() -> None:

@@ -14,6 +14,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.errors import InvalidInput
 from memory_service.services.knowledge import profiling
+from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (
     Wanted,
     profile_catalogue,
@@ -58,6 +59,19 @@ def test_a_model_is_traced_under_the_name_asked_for(monkeypatch: pytest.MonkeyPa
     assert profile_in_child_process("test_vit", input_size=160, precision="amp") == profile
 
 
+def test_fp32_beyond_its_sizes_is_what_a_trace_would_say() -> None:
+    """Attention grows with the square of the pixels; what autocast was traced at tells by how much."""
+    row = model("test_vit", (160, 320))
+    small, fp32 = (profile_model("test_vit", input_size=160, precision=kind) for kind in ("amp", "fp32"))
+    large, true = (profile_model("test_vit", input_size=320, precision=kind) for kind in ("amp", "fp32"))
+    made = ProfileLibrary([small, fp32, large]).plain(row, 320, "fp32")
+    assert made is not None
+    assert made.peak[-1].per_sample_bytes == pytest.approx(true.peak[-1].per_sample_bytes, rel=0.01)
+    for phase in ("forward", "backward"):
+        got, wanted = (sum(w.flops_per_sample for w in getattr(p, phase).values()) for p in (made, true))
+        assert got == pytest.approx(wanted, rel=0.01)
+
+
 def test_an_unknown_model_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(InvalidInput, match="nearest"):
         profile_model("resnet5000")
@@ -69,6 +83,12 @@ def test_default_sizes_under_autocast_come_first() -> None:
         ("a", 224, "amp"), ("b", 224, "amp"), ("a", 160, "amp"),
         ("a", 224, "fp32"), ("b", 224, "fp32"), ("a", 160, "fp32"),
     ]  # fmt: skip
+
+
+def test_texts_are_traced_in_fp32_at_longer_sizes_too() -> None:
+    text = replace(model("t", (128, 256, 512)), library="transformers", default_input_size=256)
+    plan = {(w.input_size, w.precision) for w in wanted_profiles([replace(text, input_kind="seq_len")])}
+    assert plan == {(size, kind) for size in (128, 256, 512) for kind in ("amp", "fp32")}
 
 
 def test_a_bad_model_is_reported_and_passed_over(tmp_path: Path, traced: list[str]) -> None:
