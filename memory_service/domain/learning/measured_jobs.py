@@ -80,9 +80,8 @@ def job_of(row: Row) -> Job:
     source = row.get("source", "").lower()
     half = half or (method == "full" and precision in ("bf16", "fp8", "bfloat16") and not sharding)
     if precision.startswith("int8"):
-        raise InvalidInput(
-            "Training in int8 is not predicted", [FieldError("precision", "fp32, fp16, bf16", precision)]
-        )
+        error = FieldError("precision", "fp32, fp16, bf16", precision)
+        raise InvalidInput("Training in int8 is not predicted", [error])
     attention, link = row.get("attention", "").lower(), row.get("interconnect", "").lower()
     cut = [n for n in re.findall(r"\b(?:tp|pp|cp|ep|vp)\s*=?\s*(\d+)", sharding) if int(n) > 1]
     return Job(
@@ -187,7 +186,6 @@ def number_in(row: Row, column: str) -> float | None:
     try:
         value = float(text) if text else 0.0
     except ValueError:
-        raise InvalidInput(
-            f"{column} must be a number, got {text!r}", [FieldError(column, "a number", text)]
-        ) from None
+        error = FieldError(column, "a number", text)
+        raise InvalidInput(f"{column} must be a number, got {text!r}", [error]) from None
     return value if 0 < value < float("inf") else None
