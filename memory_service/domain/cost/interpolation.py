@@ -83,11 +83,8 @@ def _mixed(lower: Profile, upper: Profile, weight: float, input_size: int) -> Pr
             for a in low
             for b in high
         ]
-        return (
-            envelope([*pairs, *((point.fixed_bytes, point.per_sample_bytes) for point in low)])
-            if pairs
-            else ()
-        )
+        own = ((point.fixed_bytes, point.per_sample_bytes) for point in low)
+        return envelope([*pairs, *own]) if pairs else ()
 
     def work(low: Work, high: Work) -> Work:
         flops, moved, flops_fixed, moved_fixed, kernels = map(both, _AMOUNTS(low), _AMOUNTS(high))
@@ -186,10 +183,9 @@ def _convs(profile: Profile) -> Mapping[str, float]:
 
 def _rows_times(rows: Sequence[Sequence[Any]], *factors: float) -> list[list[Any]]:
     """Roofline rows whose amounts (flops and bytes per sample, the fixed ones, kernels) are multiplied."""
-    return [
-        [
-            *row[:ROOFLINE_KEYS],
-            *(amount * factor for amount, factor in zip(row[ROOFLINE_KEYS:], factors, strict=True)),
-        ]
-        for row in rows
-    ]
+
+    def times(row: Sequence[Any]) -> list[Any]:
+        amounts = zip(row[ROOFLINE_KEYS:], factors, strict=True)
+        return [*row[:ROOFLINE_KEYS], *(amount * factor for amount, factor in amounts)]
+
+    return [times(row) for row in rows]
