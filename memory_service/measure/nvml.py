@@ -120,9 +120,8 @@ def _nvml() -> Iterator[Any]:
 
         pynvml.nvmlInit()
     except ImportError as error:
-        raise Unavailable(
-            "CUDA devices are asked for through nvidia-ml-py, which is not installed"
-        ) from error
+        missing = "CUDA devices are asked for through nvidia-ml-py, which is not installed"
+        raise Unavailable(missing) from error
     except pynvml.NVMLError as error:
         raise Unavailable(f"No NVIDIA driver answers on this host: {error}") from error
     try:
@@ -136,10 +135,9 @@ def _handle(nvml: Any, index: int) -> Iterator[Any]:
     handles = _visible(nvml)
     if index >= len(handles):
         visible = ", ".join(f"cuda:{i}" for i in range(len(handles))) or "none"
-        raise InvalidInput(
-            f"There is no cuda:{index} here; visible: {visible}",
-            [FieldError("device", "past the visible cards", f"cuda:{index}", tuple(visible.split(", "))[:5])],
-        )
+        nearest = tuple(visible.split(", "))[:5]
+        wrong = FieldError("device", "past the visible cards", f"cuda:{index}", nearest)
+        raise InvalidInput(f"There is no cuda:{index} here; visible: {visible}", [wrong])
     try:
         yield handles[index]
     except nvml.NVMLError as error:
@@ -148,10 +146,8 @@ def _handle(nvml: Any, index: int) -> Iterator[Any]:
 
 def _visible(nvml: Any) -> list[Any]:
     """Handles in the order a process started with this environment counts them."""
-    every = [
-        _query(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index))
-        for index in range(nvml.nvmlDeviceGetCount())
-    ]
+    count = nvml.nvmlDeviceGetCount()
+    every = [_query(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
         return [part for whole in every for part in _parts(nvml, whole)]
@@ -209,9 +205,8 @@ def _try_query(nvml: Any, query: Callable[[], Any]) -> Any | None:
     try:
         return query()
     except nvml.NVMLError as error:
-        if isinstance(
-            error, nvml.NVMLError_GpuIsLost | nvml.NVMLError_Unknown | nvml.NVMLError_ResetRequired
-        ):
+        lost = nvml.NVMLError_GpuIsLost | nvml.NVMLError_Unknown | nvml.NVMLError_ResetRequired
+        if isinstance(error, lost):
             raise
         return None
 
