@@ -70,7 +70,7 @@ class Seconds:
         return self.each(lambda part: np.asarray(part)[index] if np.ndim(part) else np.full(len(index), part))
 
     def times(self, factor: Any) -> Seconds:
-        return Seconds(self.low * factor, self.value * factor, self.high * factor)
+        return self.each(lambda part: part * factor)
 
     def and_independent(self, other: Seconds) -> Seconds:
         """Sum with an independent time: medians add, deviations add in squares."""
@@ -101,9 +101,6 @@ class _Upper(Seconds):
 
     def each(self, change: Callable[[Any], Any]) -> Seconds:
         return _Upper(None, change(self.value), change(self.high))
-
-    def times(self, factor: Any) -> Seconds:
-        return _Upper(None, self.value * factor, self.high * factor)
 
     def and_independent(self, other: Seconds) -> Seconds:
         value = self.value + other.value
