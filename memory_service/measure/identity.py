@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
@@ -97,10 +97,8 @@ def identify(device: str) -> Fingerprint:
     kind, index = device_kind(device)
     versions = _versions()
     if kind == "cuda":
-        card = nvml.card(index)
-        return Fingerprint(
-            "cuda", card.name, card.uuid, card.memory_gib, card.architecture, card.compute_capability,
-            card.mig, card.power_limit_w, card.driver, versions["torch"], versions["cuda"], versions["cudnn"],
+        return replace(
+            nvml.card(index), torch=versions["torch"], cuda=versions["cuda"], cudnn=versions["cudnn"],
             cores=cores_of_process(), host_cpu=_cpu_name(),
         )  # fmt: skip
     memory = _host_memory_gib()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import FieldError, InvalidInput, Unavailable
 
 GIB = 2.0**30
@@ -20,20 +21,6 @@ ARCHITECTURES = (
     (6.0, "pascal"), (5.0, "maxwell"),
 )  # fmt: skip
 """Least compute capability of each, newest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """mig: profile of the slice; power_limit_w: enforced now, of the whole card; driver: its version."""
-
-    name: str
-    uuid: str
-    memory_gib: float
-    compute_capability: float | None
-    architecture: str | None
-    mig: str | None
-    power_limit_w: float | None
-    driver: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +46,9 @@ def card_names() -> list[str]:
         return []
 
 
-def card(index: int) -> Card:
-    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver."""
+def card(index: int) -> Fingerprint:
+    """What the driver says of the `index`-th visible card. InvalidInput past the last; Unavailable without a
+    driver."""
     with _nvml() as nvml, _handle(nvml, index) as handle:
         whole = _parent(nvml, handle)
         name = _text(nvml.nvmlDeviceGetName(handle))
@@ -68,7 +56,8 @@ def card(index: int) -> Card:
         number = capability[0] + capability[1] / 10 if capability else None
         limit = _try_query(nvml, partial(nvml.nvmlDeviceGetEnforcedPowerLimit, whole))
         base, cut, profile = name.partition(" MIG ")
-        return Card(
+        return Fingerprint(
+            kind="cuda",
             name=base,
             uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
             memory_gib=_memory(nvml, handle)[1],
