@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.recall import questions
 from benchmarks.recall_blind import recognition
-from memory_service.recall.encoder import Encodes, load_encoder
+from memory_service.recall.encoder import TextEncoder, load_encoder
 from memory_service.recall.recognition import (
     READ_CHARACTERS,
     Evidence,
@@ -82,7 +82,7 @@ def texts(snapshot: RecallSnapshot) -> list[tuple[str, str | None, bool]]:
     return [(*each, True) for each in out] + [(*each, each[1] is not None) for each in looked_at]
 
 
-def places(unit: ReadTransaction, encoder: Encodes) -> Iterator[Place]:
+def places(unit: ReadTransaction, encoder: TextEncoder) -> Iterator[Place]:
     snapshot = recall_snapshot(unit)
     asked = 0
     for text, slug, learned in texts(snapshot):

@@ -30,7 +30,7 @@ from memory_service.domain.recipe.preferences import FAMILY_WEIGHT
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates, votes
-from memory_service.recall.encoder import Encodes, load_encoder
+from memory_service.recall.encoder import TextEncoder, load_encoder
 from memory_service.recall.structure import answer_of
 from memory_service.services.competitions.neighbours import Signals, signals_of
 from memory_service.services.competitions.signals import read_text
@@ -79,7 +79,7 @@ class Case:
     models: TasksOfFamilies
 
 
-def cases_of(database: Database, encoder: Encodes) -> tuple[list[Case], SolutionMemory]:
+def cases_of(database: Database, encoder: TextEncoder) -> tuple[list[Case], SolutionMemory]:
     models = TasksOfFamilies(knowledge_of(database).models.values())
     with database.read() as transaction:
         rows = {row["slug"]: row for row in all_rows(transaction.session, "competitions")}

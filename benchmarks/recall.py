@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmarks import recall_blind
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.task_inference import infer_facts
-from memory_service.recall.encoder import Encodes, load_encoder
+from memory_service.recall.encoder import TextEncoder, load_encoder
 from memory_service.recall.rank_fusion import WEIGHTS, fuse, outstanding
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import kind_of
@@ -78,7 +78,7 @@ def questions() -> list[Question]:
     return out
 
 
-def measure(unit: ReadTransaction, asked: Sequence[Asked], encoder: Encodes) -> str:
+def measure(unit: ReadTransaction, asked: Sequence[Asked], encoder: TextEncoder) -> str:
     snapshot = recall_snapshot(unit)
     parts = [_tasks(asked), _signals(snapshot, asked), _service(unit, asked), _blind(unit, encoder)]
     return "\n\n".join([HEAD.format(n=len(snapshot.competitions)), *parts]) + "\n"
@@ -194,7 +194,7 @@ def _service(unit: ReadTransaction, asked: Sequence[Asked]) -> str:
     return "\n".join(lines)
 
 
-def _blind(unit: ReadTransaction, encoder: Encodes) -> str:
+def _blind(unit: ReadTransaction, encoder: TextEncoder) -> str:
     """Facts of the 100 descriptions of blind4 and blind7, and recognition of four sets."""
     read, later = (
         recall_blind.facts_read(lambda text: read_text(text, encoder).facts, name)

@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from memory_service.client.config import Config, load_config
@@ -126,19 +127,12 @@ def _start_run(
     pid: int | None,
 ) -> Run:
     key = str(uuid.UUID(run_id)) if run_id else str(uuid.uuid4())
-    created: list[Run] = []
-    gpu_sampler = GpuSampler(
-        lambda fields: created[0].record("gpu", fields) if created else None,
-        pid=pid,
-        tree_every_seconds=TREE_EVERY_S if pid is None else SAMPLE_EVERY_S,
-    )
+    gpu_sampler = GpuSampler(pid, tree_every_seconds=TREE_EVERY_S if pid is None else SAMPLE_EVERY_S)
     gpu_name = gpu_sampler.wait_for_name()
     started = time.time()
     usual = {"model": CUSTOM, "task": guessed_task(script_text(sys.argv)), "gpu": gpu_name or "cpu"}
-    if gpu != "auto":
-        body["gpu"] = gpu
-    elif gpu_name:
-        body["gpu"] = gpu_name
+    if gpu != "auto" or gpu_name:
+        body["gpu"] = gpu_name if gpu == "auto" else gpu
     if "plan_id" not in body:  # else the service may know the plan: it says what it lacks
         body = {**usual, **body}
     host = host_facts() | {"gpu_seen": gpu_name is not None}
@@ -148,7 +142,7 @@ def _start_run(
     sender = EventSender(config, key, body, usual=usual)
     run = Run(key, config, sender, batch_size, gpu_sampler, started)
     run.rank = 0 if _ranks(os.environ) else None
-    created.append(run)
+    gpu_sampler.report = partial(run.record, "gpu")
     if gpu_sampler.total_gib:
         run.record("note", {"total_gib": gpu_sampler.total_gib, "gpu_name": gpu_sampler.name})
     register(run)
@@ -161,14 +155,9 @@ def _attach_run(
     key = str(uuid.UUID(run_id))
     # Its own events count up from 0; these come behind them, and behind those of whoever attached before.
     first_seq = (int((time.time() - ATTACHED_SINCE) * 1000.0) + (rank or 0) * RANKS_APART_MS) * 4096
-    created: list[Run] = []
-    gpu_sampler = GpuSampler(
-        lambda fields: created[0].record("gpu", fields) if created else None,
-        pid=pid,
-        tree_every_seconds=SAMPLE_EVERY_S,
-    )
+    gpu_sampler = GpuSampler(pid, tree_every_seconds=SAMPLE_EVERY_S)
     run = Run(key, config, EventSender(config, key, None, first_seq), batch_size, gpu_sampler, time.time())
     run.is_attached, run.rank = True, rank
-    created.append(run)
+    gpu_sampler.report = partial(run.record, "gpu")
     register(run)
     return run

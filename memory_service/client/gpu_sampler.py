@@ -27,19 +27,14 @@ class GpuSampler:
     """Samples GPU, process tree and host until `stop`; `report(fields)` gets each as a gpu event."""
 
     def __init__(
-        self,
-        report: Callable[[dict[str, Any]], None],
-        *,
-        pid: int | None = None,
-        every_seconds: float = SAMPLE_EVERY_S,
-        tree_every_seconds: float = TREE_EVERY_S,
+        self, pid: int | None = None, *, every_seconds: float = SAMPLE_EVERY_S, tree_every_seconds: float
     ) -> None:
         """pid: the process whose tree is measured; this one by default, none with 0."""
+        self.report: Callable[[dict[str, Any]], None] | None = None
         self.name: str | None = None
         self.total_gib: float | None = None
         self.device_index: int | None = None
         """torch's number of the device in use, as the training thread sees it."""
-        self._report = report
         self._every, self._tree_every = every_seconds, tree_every_seconds
         self._ready, self._stop = threading.Event(), threading.Event()
         self._nvml: Any = None
@@ -75,8 +70,8 @@ class GpuSampler:
                     with contextlib.suppress(Exception):
                         self._tree.refresh()
                 fields = self.sample()
-                if fields:
-                    self._report(fields)
+                if fields and self.report is not None:
+                    self.report(fields)
         except Exception:  # noqa: BLE001 - a sample less is no reason to disturb a training
             self._ready.set()
 

@@ -129,13 +129,8 @@ def _data_facts(trainer: Any) -> dict[str, Any]:
     if loader is None:
         source = getattr(getattr(trainer, "fit_loop", None), "_data_source", None)
         loader = getattr(source, "instance", None)
-    facts: dict[str, Any] = {}
-    batch = getattr(loader, "batch_size", None)
-    if isinstance(batch, int):
-        facts["batch_size"] = batch
-    workers = getattr(loader, "num_workers", None)
-    if isinstance(workers, int):
-        facts["num_workers"] = workers
+    said = {name: getattr(loader, name, None) for name in ("batch_size", "num_workers")}
+    facts = {name: value for name, value in said.items() if isinstance(value, int)}
     with contextlib.suppress(AttributeError, TypeError):
         facts["n_train"] = len(loader.dataset)  # type: ignore[union-attr]
     return facts

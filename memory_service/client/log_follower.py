@@ -64,11 +64,8 @@ class LogReader:
     def send_counts(self) -> None:
         """Send how much of the log was understood."""
         text = f"log: {self.lines} lines, {self.understood} understood"
-        for number, what in (
-            (self.dropped_lines, "lines not passed on"),
-            (self.clipped_chars, "characters clipped"),
-        ):
-            text += f", {number} {what}" if number else ""
+        left_out = {"lines not passed on": self.dropped_lines, "characters clipped": self.clipped_chars}
+        text += "".join(f", {number} {what}" for what, number in left_out.items() if number)
         self._run.note(text)
 
     def _send(self, event: ParsedEvent, at: Callable[[float | None], float] | None) -> None:

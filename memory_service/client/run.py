@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from memory_service.client.config import Config
 from memory_service.client.delivery.sender import EventSender
 from memory_service.client.ending import STATUSES, status_of, unregister
-from memory_service.client.fields import as_float, cleaned
+from memory_service.client.fields import RAW_KINDS, as_float, cleaned
 from memory_service.client.gpu_sampler import GpuSampler, torch_device, torch_memory
 from memory_service.client.step_timer import EpochTimes, Loader, StepTimer
 from memory_service.client.verdict import NOT_A_NUMBER, NOT_YET, Verdict
@@ -129,9 +129,8 @@ class Run:
         """Settings from here on, e.g. `batch_size=64` after memory ran out."""
         with self._guarded("set"):
             self.record("note", settings)
-            self._step_timer.batch_size = (
-                positive_int(settings.get("batch_size")) or self._step_timer.batch_size
-            )
+            stated = positive_int(settings.get("batch_size"))
+            self._step_timer.batch_size = stated or self._step_timer.batch_size
 
     def note(self, text: str, **more: Any) -> None:
         """A remark; `out_of_memory=True`, `error=True` or `submission=True` where it is one of those."""
@@ -225,11 +224,9 @@ class Run:
     ) -> None:
         """Queue an event. `needs`: the field without which it is worthless."""
         sender = self._sender
-        if sender is None:
+        if sender is None or (self.rank and kind not in RAW_KINDS):
             return
-        if self.rank and kind not in ("gpu", "batch"):
-            return
-        if kind in ("gpu", "batch"):
+        if kind in RAW_KINDS:
             fields = fields if self.rank is None else {**fields, "rank": self.rank}
             if self._gpu_sampler is not None and kind == "batch":
                 self._gpu_sampler.device_index = torch_device()

@@ -32,24 +32,19 @@ def build_model(
     InvalidInput for an unknown name (with the nearest) and an impossible size.
     """
     if input_size is not None and input_size < 1:
-        raise InvalidInput(
-            f"The input size must be at least 1, got {input_size}",
-            [FieldError("input_size", "at least 1", input_size)],
-        )
+        wrong = FieldError("input_size", "at least 1", input_size)
+        raise InvalidInput(f"The input size must be at least 1, got {input_size}", [wrong])
     try:
         figures = dict(check_model_config(config or {}))
     except ValueError as error:
         raise InvalidInput(f"{name} cannot be built: {error}", [FieldError("config", str(error))]) from None
     if "cost" in figures:
-        raise InvalidInput(
-            f"{name} is no torch module: its cost follows another law",
-            [FieldError("model", "cannot be profiled", name)],
-        )
+        wrong = FieldError("model", "cannot be profiled", name)
+        raise InvalidInput(f"{name} is no torch module: its cost follows another law", [wrong])
     if "traced_with" in figures:
-        raise InvalidInput(
-            f"{name} is built by {figures['traced_with']}: only the profiles that ship of it are known",
-            [FieldError("model", "cannot be profiled here", name)],
-        )
+        wrong = FieldError("model", "cannot be profiled here", name)
+        known = "only the profiles that ship of it are known"
+        raise InvalidInput(f"{name} is built by {figures['traced_with']}: {known}", [wrong])
     if "model_type" in figures:
         from memory_service.measure.language import build_transformer
 

@@ -50,21 +50,18 @@ def build_composed(name: str, input_size: int | None, n_outputs: int | None) -> 
         kind, default = "seq_len", DEFAULT_AUDIO_FRAMES
     size = input_size or default
     image = (3, size, size)
-    make: Callable[[], nn.Module]
+    make: Callable[[str, int, int], nn.Module]
     if head == "spec":
-        make = partial(_spectrogram, current, size, outputs)
-        inputs = zeros(x=(1, MEL_BANDS, size))
+        make, inputs = _spectrogram, zeros(x=(1, MEL_BANDS, size))
     elif head == "frames":
-        make, inputs = partial(_Frames, current, size, outputs), zeros(x=(FRAMES, *image))
+        make, inputs = _Frames, zeros(x=(FRAMES, *image))
     elif head == "caption":
-        make = partial(_Captioner, current, size, outputs)
-        inputs = zeros(x=image, tokens=(CAPTION_TOKENS,), integers=["tokens"])
+        make, inputs = _Captioner, zeros(x=image, tokens=(CAPTION_TOKENS,), integers=["tokens"])
     else:
-        make = partial(_ImageAndTable, current, size, outputs)
-        inputs = zeros(x=image, table=(TABLE_COLUMNS,))
+        make, inputs = _ImageAndTable, zeros(x=image, table=(TABLE_COLUMNS,))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = on_meta(make)
+        module = on_meta(partial(make, current, size, outputs))
     return BuiltModel(name, "timm", family_of(current), module, kind, size, default, outputs, inputs)
 
 
@@ -129,12 +126,9 @@ class _ImageAndTable(nn.Module):
     def __init__(self, current: str, size: int, outputs: int) -> None:
         super().__init__()
         self.encoder = _encoder(current, size)
-        self.table = nn.Sequential(
-            nn.Linear(TABLE_COLUMNS, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 128)
-        )
-        self.head = nn.Sequential(
-            nn.Linear(self.encoder.num_features + 128, 256), nn.ReLU(), nn.Linear(256, outputs)
-        )
+        columns, both = nn.Linear(TABLE_COLUMNS, 128), nn.Linear(self.encoder.num_features + 128, 256)
+        self.table = nn.Sequential(columns, nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 128))
+        self.head = nn.Sequential(both, nn.ReLU(), nn.Linear(256, outputs))
 
     def forward(self, x: Tensor, table: Tensor) -> Tensor:
         return self.head(torch.cat([self.encoder(x), self.table(table)], dim=1))
@@ -156,12 +150,8 @@ class _Captioner(nn.Module):
     def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
         features = self.encoder.forward_features(x)
         if features.dim() == 4:
-            channels = self.encoder.num_features
-            features = (
-                features.flatten(2).transpose(1, 2)
-                if features.shape[1] == channels
-                else features.flatten(1, 2)
-            )
+            channels_first = features.shape[1] == self.encoder.num_features
+            features = features.flatten(2).transpose(1, 2) if channels_first else features.flatten(1, 2)
         memory = self.bridge(features)
         length = tokens.shape[1]
         future = torch.ones((length, length), dtype=torch.bool, device=tokens.device).triu(1)

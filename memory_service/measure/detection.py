@@ -93,18 +93,14 @@ def _backbone(encoder: str, size: int, two_stage: bool) -> nn.Module:
     from torchvision.ops import FrozenBatchNorm2d
     from torchvision.ops.feature_pyramid_network import LastLevelMaxPool, LastLevelP6P7
 
+    extra = LastLevelMaxPool() if two_stage else LastLevelP6P7(256, 256)
     if encoder.split(".", maxsplit=1)[0] in _TORCHVISION_BACKBONES:
-        levels = [1, 2, 3, 4] if two_stage else [2, 3, 4]
         backbone: nn.Module = resnet_fpn_backbone(
-            backbone_name=encoder.split(".", maxsplit=1)[0],
-            weights=None,
-            norm_layer=FrozenBatchNorm2d,
-            trainable_layers=3,
-            returned_layers=levels,
-            extra_blocks=LastLevelMaxPool() if two_stage else LastLevelP6P7(256, 256),
-        )
+            backbone_name=encoder.split(".", maxsplit=1)[0], weights=None, norm_layer=FrozenBatchNorm2d,
+            trainable_layers=3, returned_layers=[1, 2, 3, 4] if two_stage else [2, 3, 4], extra_blocks=extra,
+        )  # fmt: skip
         return backbone
-    return _TimmPyramid(encoder, size, LastLevelMaxPool() if two_stage else LastLevelP6P7(256, 256))
+    return _TimmPyramid(encoder, size, extra)
 
 
 def _pyramid_detector(head: str, encoder: str, classes: int, size: int) -> nn.Module:
@@ -142,11 +138,10 @@ class _TwoStage(nn.Module):
         self.rpn = RPNHead(256, 3)
         self.box_head = TwoMLPHead(256 * 7 * 7, 1024)
         self.box_predictor = FastRCNNPredictor(1024, classes)
-        self.mask_head = (
-            nn.Sequential(MaskRCNNHeads(256, (256, 256, 256, 256), 1), MaskRCNNPredictor(256, 256, classes))
-            if masks
-            else None
-        )
+        self.mask_head: nn.Module | None = None
+        if masks:
+            heads, predictor = MaskRCNNHeads(256, (256,) * 4, 1), MaskRCNNPredictor(256, 256, classes)
+            self.mask_head = nn.Sequential(heads, predictor)
 
     def forward(self, x: Tensor) -> dict[str, Any]:
         features = list(self.backbone(x).values())
@@ -186,16 +181,9 @@ class _SsdR50(nn.Module):
         pairs = zip(self.CHANNELS[:-1], self.CHANNELS[1:], self.MIDDLE, strict=True)
         for index, (before, after, middle) in enumerate(pairs):
             stride, padding = (2, 1) if index < 3 else (1, 0)
-            self.extra.append(
-                nn.Sequential(
-                    nn.Conv2d(before, middle, 1, bias=False),
-                    nn.BatchNorm2d(middle),
-                    nn.ReLU(inplace=True),
-                    nn.Conv2d(middle, after, 3, stride=stride, padding=padding, bias=False),
-                    nn.BatchNorm2d(after),
-                    nn.ReLU(inplace=True),
-                )
-            )
+            narrow = nn.Conv2d(before, middle, 1, bias=False), nn.BatchNorm2d(middle)
+            wide = nn.Conv2d(middle, after, 3, stride, padding, bias=False), nn.BatchNorm2d(after)
+            self.extra.append(nn.Sequential(*narrow, nn.ReLU(inplace=True), *wide, nn.ReLU(inplace=True)))
         sized = list(zip(self.CHANNELS, self.BOXES, strict=True))
         self.boxes = nn.ModuleList(nn.Conv2d(c, 4 * n, 3, padding=1) for c, n in sized)
         self.logits = nn.ModuleList(nn.Conv2d(c, classes * n, 3, padding=1) for c, n in sized)
@@ -207,7 +195,8 @@ class _SsdR50(nn.Module):
             maps.append(block(maps[-1]))
         boxes = [head(m).flatten(2) for head, m in zip(self.boxes, maps, strict=True)]
         logits = [head(m).flatten(2) for head, m in zip(self.logits, maps, strict=True)]
-        return {
-            "logits": torch.cat([part.reshape(x.shape[0], self.classes, -1) for part in logits], dim=2),
-            "boxes": torch.cat([part.reshape(x.shape[0], 4, -1) for part in boxes], dim=2),
-        }
+
+        def joined(parts: list[Tensor], width: int) -> Tensor:
+            return torch.cat([part.reshape(x.shape[0], width, -1) for part in parts], dim=2)
+
+        return {"logits": joined(logits, self.classes), "boxes": joined(boxes, 4)}

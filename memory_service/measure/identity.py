@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
@@ -74,19 +74,16 @@ class Occupancy:
     @property
     def sentence(self) -> str:
         who = "; ".join(str(tenant) for tenant in self.tenants) or "processes that cannot be seen from here"
-        return (
-            f"others take {self.busy_share:.0%} of its time and {self.memory_share:.0%} of its memory: {who}"
-        )
+        shares = f"{self.busy_share:.0%} of its time and {self.memory_share:.0%} of its memory"
+        return f"others take {shares}: {who}"
 
 
 def device_kind(device: str) -> tuple[str, int]:
     """("cuda", 1) of "cuda:1"; InvalidInput for any other word than cpu, mps, cuda, cuda:N."""
     match = _DEVICE.match(device.strip().lower()) if len(device) < 80 else None
     if match is None:
-        raise InvalidInput(
-            f"Unknown device {device[:80]!r}: cpu, mps or cuda:N",
-            [FieldError("device", "cpu, mps or cuda:N", device[:80], tuple(local_devices()))],
-        )
+        wrong = FieldError("device", "cpu, mps or cuda:N", device[:80], tuple(local_devices()))
+        raise InvalidInput(f"Unknown device {device[:80]!r}: cpu, mps or cuda:N", [wrong])
     return match.group(1).partition(":")[0], int(match.group(2) or 0)
 
 
@@ -100,10 +97,8 @@ def identify(device: str) -> Fingerprint:
     kind, index = device_kind(device)
     versions = _versions()
     if kind == "cuda":
-        card = nvml.card(index)
-        return Fingerprint(
-            "cuda", card.name, card.uuid, card.memory_gib, card.architecture, card.compute_capability,
-            card.mig, card.power_limit_w, card.driver, versions["torch"], versions["cuda"], versions["cudnn"],
+        return replace(
+            nvml.card(index), torch=versions["torch"], cuda=versions["cuda"], cudnn=versions["cudnn"],
             cores=cores_of_process(), host_cpu=_cpu_name(),
         )  # fmt: skip
     memory = _host_memory_gib()
@@ -179,11 +174,10 @@ def _host_memory_gib() -> float:
 
 
 def _host_occupancy() -> Occupancy:
-    tree, spent = _process_tree(), {}
+    tree = _process_tree()
     watched = {process.pid: process for process in psutil.process_iter()}
     before = psutil.cpu_times()
-    for pid, process in watched.items():
-        spent[pid] = _cpu_seconds(process)
+    spent = {pid: _cpu_seconds(process) for pid, process in watched.items()}
     started = time.monotonic()
     time.sleep(WATCH_SECONDS)
     after = psutil.cpu_times()

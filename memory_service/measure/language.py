@@ -18,11 +18,8 @@ from memory_service.measure.traceable_model import (
 
 _UNMASKED = "unmasked_sdpa"
 
-_MASKS: dict[str, Literal["tokens", "square"]] = {
-    "deberta": "tokens",
-    "deberta-v2": "tokens",
-    "gpt_neo": "square",
-}
+_MASKS: Mapping[str, Literal["tokens", "square"]]
+_MASKS = {"deberta": "tokens", "deberta-v2": "tokens", "gpt_neo": "square"}
 """Models with an attention of their own, which cannot go without a mask."""
 
 SAMPLES_PER_FRAME = 160
@@ -55,10 +52,8 @@ def build_transformer(
     size = int(input_size or config.get("default_input_size", 256))
     longest = int(config.get("max_input_size", 0))
     if longest and size > longest:
-        raise InvalidInput(
-            f"{name} takes at most {longest} tokens, got {size}",
-            [FieldError("seq_len", f"at most {longest}", size)],
-        )
+        wrong = FieldError("seq_len", f"at most {longest}", size)
+        raise InvalidInput(f"{name} takes at most {longest} tokens, got {size}", [wrong])
     figures = dict(config.get("figures", {}))
     outputs = n_outputs or int(config.get("n_outputs", 2))
     if head in ("sequence-classification", "audio-classification", "video-classification"):

@@ -54,14 +54,8 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def works(self, phase: str) -> dict[str, Work]:
         """Work per operation class of "forward" or "backward"."""
         return {
-            name: Work(
-                flops_per_sample=w[0],
-                bytes_per_sample=w[1],
-                flops_fixed=w[2],
-                bytes_fixed=w[3],
-                kernels=int(w[4]),
-            )
-            for name, w in sorted(self._work[phase].items())
+            name: Work(flops, moved, flops_fixed, moved_fixed, int(kernels))
+            for name, (flops, moved, flops_fixed, moved_fixed, kernels) in sorted(self._work[phase].items())
         }
 
     def __torch_dispatch__(

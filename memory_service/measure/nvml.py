@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import FieldError, InvalidInput, Unavailable
 
 GIB = 2.0**30
@@ -20,20 +21,6 @@ ARCHITECTURES = (
     (6.0, "pascal"), (5.0, "maxwell"),
 )  # fmt: skip
 """Least compute capability of each, newest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """mig: profile of the slice; power_limit_w: enforced now, of the whole card; driver: its version."""
-
-    name: str
-    uuid: str
-    memory_gib: float
-    compute_capability: float | None
-    architecture: str | None
-    mig: str | None
-    power_limit_w: float | None
-    driver: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +46,9 @@ def card_names() -> list[str]:
         return []
 
 
-def card(index: int) -> Card:
-    """The `index`-th visible card. InvalidInput past the last; Unavailable without a driver."""
+def card(index: int) -> Fingerprint:
+    """What the driver says of the `index`-th visible card. InvalidInput past the last; Unavailable without a
+    driver."""
     with _nvml() as nvml, _handle(nvml, index) as handle:
         whole = _parent(nvml, handle)
         name = _text(nvml.nvmlDeviceGetName(handle))
@@ -68,7 +56,8 @@ def card(index: int) -> Card:
         number = capability[0] + capability[1] / 10 if capability else None
         limit = _try_query(nvml, partial(nvml.nvmlDeviceGetEnforcedPowerLimit, whole))
         base, cut, profile = name.partition(" MIG ")
-        return Card(
+        return Fingerprint(
+            kind="cuda",
             name=base,
             uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
             memory_gib=_memory(nvml, handle)[1],
@@ -120,9 +109,8 @@ def _nvml() -> Iterator[Any]:
 
         pynvml.nvmlInit()
     except ImportError as error:
-        raise Unavailable(
-            "CUDA devices are asked for through nvidia-ml-py, which is not installed"
-        ) from error
+        missing = "CUDA devices are asked for through nvidia-ml-py, which is not installed"
+        raise Unavailable(missing) from error
     except pynvml.NVMLError as error:
         raise Unavailable(f"No NVIDIA driver answers on this host: {error}") from error
     try:
@@ -136,10 +124,9 @@ def _handle(nvml: Any, index: int) -> Iterator[Any]:
     handles = _visible(nvml)
     if index >= len(handles):
         visible = ", ".join(f"cuda:{i}" for i in range(len(handles))) or "none"
-        raise InvalidInput(
-            f"There is no cuda:{index} here; visible: {visible}",
-            [FieldError("device", "past the visible cards", f"cuda:{index}", tuple(visible.split(", "))[:5])],
-        )
+        nearest = tuple(visible.split(", "))[:5]
+        wrong = FieldError("device", "past the visible cards", f"cuda:{index}", nearest)
+        raise InvalidInput(f"There is no cuda:{index} here; visible: {visible}", [wrong])
     try:
         yield handles[index]
     except nvml.NVMLError as error:
@@ -148,10 +135,8 @@ def _handle(nvml: Any, index: int) -> Iterator[Any]:
 
 def _visible(nvml: Any) -> list[Any]:
     """Handles in the order a process started with this environment counts them."""
-    every = [
-        _query(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index))
-        for index in range(nvml.nvmlDeviceGetCount())
-    ]
+    count = nvml.nvmlDeviceGetCount()
+    every = [_query(nvml, partial(nvml.nvmlDeviceGetHandleByIndex, index)) for index in range(count)]
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
         return [part for whole in every for part in _parts(nvml, whole)]
@@ -209,9 +194,8 @@ def _try_query(nvml: Any, query: Callable[[], Any]) -> Any | None:
     try:
         return query()
     except nvml.NVMLError as error:
-        if isinstance(
-            error, nvml.NVMLError_GpuIsLost | nvml.NVMLError_Unknown | nvml.NVMLError_ResetRequired
-        ):
+        lost = nvml.NVMLError_GpuIsLost | nvml.NVMLError_Unknown | nvml.NVMLError_ResetRequired
+        if isinstance(error, lost):
             raise
         return None
 

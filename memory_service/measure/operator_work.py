@@ -51,11 +51,8 @@ def cost_of(func: Any, args: Sequence[Any], out: Any) -> OpCost:
 def _conv_class(weight: Tensor, groups: int, transposed: bool) -> str:
     if groups == 1:
         return "dense_conv" if prod(weight.shape[2:]) > 1 else "pointwise_conv"
-    return (
-        "depthwise_conv"
-        if weight.shape[0 if transposed else 1] == 1 or groups == weight.shape[0]
-        else "grouped_conv"
-    )
+    depthwise = weight.shape[0 if transposed else 1] == 1 or groups == weight.shape[0]
+    return "depthwise_conv" if depthwise else "grouped_conv"
 
 
 def conv_flops(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> int:
@@ -66,12 +63,8 @@ def conv_flops(x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> int:
 
 def _conv_backward(args: Sequence[Any]) -> OpCost:
     grad, x, weight, transposed, groups, output_mask = args[0], args[1], args[2], args[7], args[9], args[10]
-    each = conv_flops(x, weight, grad, transposed)
-    return (
-        _conv_class(weight, groups, transposed),
-        each * (bool(output_mask[0]) + bool(output_mask[1])),
-        sum(map(bool, output_mask)),
-    )
+    flops = conv_flops(x, weight, grad, transposed) * (bool(output_mask[0]) + bool(output_mask[1]))
+    return _conv_class(weight, groups, transposed), flops, sum(map(bool, output_mask))
 
 
 def _attention(name: str, args: Sequence[Any]) -> OpCost:

@@ -43,12 +43,13 @@ class RooflineTally:
 
     def rows(self, phase: str | None = None) -> list[list[float]]:
         """All rows in a stable order; `phase` renames the forward pass (inference is one)."""
-        rows = [
-            [PHASES.index(phase) if phase else key[0], key[1], key[3], key[4], *values]
-            for key, values in sorted(self._rows.items())
-        ]
+
+        def rounded(value: float) -> float:
+            return int(f"{value:.0f}") if float(value).is_integer() else float(f"{value:.6g}")
+
         return [
-            [int(f"{v:.0f}") if float(v).is_integer() else float(f"{v:.6g}") for v in row] for row in rows
+            [PHASES.index(phase) if phase else key[0], key[1], key[3], key[4], *map(rounded, values)]
+            for key, values in sorted(self._rows.items())
         ]
 
     def account(
@@ -129,9 +130,9 @@ class RooflineTally:
                 fixed_bytes += size
         of_samples = flops % self.batch == 0
         per_sample_flops, fixed_flops = (flops // self.batch, 0) if of_samples else (0, flops)
-        intensity = (
-            per_sample_flops / per_sample_bytes if per_sample_bytes else fixed_flops / max(fixed_bytes, 1)
-        )
+        intensity = fixed_flops / max(fixed_bytes, 1)
+        if per_sample_bytes:
+            intensity = per_sample_flops / per_sample_bytes
         bucket = min(round(log2(max(intensity, 1.0))), 12) if kind != "elementwise" else 0
         key = (PHASES.index(phase), OP_CLASSES.index(kind), bucket, round(-2 * log2(useful)), width)
         row = self._rows[key]

@@ -6,6 +6,7 @@ and mean absolute error for images, on every pixel.
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,32 +37,21 @@ def build_segmentation(
         raise unknown_name("model", name, [f"{decoder}/resnet50" for decoder in DECODERS])
     current = timm_name(encoder)
     if current is None:
-        raise unknown_name(
-            "model", name, [f"{head}/{option}" for option in ("resnet34", "resnet50", "efficientnet_b3")]
-        )
+        usual = ("resnet34", "resnet50", "efficientnet_b3")
+        raise unknown_name("model", name, [f"{head}/{option}" for option in usual])
     size = input_size or DEFAULT_SIZE
     check_side("smp", name, {}, size)
     outputs = n_outputs or 1
-
-    def construct() -> nn.Module:
-        module: nn.Module = getattr(smp, DECODERS[head])(
-            encoder_name=f"tu-{current}",
-            encoder_weights=None,
-            in_channels=3,
-            classes=outputs,
-            **size_arguments(current, size),
-        )
-        return module
-
+    settings = {"encoder_weights": None, "in_channels": 3, "classes": outputs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            module = on_meta(construct)
+            decoder = getattr(smp, DECODERS[head])
+            sized = size_arguments(current, size)
+            module = on_meta(partial(decoder, encoder_name=f"tu-{current}", **settings, **sized))
         except (AttributeError, KeyError, TypeError, ValueError, AssertionError) as error:
-            raise InvalidInput(
-                f"{encoder} cannot be the encoder of a {head}: {error}",
-                [FieldError("model", "the encoder gives no feature pyramid", name)],
-            ) from error
+            wrong = FieldError("model", "the encoder gives no feature pyramid", name)
+            raise InvalidInput(f"{encoder} cannot be the encoder of a {head}: {error}", [wrong]) from error
     loss: Loss = pixel_regression_loss if regression else mask_loss
     return image_model(name, "smp", family_of(current), module, size, DEFAULT_SIZE, outputs, make_loss=loss)
 

@@ -88,13 +88,11 @@ def build_timm(name: str, input_size: int | None, n_outputs: int | None) -> Buil
     config = _configuration(current)
     default = default_image_size(current)
     size = default if input_size is None else input_size
+    outputs = 1000 if n_outputs is None else n_outputs
     channels = int(config.input_size[0]) if config is not None else 3
-    arguments: dict[str, Any] = {"pretrained": False, **_RETIRED.get(name, ("", {}))[1]}
+    arguments = {"pretrained": False, "num_classes": outputs, **_RETIRED.get(name, ("", {}))[1]}
     if channels != 3:
         arguments["in_chans"] = channels
-    outputs = 1000 if n_outputs is None else n_outputs
-    arguments["num_classes"] = outputs
-
     module = _construct(current, arguments, size, resized=size != default)
     return image_model(current, "timm", family_of(current), module, size, default, outputs, channels=channels)
 
@@ -111,11 +109,13 @@ def _construct(current: str, arguments: dict[str, Any], size: int, *, resized: b
                 if "img_size" not in str(error):
                     raise
             except AssertionError as error:
-                raise InvalidInput(
-                    f"{current} cannot be built for {size} pixels: {error}",
-                    [FieldError("image_size", "not possible for this model", size)],
-                ) from error
+                raise _no_such_size(current, size, error) from error
     raise AssertionError("unreachable: the attempt without img_size either returns or raises")
+
+
+def _no_such_size(current: str, size: int, error: AssertionError) -> InvalidInput:
+    wrong = FieldError("image_size", "not possible for this model", size)
+    return InvalidInput(f"{current} cannot be built for {size} pixels: {error}", [wrong])
 
 
 def torchvision_name(name: str) -> str | None:
@@ -144,8 +144,5 @@ def build_torchvision(name: str, input_size: int | None, n_outputs: int | None) 
     try:
         module = on_meta(lambda: torchvision.models.get_model(current, **arguments))
     except AssertionError as error:
-        raise InvalidInput(
-            f"{current} cannot be built for {size} pixels: {error}",
-            [FieldError("image_size", "not possible for this model", size)],
-        ) from error
+        raise _no_such_size(current, size, error) from error
     return image_model(current, "torchvision", family_of(current), module, size, default, outputs)

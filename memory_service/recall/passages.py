@@ -41,23 +41,14 @@ def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
     sentences = [piece for sentence in sentences_of(description) for piece in _split_long(sentence)]
     data = [s for s in sentences if _hits(_DATA, s) >= 2]
     metric = [s for s in sentences if _hits(_METRIC, s) >= 1]
-    out = [
-        Passage(
-            "predicted", _joined([f"{title}.", summary, f"Task: {task}." if task else "", *sentences[:2]])
-        ),
-        Passage(
-            "data",
-            _joined(
-                [
-                    _labelled("Domain", competition, "domain"),
-                    _labelled("Data", competition, "modality"),
-                    _labelled("Labels", competition, "label_structure"),
-                    *data,
-                ]
-            ),
-        ),
-        Passage("judged", _joined([_labelled("Metric", competition, "metric"), *metric])),
-    ]
+    labels = {"Domain": "domain", "Data": "modality", "Labels": "label_structure"}
+    facts = [_labelled(label, competition, key) for label, key in labels.items()]
+    said = {
+        "predicted": [f"{title}.", summary, f"Task: {task}." if task else "", *sentences[:2]],
+        "data": [*facts, *data],
+        "judged": [_labelled("Metric", competition, "metric"), *metric],
+    }
+    out = [Passage(kind, _joined(texts)) for kind, texts in said.items()]
     out += [Passage("text", piece) for piece in _pieces(sentences)]
     return [passage for passage in out if passage.text]
 
@@ -72,8 +63,7 @@ def query_passages(text: str) -> list[Passage]:
     if len(text) <= QUERY_CHARACTERS:
         return [Passage("predicted", text)]
     sentences = [piece for sentence in task_sentences(text) for piece in _split_long(sentence)]
-    opening = sentences[:2]
-    rest = sentences[2:]
+    opening, rest = sentences[:2], sentences[2:]
     goal = _best(rest, _GOAL)
     data = _best([s for s in rest if s not in goal], _DATA)
     metric = _best([s for s in rest if s not in goal and s not in data], _METRIC)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.task_inference import Leanings
-from memory_service.recall.encoder import Encodes
+from memory_service.recall.encoder import TextEncoder
 
 _Sentences = Mapping[str, Sequence[str]]
 _TABLES = shipped_table(__package__, "prototypes.toml")
@@ -30,7 +30,7 @@ _Axis = tuple[tuple[_Name, ...], NDArray[np.intp], NDArray[np.float32]]
 """Names; of each, the places of its sentences, filled up with -1 to the length of the longest; vectors."""
 
 _Axes = tuple[_Axis[str], _Axis[str], _Axis[tuple[str, str]]]
-_encoded: WeakKeyDictionary[Encodes, _Axes] = WeakKeyDictionary()
+_encoded: WeakKeyDictionary[TextEncoder, _Axes] = WeakKeyDictionary()
 _encoding = threading.Lock()
 
 
@@ -40,7 +40,7 @@ def sentences() -> list[str]:
     return [text for table in tables for texts in table.values() for text in texts]
 
 
-def leanings_of(encoder: Encodes, vectors: NDArray[np.float32]) -> Leanings:
+def leanings_of(encoder: TextEncoder, vectors: NDArray[np.float32]) -> Leanings:
     """Similarity of a question's passages (q, 384) to each kind, around 0."""
     with _encoding:
         if encoder not in _encoded:
@@ -53,7 +53,7 @@ def leanings_of(encoder: Encodes, vectors: NDArray[np.float32]) -> Leanings:
     return Leanings(_near(inputs, vectors), _near(answers, vectors), _near(pairs, vectors))
 
 
-def _axis(encoder: Encodes, sentences: Mapping[_Name, Sequence[str]]) -> _Axis[_Name]:
+def _axis(encoder: TextEncoder, sentences: Mapping[_Name, Sequence[str]]) -> _Axis[_Name]:
     names = tuple(sentences)
     places = np.full((len(names), max(map(len, sentences.values()))), -1, dtype=np.intp)
     count = 0

@@ -191,9 +191,8 @@ def evidence_of(
     strange = [name for name in read.names - known if not _inside(name, joined)]
     there = _numbers(searched_text(row)) | {float(row[name]) for name in _COUNTS if row.get(name)}
     conflicts = {name: _far(name, facts, row, there) for name in ("n_train", "n_classes")}
-    alike = [
-        a for a in read.numbers if _near(a, there, 0.03) and (a != facts.n_train or not conflicts["n_train"])
-    ]
+    wrong = facts.n_train if conflicts["n_train"] else None
+    alike = [a for a in read.numbers if _near(a, there, 0.03) and a != wrong]
     unknown = [a for a in read.numbers if not _near(a, there, 0.05)]
     return Evidence(
         mass=math.log1p(common * _FITTED_N / math.log1p(snapshot.word_frequencies.n)),

@@ -58,8 +58,7 @@ class Kind:
 def kind_of(facts: Mapping[str, Any]) -> Kind:
     """The kind of a competition's row or of a question's facts. `size` may replace `n_train`."""
     task = facts.get("task")
-    metric = facts.get("metric")
-    family = facts.get("metric_family")
+    metric, family = facts.get("metric"), facts.get("metric_family")
     if not family and metric:
         named = metric_named(str(metric))
         family = named.family if named else None
@@ -100,10 +99,10 @@ class StructureTable:
             by_code[code] = probabilities.get(value, 0.0)
         return by_code[self._columns[fact]]
 
-    def scores(self, kind: Kind, weights: Mapping[str, float] = FACT_WEIGHTS) -> NDArray[np.float32]:
+    def scores(self, kind: Kind) -> NDArray[np.float32]:
         """0..1 per competition: weight of shared facts over the weight of the question's known facts."""
-        known = sum(weight for name, weight in weights.items() if getattr(kind, name) is not None)
-        total = self.shared_weight(kind, weights)
+        known = sum(weight for name, weight in FACT_WEIGHTS.items() if getattr(kind, name) is not None)
+        total = self.shared_weight(kind, FACT_WEIGHTS)
         return total / np.float32(known) if known else total
 
     def shared_weight(self, kind: Kind, weights: Mapping[str, float]) -> NDArray[np.float32]:
@@ -131,20 +130,15 @@ def _class_bucket(n_classes: int) -> str:
 def shared_facts(query: Kind, match: Kind) -> list[str]:
     """What two kinds have in common, in words, weightiest first."""
     words = []
-    for name in ("task", "modality", "metric_family", "n_classes", "size", "split"):
+    for name, form in _SHARED.items():
         value = getattr(query, name)
-        if value is None or value != getattr(match, name):
-            continue
-        if name == "modality" and "task" in words:
-            continue
-        words.append(
-            {
-                "task": "task",
-                "modality": f"data ({value})",
-                "metric_family": f"metric family ({value})",
-                "n_classes": "2 classes" if value == "2" else f"number of classes ({value})",
-                "size": f"size ({value})",
-                "split": f"{value} split",
-            }[name]
-        )
+        told = name == "modality" and "task" in words
+        if value is not None and value == getattr(match, name) and not told:
+            words.append("2 classes" if (name, value) == ("n_classes", "2") else form.format(value))
     return words
+
+
+_SHARED = {
+    "task": "task", "modality": "data ({})", "metric_family": "metric family ({})",
+    "n_classes": "number of classes ({})", "size": "size ({})", "split": "{} split",
+}  # fmt: skip

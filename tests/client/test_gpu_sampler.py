@@ -65,7 +65,7 @@ Measured = tuple[GpuSampler, dict[str, Any]]
 def measured(monkeypatch: pytest.MonkeyPatch, processes: dict[int, int | None]) -> Measured:
     monkeypatch.setitem(sys.modules, "pynvml", PlayedNvml(processes))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    sampler = GpuSampler(lambda fields: None, every_seconds=100.0)
+    sampler = GpuSampler(every_seconds=100.0, tree_every_seconds=100.0)
     assert sampler.wait_for_name() == "NVIDIA A10G"
     sampler.stop()
     return sampler, sampler.sample()
@@ -114,7 +114,8 @@ def test_a_driver_that_does_not_tell_the_share_leaves_it_out(monkeypatch: pytest
 def test_without_a_card_the_device_is_the_processor_and_its_load_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     samples: list[dict[str, Any]] = []
-    sampler = GpuSampler(samples.append, every_seconds=0.05, tree_every_seconds=0.05)
+    sampler = GpuSampler(every_seconds=0.05, tree_every_seconds=0.05)
+    sampler.report = samples.append
     assert sampler.wait_for_name() is None
     until = time.monotonic() + 20
     while len(samples) < 3 and time.monotonic() < until:

@@ -17,7 +17,7 @@ from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.stated_facts import stated_in
 from memory_service.domain.description.task_inference import facts_and_tasks, infer_facts
-from memory_service.recall.encoder import Encodes
+from memory_service.recall.encoder import TextEncoder
 from memory_service.services.competitions.signals import read_text
 from tests.knowledge.expected import COMPETITIONS
 from tests.recall.conftest import Remembering
@@ -57,7 +57,7 @@ def paraphrases(half: str) -> list[dict[str, str]]:
     return [row for line in lines if (row := json.loads(line))["half"] == half]
 
 
-def share_right(cases: list[tuple[str, str]], encoder: Encodes | None) -> float:
+def share_right(cases: list[tuple[str, str]], encoder: TextEncoder | None) -> float:
     return sum(read_text(text, encoder).facts.task == task for task, text in cases) / len(cases)
 
 

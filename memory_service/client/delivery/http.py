@@ -1,5 +1,6 @@
 """One HTTP request and its outcome: done, try again later, or refused for good; never an exception."""
 
+import contextlib
 import json
 import math
 import time
@@ -12,6 +13,7 @@ NO_KEY = 401
 """Tried again with the key that is set by then: what was reported is worth more than a key that expired."""
 CONNECT_S, READ_S = 3.0, 30.0
 MOST_RETRY_AFTER_S = 300.0
+_JSON_BODY = {"Content-Type": "application/json"}
 LATER = (404, 405, 408, 425, 429)
 """Not now, or not this server yet: tried again, as every 5xx is (507: its disk is full)."""
 
@@ -44,12 +46,8 @@ class Wire:
 
             if self._client is None:
                 self._client = self._make_client(httpx2)
-            answer = self._client.post(
-                path,
-                content=body,
-                headers={"Content-Type": "application/json"},
-                timeout=httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds)),
-            )
+            limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
+            answer = self._client.post(path, content=body, headers=_JSON_BODY, timeout=limits)
             status, content = answer.status_code, answer.content
             wait = _retry_seconds(answer.headers.get("Retry-After"))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
@@ -81,10 +79,8 @@ class Wire:
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            try:
+            with contextlib.suppress(Exception):  # it is being given up
                 client.close()
-            except Exception:  # noqa: BLE001 - it is being given up
-                return
 
 
 def _json(content: bytes) -> Mapping[str, Any]:

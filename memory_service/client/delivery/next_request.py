@@ -89,11 +89,7 @@ class Delivery:
         """Drop or replace the fields the service refused; None where nothing can be given up."""
         run = dict(self._spool.header["run"])
         usual = self._spool.header.get("usual") or {}
-        refused = {
-            str(error.get("field")).split(".")[0]
-            for error in reply.body.get("errors") or ()
-            if isinstance(error, dict)
-        }
+        refused = {field.split(".")[0] for field in _refused_fields(reply)}
         replaced = {name: usual[name] for name in refused - set(run) if name in usual}
         refused &= set(run)
         if reply.status != 422 or not (refused or replaced) or self._begins >= MOST_BEGINS:
@@ -135,11 +131,8 @@ class Delivery:
 
     def _without_refused_events(self, part: Part, reply: Reply) -> Step:
         """Send the rest: one bad event must not hold up those behind it."""
-        wrong = {
-            int(match[1])
-            for error in reply.body.get("errors") or ()
-            if isinstance(error, dict) and (match := re.match(r"events\.(\d+)\b", str(error.get("field"))))
-        }
+        matches = (re.match(r"events\.(\d+)\b", field) for field in _refused_fields(reply))
+        wrong = {int(match[1]) for match in matches if match}
         accepted = tuple(e for i, e in enumerate(part.events) if wrong and i not in wrong)
         self._on_trouble(f"{len(part.events) - len(accepted)} events were refused and left out: {reply.why}")
         if accepted:
@@ -177,6 +170,10 @@ class Delivery:
     def _acknowledge(self, part: Part) -> None:
         self._spool.acknowledge(part)
         self.sent += len(part.events)
+
+
+def _refused_fields(reply: Reply) -> list[str]:
+    return [str(error.get("field")) for error in reply.body.get("errors") or () if isinstance(error, dict)]
 
 
 def _later(reply: Reply) -> Step:

@@ -79,9 +79,8 @@ class EventSender:
         self._warned: set[str] = set()
         self._advised: object = None
         header = {"run": body, "run_id": run_id, "server": config.server, "usual": usual or {}}
-        name = (
-            run_id if body is not None else f"{run_id}-{first_seq}"
-        )  # whoever began it may have a spool, too
+        # Of a run that was begun elsewhere, whoever began it may have a spool, too.
+        name = run_id if body is not None else f"{run_id}-{first_seq}"
         self._spool = Spool.create(config.spool, name, header, config.spool_bytes)
         if self._spool.trouble:
             self._warn("disk", f"{config.spool} takes nothing ({self._spool.trouble}): kept in memory only")

@@ -4,27 +4,14 @@ import contextlib
 import fcntl
 import os
 from pathlib import Path
-from typing import Protocol
 
 
 class InUseError(Exception):
     """The process that writes this spool is alive."""
 
 
-class SpoolStorage(Protocol):
-    """Bytes that grow at the end or are replaced whole; OSError where they cannot be written."""
-
-    size: int
-
-    def write(self, data: bytes) -> None: ...
-    def read(self, at: int, most: int) -> bytes: ...
-    def replace(self, data: bytes) -> None: ...
-    def sync(self) -> None: ...
-    def close(self, *, remove: bool) -> None: ...
-
-
 class Disk:
-    """An append-only file that this process alone has locked."""
+    """An append-only file that this process alone has locked; OSError where it cannot be written."""
 
     def __init__(self, path: Path, *, new: bool) -> None:
         self.path = path
@@ -100,6 +87,10 @@ class Memory:
 
     def close(self, *, remove: bool) -> None:
         del remove
+
+
+SpoolStorage = Disk | Memory
+"""Bytes that grow at the end or are replaced whole."""
 
 
 def _locked(path: Path, flags: int) -> int:

@@ -112,13 +112,9 @@ def calibrated_rates(
         ("architecture", kin, KEPT_OF_ARCHITECTURE), ("model", alike, 1.0), ("device", mine, 1.0),
     )  # fmt: skip
     for name, several, share in found:
-        fits = []
-        for sheet, calibration in several:
-            base = () if name == "architecture" else tuple(layers)
-            fit = _fitted(_Case(sheet, calibration, base, profiles))
-            if fit is not None:
-                fits.append(fit)
-        if fits:
+        base = () if name == "architecture" else tuple(layers)
+        each = (_fitted(_Case(sheet, calibration, base, profiles)) for sheet, calibration in several)
+        if fits := [fit for fit in each if fit is not None]:
             layers.append(_average(fits, share))
             origin, level = name, several
             errors = [e for sheet, c in several for e in _held_out(_Case(sheet, c, (), profiles))]
@@ -183,11 +179,11 @@ def _rates_at(gpu: Gpu, calibration: Calibration, layers: Sequence[RateEffects] 
 
 def _average(fits: Sequence[RateEffects], share: float) -> RateEffects:
     """The mean of every effect over the calibrations that have it: the log-average of their rates."""
-    names = sorted({name for fit in fits for name in fit.effects})
-    effects = {
-        name: share * fmean(fit.effects[name] for fit in fits if name in fit.effects) for name in names
-    }
-    return RateEffects(effects)
+    found: dict[str, list[float]] = {}
+    for fit in fits:
+        for name, effect in fit.effects.items():
+            found.setdefault(name, []).append(effect)
+    return RateEffects({name: share * fmean(effects) for name, effects in sorted(found.items())})
 
 
 def _steps_held_out(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profile]) -> dict[str, float]:

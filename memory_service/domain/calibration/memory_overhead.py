@@ -47,10 +47,8 @@ def memory_overhead_of(
         if probe is None or profile is None or "of" in probe.facts:
             continue
         optimizer = str(probe.facts.get("optimizer", "adamw"))
-        live.append(
-            (probe, allocated_bytes(profile, probe.batch, optimizer) / GIB,
-             workspace_bytes(profile, probe.batch, probe.precision) / GIB)
-        )  # fmt: skip
+        workspace = workspace_bytes(profile, probe.batch, probe.precision)
+        live.append((probe, allocated_bytes(profile, probe.batch, optimizer) / GIB, workspace / GIB))
     return _of_card(calibration, live) if kind == "cuda" else _of_host(calibration, live)
 
 

@@ -99,9 +99,8 @@ def _by_name(kind: Kind) -> Mapping[str, Probe]:
     found = {probe.name: probe for probe in _all(kind, PRECISIONS[kind], 1)}
     for precision in PRECISIONS[kind]:
         for layout in ("nchw", "nhwc"):
-            section = [
-                *_convs(kind, precision, layout, tuple(shapes.CONVS), shapes.CONV_BATCHES[kind], "all")
-            ]
+            batches = shapes.CONV_BATCHES[kind]
+            section = [*_convs(kind, precision, layout, tuple(shapes.CONVS), batches, "all")]
             for net in shapes.REFERENCE_NETS[kind]:
                 section += _steps(kind, net, precision, layout)
                 section += _large_steps(kind, net, precision, layout)
@@ -308,10 +307,8 @@ def _steps(
         yield Probe(name, section, "ms", "", precision, layout, "train", batch, facts=facts)
         driver = ("reserved_gib", "driver_gib") if kind == "cuda" else ()
         for sense in ("first_peak_gib", "steady_peak_gib", *driver):
-            yield Probe(
-                f"{name}.{sense}", section, "GiB", "", precision, layout, "train", batch,
-                facts={**facts, "of": name},
-            )  # fmt: skip
+            of = {**facts, "of": name}
+            yield Probe(f"{name}.{sense}", section, "GiB", "", precision, layout, "train", batch, facts=of)
 
 
 def _sustained(kind: str) -> Iterator[Probe]:

@@ -10,7 +10,7 @@ The reference networks weigh most: what a training step reaches is what is asked
 alone, is how much longer a network takes than its sections say.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
@@ -85,9 +85,13 @@ class RateEffects:
     def applied(self, rates: Rates, precision: str, layout: str, *, cpu: bool) -> Rates:
         """The same rates as they were measured; `network` effect included."""
         network = self._sum(("network",))
+
+        def slower(*effects: str) -> float:
+            return exp(self._sum(effects) + network)
+
         flops, moved = (
             tuple(
-                rate / exp(self._sum(_effects_of(name, work, precision, layout)) + network)
+                rate / slower(*_effects_of(name, work, precision, layout))
                 for name, rate in zip(OP_CLASSES, old, strict=True)
             )
             for work, old in (("flops", rates.flops_per_second), ("bytes", rates.bytes_per_second))
@@ -97,14 +101,13 @@ class RateEffects:
             rates,
             flops_per_second=flops,
             bytes_per_second=moved,
-            kernel_seconds=rates.kernel_seconds * exp(self._sum(("kernel.train",)) + network),
-            inference_kernel_seconds=rates.inference_kernel_seconds
-            * exp(self._sum(("kernel.infer",)) + network),
-            host_seconds=rates.host_seconds * exp(self._sum(("host.train",)) + network),
-            memory_bytes_per_second=rates.memory_bytes_per_second / exp(self._sum(_STREAM) + network),
+            kernel_seconds=rates.kernel_seconds * slower("kernel.train"),
+            inference_kernel_seconds=rates.inference_kernel_seconds * slower("kernel.infer"),
+            host_seconds=rates.host_seconds * slower("host.train"),
+            memory_bytes_per_second=rates.memory_bytes_per_second / slower(*_STREAM),
             tile_power=max(0.0, rates.tile_power + self._sum(("tile",))),
             group_power=max(0.0, rates.group_power + self._sum(("group",))),
-            update_seconds_per_tensor=update * exp(self._sum(("update",)) + network),
+            update_seconds_per_tensor=update * slower("update"),
         )
 
     def _sum(self, names: Sequence[str]) -> float:
@@ -133,6 +136,10 @@ def _sd_of(effect: str, cpu: bool) -> float:
     return SD[effect.split(".", 1)[0]]
 
 
+_Group = tuple[int, float, float, dict[str, float], dict[str, float]]
+"""Row of its section, seconds of arithmetic and of bytes, the effects on either."""
+
+
 class _System:
     """The sections as flat arrays: one entry per group of kernels; columns of effects."""
 
@@ -141,11 +148,11 @@ class _System:
         self.timed = timed
         self.measured = np.log([t.seconds for t in timed])
         self.sd = np.array([t.sd for t in timed])
-        groups: list[tuple[int, float, float, dict[str, float], dict[str, float]]] = []
+        groups: list[_Group] = []
         kernels, host, stream, update, cost, infer = [], [], [], [], [], []
         for row, t in enumerate(timed):
             rates = rates_at(t.precision, t.layout)
-            self._rows_of(groups, row, t, rates)
+            groups += self._rows_of(row, t, rates)
             each = rates.update_seconds_per_tensor or DEFAULT_UPDATE_SECONDS[cpu]
             launches = float(t.work.kernels.sum())
             infer.append(t.mode != "train")
@@ -186,13 +193,7 @@ class _System:
     def _column(self, name: str) -> int:
         return self.names.setdefault(name, len(self.names))
 
-    def _rows_of(
-        self,
-        groups: list[tuple[int, float, float, dict[str, float], dict[str, float]]],
-        row: int,
-        t: Timed,
-        rates: Rates,
-    ) -> None:
+    def _rows_of(self, row: int, t: Timed, rates: Rates) -> Iterator[_Group]:
         work = t.work
         for index, kind in enumerate(work.kind):
             name = OP_CLASSES[kind]
@@ -213,10 +214,8 @@ class _System:
             for named in columns:
                 for effect in named:
                     self._column(effect)
-            groups.append((
-                row, flops / (rates.flops_per_second[kind] * useful),
-                moved / rates.bytes_per_second[kind], columns[0], columns[1],
-            ))  # fmt: skip
+            computing = flops / (rates.flops_per_second[kind] * useful)
+            yield row, computing, moved / rates.bytes_per_second[kind], columns[0], columns[1]
 
     def starts(self) -> list[Floats]:
         """Where to descend from: the data sheet; and a host so slow that networks wait for it, which no slope

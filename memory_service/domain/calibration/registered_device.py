@@ -25,21 +25,14 @@ def device_card(name: str, fingerprint: Fingerprint, sheets: Mapping[str, Gpu], 
         sheet = _most_alike(fingerprint, sheets)
     found, fraction = _SLICE.match(fingerprint.mig or ""), fingerprint.memory_gib / sheet.memory_gib
     share = int(found.group(1)) / SLICES if found else None
-    card = replace(
-        with_cores(sheet, fingerprint.cores),
-        device=name,
-        name=fingerprint.name,
-        memory_gib=fingerprint.memory_gib,
-        usable_gib=_usable_gib(sheet, fingerprint.memory_gib),
-    )
+    memory, usable = fingerprint.memory_gib, _usable_gib(sheet, fingerprint.memory_gib)
+    card = with_cores(sheet, fingerprint.cores)
+    card = replace(card, device=name, name=fingerprint.name, memory_gib=memory, usable_gib=usable)
     if fingerprint.cores is not None:
         card = replace(card, extra={**card.extra, "host_cores": fingerprint.cores})
     if share is not None:
-        card = replace(
-            card,
-            tflops={precision: peak * share for precision, peak in card.tflops.items()},
-            bandwidth_gb_s=card.bandwidth_gb_s * min(1.0, fraction),
-        )
+        tflops = {precision: peak * share for precision, peak in card.tflops.items()}
+        card = replace(card, tflops=tflops, bandwidth_gb_s=card.bandwidth_gb_s * min(1.0, fraction))
     if fingerprint.power_limit_w is not None and card.tdp_w is not None:
         card = replace(card, tdp_w=fingerprint.power_limit_w * (share or 1.0))
     if not lent:
@@ -72,11 +65,8 @@ def _most_alike(fingerprint: Fingerprint, sheets: Mapping[str, Gpu]) -> Gpu:
     wanted = fingerprint.compute_capability or 0.0
 
     def distance(sheet: Gpu) -> tuple[float, float, float]:
-        return (
-            abs((sheet.compute_capability or 0.0) - wanted),
-            abs(sheet.memory_gib - fingerprint.memory_gib),
-            sheet.tflops["fp32"],
-        )
+        apart = abs((sheet.compute_capability or 0.0) - wanted)
+        return apart, abs(sheet.memory_gib - fingerprint.memory_gib), sheet.tflops["fp32"]
 
     kin = [sheet for sheet in sheets.values() if sheet.kind == fingerprint.kind]
     return min(kin or list(sheets.values()), key=distance)

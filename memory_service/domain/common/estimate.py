@@ -32,23 +32,16 @@ class Estimate:
 
     def scaled(self, factor: float) -> Estimate:
         """The same estimate in another unit or multiplied by an exact, non-negative number."""
-        return Estimate(
-            self.value * factor, self.low * factor, self.high * factor, self.grade, self.n, self.basis
-        )
+        value, low, high = self.value * factor, self.low * factor, self.high * factor
+        return Estimate(value, low, high, self.grade, self.n, self.basis)
 
-    def reciprocal(self, factor: float = 1.0) -> Estimate:
+    def reciprocal(self, factor: float) -> Estimate:
         """factor / self: throughput from time. Bounds swap."""
-        return Estimate(
-            factor / self.value, factor / self.high, factor / self.low, self.grade, self.n, self.basis
-        )
+        value, low, high = factor / self.value, factor / self.high, factor / self.low
+        return Estimate(value, low, high, self.grade, self.n, self.basis)
 
     def as_dict(self, digits: int = 4) -> dict[str, Any]:
         """The wire form `{value, low, high, grade, n, basis}`, rounded to significant digits."""
-        return {
-            "value": float(f"{self.value:.{digits}g}"),
-            "low": float(f"{self.low:.{digits}g}"),
-            "high": float(f"{self.high:.{digits}g}"),
-            "grade": self.grade,
-            "n": self.n,
-            "basis": self.basis,
-        }
+        value, low, high = (float(f"{part:.{digits}g}") for part in (self.value, self.low, self.high))
+        told = {"grade": self.grade, "n": self.n, "basis": self.basis}
+        return {"value": value, "low": low, "high": high, **told}

@@ -85,12 +85,17 @@ _MODALITY = {
 
 def parse_task(raw: str) -> str:
     """The canonical task of a name or alias (case and `_` do not matter); InvalidInput names the nearest."""
-    name = raw.strip().lower().replace("_", "-").replace(" ", "-")
+    name = plain_word(raw)
     if name in TASKS:
         return name
     if name in TASK_ALIASES:
         return TASK_ALIASES[name]
     raise unknown_name("task", raw, (*TASKS, *TASK_ALIASES))
+
+
+def plain_word(raw: str) -> str:
+    """Lower case, with hyphens: what spellings of one word of a vocabulary share."""
+    return raw.strip().lower().replace("_", "-").replace(" ", "-")
 
 
 _ISO_639_1 = (
@@ -119,8 +124,8 @@ _MODALITY_WORDS = (
 
 def parse_task_or_modality(raw: str) -> str:
     """As `parse_task`, but of a modality's word the modality: a text may say which of its tasks it is."""
-    task, name = parse_task(raw), raw.strip().lower().replace("_", "-").replace(" ", "-")
-    return str(modality_of(task)) if name in _MODALITY_WORDS else task
+    task = parse_task(raw)
+    return modality_of(task) if plain_word(raw) in _MODALITY_WORDS else task
 
 
 def parse_size(raw: str) -> Size:
@@ -143,11 +148,9 @@ def parse_precision(raw: str) -> str:
     name = raw.strip().lower()
     name = _PRECISION_ALIASES.get(name, name)
     if name not in PRECISIONS:
-        error = unknown_name("precision", raw, PRECISIONS)
-        raise InvalidInput(
-            f"Unknown precision {raw!r}; known: {', '.join(PRECISIONS)}",
-            [FieldError("precision", "unknown precision", raw, error.errors[0].nearest or PRECISIONS)],
-        )
+        nearest = unknown_name("precision", raw, PRECISIONS).errors[0].nearest or PRECISIONS
+        error = FieldError("precision", "unknown precision", raw, nearest)
+        raise InvalidInput(f"Unknown precision {raw!r}; known: {', '.join(PRECISIONS)}", [error])
     return name
 
 

@@ -242,11 +242,9 @@ def card_memory(kind: str, n_train: int, n_valid: int, n_features: int, n_classe
 
 def no_device_memory(name: str, kind: str) -> str:
     """Why a card's memory is 0 for what is fitted in one go."""
-    return (
-        f"what {name} takes of a card is not predicted"
-        if kind in IN_CONTEXT_LIMITS
-        else (f"{name} is fitted in the host's memory")
-    )
+    if kind in IN_CONTEXT_LIMITS:
+        return f"what {name} takes of a card is not predicted"
+    return f"{name} is fitted in the host's memory"
 
 
 def card_peak(

@@ -92,16 +92,11 @@ def loader_samples_per_second(
     basis = pipeline.basis
     if measured and pipeline.pictures:
         image = _PIPELINES["image"]
-        laws = (
-            (_rate(image, MEASURED_SIDE, workers, cpu_count, MEASURED_STORED_SIDE), timed)
-            for workers, timed in measured.items()
-        )
-        rate *= exp(fmean(log(timed / law) for law, timed in laws))
+        laws = (_rate(image, MEASURED_SIDE, n, cpu_count, MEASURED_STORED_SIDE) for n in measured)
+        rate *= exp(fmean(log(timed / law) for law, timed in zip(laws, measured.values(), strict=True)))
         spread, basis = spread**MEASURED_SPREAD, f"{basis}, timed on this host"
-    return Estimate(
-        rate, rate / spread, rate * spread, "estimated", 0,
-        f"{basis}; {num_workers} workers on {cpu_count} cores",
-    )  # fmt: skip
+    basis = f"{basis}; {num_workers} workers on {cpu_count} cores"
+    return Estimate(rate, rate / spread, rate * spread, basis=basis)
 
 
 def _rate(

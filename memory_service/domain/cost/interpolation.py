@@ -128,11 +128,8 @@ def _mixed(lower: Profile, upper: Profile, weight: float, input_size: int) -> Pr
             for a in low
             for b in high
         ]
-        return (
-            envelope([*pairs, *((point.fixed_bytes, point.per_sample_bytes) for point in low)])
-            if pairs
-            else ()
-        )
+        own = ((point.fixed_bytes, point.per_sample_bytes) for point in low)
+        return envelope([*pairs, *own]) if pairs else ()
 
     def work(low: Work, high: Work) -> Work:
         flops, moved, flops_fixed, moved_fixed, kernels = map(both, _AMOUNTS(low), _AMOUNTS(high))

@@ -77,6 +77,5 @@ def workspace_bytes(profile: Profile, batch_size: int, precision: str | None = N
     largest = profile.extra.get("largest_conv_bytes") or {}
     share = AMP_WORKSPACE_SHARE if (precision or profile.precision) in ("amp", "fp16", "bf16") else 1.0
     multiples = {"dense_conv": DENSE_WORKSPACE, "grouped_conv": GROUPED_WORKSPACE}
-    return (
-        share * batch_size * sum(times * float(largest.get(name, 0.0)) for name, times in multiples.items())
-    )
+    bytes_each = sum(times * float(largest.get(name, 0.0)) for name, times in multiples.items())
+    return share * batch_size * bytes_each

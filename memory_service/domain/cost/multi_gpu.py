@@ -64,10 +64,9 @@ def cards_of(gpu: Gpu, n: int, link: str | None = None) -> Cards:
     joined: Link = "nvlink" if link == "nvlink" or (link is None and gpu.slug in _NVLINK_CARDS) else "pcie"
     if joined == "nvlink":
         return Cards(n, joined, NVLINK_GB_S.get(gpu.architecture, 50.0) * REACHED["nvlink"])
-    geforce = (
-        gpu.slug.startswith("rtx") and gpu.architecture in ("ada", "blackwell") and "ada" not in gpu.slug
-    )
-    share = THROUGH_HOST if geforce else REACHED["pcie"]
+    geforce = gpu.slug.startswith("rtx") and "ada" not in gpu.slug
+    alone = geforce and gpu.architecture in ("ada", "blackwell")
+    share = THROUGH_HOST if alone else REACHED["pcie"]
     return Cards(n, joined, gpu.pcie_gb_s * share)
 
 
@@ -100,12 +99,9 @@ def step_on(step: StepModel, profile: Profile, cards: Cards) -> StepModel:
     other."""
     if cards.n <= 1:
         return step
-    return replace(
-        step,
-        exchange_seconds=exchange_seconds_of(exchanged_params(profile), cards),
-        slowed=slowed_by(cards),
-        basis=f"{step.basis}; {cards.n} cards over {cards.link}, {cards.gb_s:.0f} GB/s",
-    )
+    seconds = exchange_seconds_of(exchanged_params(profile), cards)
+    basis = f"{step.basis}; {cards.n} cards over {cards.link}, {cards.gb_s:.0f} GB/s"
+    return replace(step, exchange_seconds=seconds, slowed=slowed_by(cards), basis=basis)
 
 
 def exchanged_params(profile: Profile) -> float:
@@ -118,9 +114,7 @@ def exchanged_params(profile: Profile) -> float:
 
 def profile_on(profile: Profile, cards: Cards) -> Profile:
     """What each of several cards holds: buckets of gradients beside the gradients."""
-    if cards.n <= 1:
-        return profile
-    return profile_with(profile, profile.params * 4.0)
+    return profile if cards.n <= 1 else profile_with(profile, profile.params * 4.0)
 
 
 def profile_with(profile: Profile, more: float) -> Profile:

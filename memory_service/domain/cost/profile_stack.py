@@ -10,12 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_service.domain.cost.memory import (
-    optimizer_bytes,
-    step_bytes,
-    training_points,
-    workspace_bytes,
-)
+from memory_service.domain.cost.memory import optimizer_bytes, step_bytes, training_points, workspace_bytes
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.roofline import Floats, Roofline, roofline_of
 from memory_service.domain.cost.step_config import (

@@ -65,7 +65,7 @@ def contradictions(
     said: InferredFacts | None,
     record: Mapping[str, Any],
     slug: str | None,
-    described: bool = False,
+    described: bool,
 ) -> tuple[str, ...]:
     """Sentences on what the caller or the text says otherwise than the record of the competition.
     `described`: nobody named it, the text seems to be of it."""
@@ -79,9 +79,8 @@ def contradictions(
         if name == "task" and value is not None and modality_of(str(stored)) == value:
             continue
         if sure and value is not None and stored is not None and _differ(value, stored):
-            out.append(
-                f"{name} {value} ({where}) is not what the record of {whose} says ({stored}): {value} counts."
-            )
+            other = f"is not what the record of {whose} says ({stored})"
+            out.append(f"{name} {value} ({where}) {other}: {value} counts.")
     return tuple(out)
 
 

@@ -6,9 +6,9 @@ ROC AUC. Of all others it says so, and goes by the validation loss.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from memory_service.domain.description.metrics import METRIC_PHRASES, METRICS, Metric, metric_named, spell_out
 from memory_service.domain.description.phrases import words_of
@@ -78,8 +78,7 @@ def _of(answer: Answer) -> Callable[..., Measure]:
     return measure
 
 
-_labels, _values, _masks, _matches = _of("labels"), _of("values"), _of("masks"), _of("matches")
-_boxes = _of("boxes")
+_labels, _values, _masks, _matches, _boxes = map(_of, get_args(Answer))
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
@@ -259,14 +258,7 @@ class ResolvedMetric:
     note: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "family": self.family,
-            "direction": self.direction,
-            "from": self.source,
-            "in_script": self.in_script,
-            "note": self.note,
-        }
+        return {"from" if name == "source" else name: value for name, value in asdict(self).items()}
 
 
 def answer_of(task: str, metric: str | None) -> Answer | None:
@@ -298,9 +290,8 @@ def resolve_metric(
     direction = row.get("metric_direction") or (metric.direction if metric else None)
     if measure is not None:
         return ResolvedMetric(measure.name, family, direction, source, True)
-    return ResolvedMetric(
-        name, family, direction, source, False, _why_not(text, shown, metric is not None, task)
-    )
+    note = _why_not(text, shown, metric is not None, task)
+    return ResolvedMetric(name, family, direction, source, False, note)
 
 
 _BESIDE_NONE = ("f1", "f1_micro", "f1_samples", "f1_weighted", "f_beta", "f_beta_micro", "f_beta_samples")

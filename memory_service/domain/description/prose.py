@@ -84,11 +84,5 @@ def _heading(line: str) -> tuple[int, str] | None:
     if match := _BOLD_HEADING.match(line):
         return 7, match[1]
     plain = line.strip().rstrip(":")
-    if (
-        len(plain) <= 40
-        and len(plain.split()) <= 4
-        and plain[:1].isupper()
-        and plain.replace(" ", "").isalpha()
-    ):
-        return 7, plain
-    return None
+    short = len(plain) <= 40 and len(plain.split()) <= 4
+    return (7, plain) if short and plain[:1].isupper() and plain.replace(" ", "").isalpha() else None

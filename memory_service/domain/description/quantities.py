@@ -131,9 +131,8 @@ def _with_groups(found: list[Quantity]) -> list[Quantity]:
         ):
             role = rows.role or groups.role
             found[place - 1] = replace(rows, role=role, direct=rows.direct or rows.role is None)
-            found[place] = replace(
-                groups, of_rows=groups.kind in ("group", "sample", "unknown") and bool(groups.noun)
-            )
+            counts = groups.kind in ("group", "sample", "unknown") and bool(groups.noun)
+            found[place] = replace(groups, of_rows=counts)
     return found
 
 
@@ -156,16 +155,9 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         before = sentence[max(0, number.start() - 120) : number.start()]
         if not direct and _ASKED_FOR.search(before):
             role = "test"
-        yield Quantity(
-            _value(number),
-            noun,
-            KIND_OF.get(noun, "unknown"),
-            role,
-            direct,
-            bool(_EACH_AFTER.match(sentence, end) or _EACH_BEFORE.search(before)),
-            sentence[number.start() : end].strip(),
-            before,
-        )
+        value, kind = _value(number), KIND_OF.get(noun, "unknown")
+        each = bool(_EACH_AFTER.match(sentence, end) or _EACH_BEFORE.search(before))
+        yield Quantity(value, noun, kind, role, direct, each, sentence[number.start() : end].strip(), before)
 
 
 def _is_year(number: re.Match[str], sentence: str) -> bool:

@@ -149,9 +149,8 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     ]
     if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
         by = _singular(next(each for each in match.groupdict().values() if each))
-        out: Stated = {"group_by": (by, match[0])} | (
-            {} if "split" in stated else {"split": ("group", match[0])}
-        )
+        out: Stated = {"group_by": (by, match[0])}
+        out |= {} if "split" in stated else {"split": ("group", match[0])}
         return out | one_figure("n_groups", [q for q in groups if _singular(q.noun) == by], max)
     if of_rows or "group_by" not in stated:
         apart = [each for each in sentences_of(text) if _APART.search(each) and _TESTED.search(each)]
@@ -181,6 +180,5 @@ _ROWS_PER_GROUP = 1.5
 
 
 def _singular(word: str) -> str:
-    return {"people": "person", "series": "series", "species": "species"}.get(
-        word.lower(), singular(word.lower())
-    )
+    word = word.lower()
+    return {"people": "person", "series": "series", "species": "species"}.get(word, singular(word))

@@ -247,22 +247,17 @@ def _read(text: str, said: Stated) -> _Reading:
             weights[key] = weight
         for place, phrase, metric in METRIC_PHRASES.find(words):
             bare = len(words) <= _BARE_WORDS or _ends(words, place, phrase)
-            emphasis = (
-                4.0
-                if evaluates or (bare and phrase not in _EVERYDAY)
-                else 2.0
-                if heading_is_evaluation
-                else 0.5
-            )
+            emphasis = 2.0 if heading_is_evaluation else 0.5
+            if evaluates or (bare and phrase not in _EVERYDAY):
+                emphasis = 4.0
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
             metrics[metric] += emphasis * earliness * length
             if emphasis < _SURE and any(True for _ in SENTENCES["ranking"].find(words)):
                 emphasis = _SURE
             if emphasis >= _SURE or not _is_a_loss(phrase, words):
-                mentions.append(
-                    (emphasis * earliness * length, emphasis, metric, _around(sentence, words, place, phrase))
-                )
+                around = _around(sentence, words, place, phrase)
+                mentions.append((emphasis * earliness * length, emphasis, metric, around))
         position += len(sentence)
     for name, (value, weight) in _TELLING.items():
         if name in said:
@@ -351,12 +346,8 @@ def _scores(reading: _Reading, leanings: Leanings | None) -> dict[tuple[str, str
     near = leanings or _NO_LEANINGS
     by_input = _tempered(inputs, INPUT_PRIOR, near.inputs)
     by_answer = _tempered(answers, ANSWER_PRIOR, near.answers)
-    energy = {
-        pair: by_input.get(pair[0], 0.0)
-        + by_answer.get(pair[1], 0.0)
-        + _PAIR_WEIGHT * near.pairs.get(pair, 0.0)
-        for pair in TASK_OF
-    }
+    alone = {pair: by_input.get(pair[0], 0.0) + by_answer.get(pair[1], 0.0) for pair in TASK_OF}
+    energy = {pair: value + _PAIR_WEIGHT * near.pairs.get(pair, 0.0) for pair, value in alone.items()}
     top = max(energy.values())
     weights = {pair: math.exp(_SHARPNESS * (value - top)) for pair, value in energy.items()}
     total = sum(weights.values())

@@ -73,18 +73,14 @@ TrainingSet = tuple[Evidence, BatchBounds]
 
 @dataclass(frozen=True, slots=True)
 class LearnedPeaks:
-    """What bears on the three readings of a peak, and on the batch."""
+    """What bears on the readings of a peak, and on the batch."""
 
-    allocated: MemoryCorrection | None
-    reserved: MemoryCorrection | None
-    driver: MemoryCorrection | None
+    of: Mapping[Reading, MemoryCorrection | None]
     bounds: Bounds
 
     @property
     def is_empty(self) -> bool:
-        return not (
-            self.allocated or self.reserved or self.driver or self.bounds.proven or self.bounds.refused
-        )
+        return not (any(self.of.values()) or self.bounds.proven or self.bounds.refused)
 
 
 def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorrections:
@@ -176,12 +172,8 @@ class LearnedCorrections:
         """All of the above that bears on a peak, looked up at once."""
         key = (subject, usable_gib)
         if key not in self._known_peaks:
-            self._known_peaks[key] = LearnedPeaks(
-                self.memory_of(subject, "allocated"),
-                self.memory_of(subject, "reserved"),
-                self.memory_of(subject, "driver"),
-                self.batch_bounds(subject, usable_gib),
-            )
+            of = {reading: self.memory_of(subject, reading) for reading in READINGS}
+            self._known_peaks[key] = LearnedPeaks(of, self.batch_bounds(subject, usable_gib))
         return self._known_peaks[key]
 
     def times_of(

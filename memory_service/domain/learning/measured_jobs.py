@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_service.domain.cost.decoders.decoder import Loss, Method, Targets
+from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Loss, Method, Targets, Tuning
 from memory_service.errors import FieldError, InvalidInput
 
 Row = Mapping[str, str]
@@ -25,38 +25,24 @@ ALPACA_TOKENS = {"alpaca max 1304": 110, "alpaca2k max 512": 150}
 class Job:
     """A training job; None or the default where the row does not say.
 
+    tuning        of a decoder, without what `MeasuredRow` says (checkpointing, compilation)
     tokens        of a text on average, where texts are shorter than the longest
     link          "nvlink" | "pcie" | "slow" (lanes of a mining board)
     sharded       weights, gradients and optimizer are spread over the cards
-    adapters_single   LoRA in fp32 beside half-precision weights
     own_state     the optimizer's state has a type of its own, not the weights'
     one_batch     seconds_per_step is that of one batch, not of an update
     model_parallel   the network itself is cut: not predicted
     generates     texts are written, nothing is trained
     """
 
-    method: Method | None = None
-    rank: int | None = None
-    targets: Targets = "all"
+    tuning: Tuning
     n_gpus: int = 1
     nodes: int = 1
     link: str | None = None
     sharded: bool = False
     accumulation: int = 1
     tokens: int | None = None
-    half_weights: bool = False
-    master: bool = False
-    accumulates: bool = False
-    adapters_single: bool = False
-    adapters_half: bool = False
     own_state: bool = False
-    dropout: bool = False
-    loss: Loss = "plain"
-    selective: bool = False
-    eager: bool = False
-    flash: bool = False
-    litgpt: bool = False
-    double: bool = True
     one_batch: bool = False
     model_parallel: bool = False
     meter: Meter = "driver"
@@ -80,35 +66,30 @@ def job_of(row: Row) -> Job:
     source = row.get("source", "").lower()
     half = half or (method == "full" and precision in ("bf16", "fp8", "bfloat16") and not sharding)
     if precision.startswith("int8"):
-        raise InvalidInput(
-            "Training in int8 is not predicted", [FieldError("precision", "fp32, fp16, bf16", precision)]
-        )
-    attention, link = row.get("attention", "").lower(), row.get("interconnect", "").lower()
+        error = FieldError("precision", "fp32, fp16, bf16", precision)
+        raise InvalidInput("Training in int8 is not predicted", [error])
+    link, accumulation = row.get("interconnect", "").lower(), _whole(row, "grad_accumulation") or 1
     cut = [n for n in re.findall(r"\b(?:tp|pp|cp|ep|vp)\s*=?\s*(\d+)", sharding) if int(n) > 1]
+    tuning = Tuning(
+        method, _whole(row, "lora_rank") or USUAL_RANK, _targets(row, notes, version),
+        head="lm", half_weights=half, master=method == "full" and "internevo" in source,
+        accumulates=accumulation > 1, eager=row.get("attention", "").lower() == "eager",
+        loss=_loss(row, source, notes, version), dropout="litgpt" in source,
+        adapters_single="adapter fp32" in precision,
+        adapters_half="true" in precision or "fsdp_qlora" in source,
+        selective="selective" in row.get("gradient_checkpointing", ""), double=double,
+        litgpt="litgpt" in version,
+    )  # fmt: skip
     return Job(
-        method=method,
-        rank=_whole(row, "lora_rank"),
-        targets=_targets(row, notes, version),
+        tuning=tuning,
         n_gpus=_whole(row, "n_gpus") or 1,
         nodes=_whole(row, "n_nodes") or 1,
         link="slow" if "slow" in link else "nvlink" if "nv" in link and "no nvlink" not in link
         and "not said" not in link else "pcie" if "pcie" in link else None,
         sharded="fsdp" in sharding and "fsdp=false" not in sharding and "fsdp0" not in sharding,
-        accumulation=_whole(row, "grad_accumulation") or 1,
+        accumulation=accumulation,
         tokens=_mean_tokens(row, notes),
-        half_weights=half,
-        master=method == "full" and "internevo" in source,
-        accumulates=(_whole(row, "grad_accumulation") or 1) > 1,
-        adapters_single="adapter fp32" in precision,
-        adapters_half="true" in precision or "fsdp_qlora" in source,
         own_state=re.search(r"bnb|paged|[48].?bit|fp8", row.get("optimizer", "").lower()) is not None,
-        dropout="litgpt" in source,
-        loss=_loss(row, source, notes, version),
-        selective="selective" in row.get("gradient_checkpointing", ""),
-        eager=attention == "eager",
-        flash="flash" in attention or "xformers" in attention,
-        litgpt="litgpt" in version,
-        double=double,
         one_batch="micro-batch iteration" in notes,
         model_parallel=bool(cut) or "offload" in sharding,
         meter="reserved" if "torchtitan" in source else _meter(row.get("memory_kind", "").lower()),
@@ -187,7 +168,6 @@ def number_in(row: Row, column: str) -> float | None:
     try:
         value = float(text) if text else 0.0
     except ValueError:
-        raise InvalidInput(
-            f"{column} must be a number, got {text!r}", [FieldError(column, "a number", text)]
-        ) from None
+        error = FieldError(column, "a number", text)
+        raise InvalidInput(f"{column} must be a number, got {text!r}", [error]) from None
     return value if 0 < value < float("inf") else None

@@ -72,7 +72,11 @@ def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
     precision = row.get("precision", "").lower()
     job = job_of(row) if is_job(row) else None
     batch = _leading_int(row.get("batch_per_gpu", "") if job else row.get("batch", ""))
-    ladder = _ladder(notes)
+    ladder, source = _ladder(notes), row.get("source", "")
+    compiled = re.search(r"torch\.?compile|dynamo|compiled", f"{source} {notes}".lower()) is not None
+    checkpointing = "checkpoint" in notes.lower()
+    if job:
+        checkpointing = row.get("gradient_checkpointing") in ("yes", "full")
     biggest = batch if ladder or "largest that fits" in notes else None
     return MeasuredRow(
         model=_network(row["model"]) if job else row["model"],
@@ -80,26 +84,21 @@ def parse_row(raw: Mapping[str, str | None]) -> MeasuredRow:
         job=job,
         mode="infer" if row.get("mode", "train").lower().startswith("infer") else "train",
         precision=_precision(precision),
-        layout=_layout(row.get("layout", ""), precision, row["model"], row.get("source", "")),
+        layout=_layout(row.get("layout", ""), precision, row["model"], source),
         batch=batch,
         input_size=_size(_stated_size(row)),
         optimizer=_optimizer(f"{row.get('optimizer', '')} {notes}"),
         torch_before_2=torch < UNSTATED,
         fused_attention=torch >= FUSED_SINCE,
         per_card="per gpu" in notes.lower(),
-        compiled=re.search(r"torch\.?compile|dynamo|compiled", f"{row.get('source', '')} {notes}".lower())
-        is not None
-        or row.get("compile") == "yes",
-        checkpointing="grad ckpt" in precision
-        or (
-            "checkpoint" in notes.lower() if not job else row.get("gradient_checkpointing") in ("yes", "full")
-        ),
+        compiled=compiled or row.get("compile") == "yes",
+        checkpointing="grad ckpt" in precision or checkpointing,
         vram_gib=number_in(row, "vram_gib"),
         ladder=ladder,
         largest=biggest,
         samples_per_s=number_in(row, "samples_per_s"),
         peak_gib=number_in(row, "peak_gib"),
-        source=row.get("source", ""),
+        source=source,
         notes=notes,
     )
 

@@ -101,25 +101,20 @@ class MemoryPosterior:
 
     def __init__(self, matched: Sequence[MatchedObservation], reading: Reading) -> None:
         keys = {id(s.key): for_memory(s.key) for s in {id(s.key): s for s in matched}.values()}
-        observed = [
-            MatchedObservation(s.observation, keys[id(s.key)], s.baseline)
-            for s in matched
-            if _peak(s.observation, reading) is not None
-        ]
+        told = [s for s in matched if _peak(s.observation, reading) is not None]
+        observed = [MatchedObservation(s.observation, keys[id(s.key)], s.baseline) for s in told]
         lone = lone_devices(s for s in matched if any(_peak(s.observation, each) for each in READINGS))
         known: dict[Hashable, Loadings] = {}
         rows = [_row(s, lone, known) for s in observed]
         self._alone = {_alone(s.key, level) for s in observed if where(s) in lone for level in SHARED}
         predicted = [_baseline_peak(s, reading) for s in observed]
-        values = [
-            float(_peak(s.observation, reading) or 0.0) - p for s, p in zip(observed, predicted, strict=True)
-        ]
+        peaks = [float(_peak(s.observation, reading) or 0.0) for s in observed]
+        values = [peak - p for peak, p in zip(peaks, predicted, strict=True)]
         noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
         far = [max(FAR_GIB, FAR_SHARE * p) for p in predicted]
         runs = [s.observation.run_id or i for i, s in enumerate(observed)]
-        self._posterior, aside = without_outliers(
-            rows, values, noise, far, [where(s) for s in observed], runs
-        )
+        places = [where(s) for s in observed]
+        self._posterior, aside = without_outliers(rows, values, noise, far, places, runs)
         self._levels = Hierarchy((s for i, s in enumerate(observed) if i not in set(aside)), lone)
 
     @cached_property
@@ -133,18 +128,16 @@ class MemoryPosterior:
         if of_one is None:
             return None
         fixed, both, share = (each.item() for each in of_one.covariance)
-        return MemoryCorrection(
-            of_one.fixed_gib.item(), of_one.share.item(), (fixed, both, share), n, basis, exact
-        )
+        shift = of_one.fixed_gib.item(), of_one.share.item()
+        return MemoryCorrection(*shift, (fixed, both, share), n, basis, exact)
 
     def corrections(self, subjects: MemorySubjects) -> MemoryCorrection | None:
         """`correction` of many subjects."""
         posterior = self._posterior
         if posterior is None:
             return None
-        (fixed, fixed_unseen), (share, share_unseen) = map(
-            posterior.weights, (subjects.fixed, subjects.share)
-        )
+        fixed, fixed_unseen = posterior.weights(subjects.fixed)
+        share, share_unseen = posterior.weights(subjects.share)
         fixed_variance, of_fixed = posterior.many_explained(fixed)
         share_variance, of_share = posterior.many_explained(share)
         counts = np.array([self._levels.count(keys) for keys in subjects.levels], dtype=np.int64)
@@ -167,12 +160,11 @@ def for_memory(s: PredictionKey) -> PredictionKey:
 def _baseline_peak(one: MatchedObservation, reading: Reading) -> float:
     """PyTorch counts cuDNN's workspace as allocated while it lives, so anything from live tensors alone to
     all that is reserved agrees with the prediction."""
+    baseline = one.baseline
     if reading == "allocated":
-        peak = one.observation.peak_allocated_gib or 0.0
-        return min(
-            max(peak, one.baseline.allocated_gib), max(one.baseline.reserved_gib, one.baseline.allocated_gib)
-        )
-    return one.baseline.reserved_gib if reading == "reserved" else one.baseline.driver_gib
+        least = baseline.allocated_gib
+        return min(max(one.observation.peak_allocated_gib or 0.0, least), max(baseline.reserved_gib, least))
+    return baseline.reserved_gib if reading == "reserved" else baseline.driver_gib
 
 
 def _row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:
@@ -207,7 +199,5 @@ def _share_loadings(keys: Mapping[str, Hashable], allocated_gib: float) -> dict[
 
 
 def _peak(o: Observation, reading: Reading) -> float | None:
-    gib = {"allocated": o.peak_allocated_gib, "reserved": o.peak_reserved_gib, "driver": o.peak_driver_gib}[
-        reading
-    ]
+    gib: float | None = getattr(o, f"peak_{reading}_gib")
     return gib if gib is not None and 0.0 < gib < inf else None

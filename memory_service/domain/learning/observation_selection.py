@@ -135,12 +135,9 @@ class ObservationSelection:
 
 def _in_turn(places: Sequence[Place]) -> Iterator[Batch]:
     """The newest of every place, then the second of every place, and so on."""
-    rows = zip_longest(*(place.batches for place in sorted(places, key=_latest, reverse=True)))
+    newest_first = sorted(places, key=lambda place: _newest(place.observations), reverse=True)
+    rows = zip_longest(*(place.batches for place in newest_first))
     return (batch for row in rows for batch in row if batch is not None)
-
-
-def _latest(place: Place) -> tuple[object, ...]:
-    return _newest(place.observations)
 
 
 def _newest(batch: Batch) -> tuple[object, ...]:

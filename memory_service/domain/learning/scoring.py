@@ -41,9 +41,8 @@ class Pair:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "error", float(self.predicted["value"]) / self.actual - 1.0)
-        object.__setattr__(
-            self, "inside", bool(self.predicted["low"] <= self.actual <= self.predicted["high"])
-        )
+        inside = bool(self.predicted["low"] <= self.actual <= self.predicted["high"])
+        object.__setattr__(self, "inside", inside)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -111,16 +110,9 @@ def score(pairs: Iterable[Pair]) -> list[Score]:
 
 def _score(quantity: str, pairs: Sequence[Pair]) -> Score:
     errors = np.array([pair.error for pair in pairs])
-    median, p90 = _spread(errors)
-    return Score(
-        quantity,
-        len(pairs),
-        _percent(median),
-        _percent(p90),
-        _percent(float(np.median(errors))),
-        _percent(float(np.mean([pair.inside for pair in pairs]))),
-        _naive(quantity, pairs),
-    )
+    signed, inside = float(np.median(errors)), float(np.mean([pair.inside for pair in pairs]))
+    median, p90, bias, share = map(_percent, (*_spread(errors), signed, inside))
+    return Score(quantity, len(pairs), median, p90, bias, share, _naive(quantity, pairs))
 
 
 def _naive(quantity: str, pairs: Sequence[Pair]) -> dict[str, Any] | None:
@@ -132,12 +124,8 @@ def _naive(quantity: str, pairs: Sequence[Pair]) -> dict[str, Any] | None:
     if quantity == "samples_per_second":
         work = np.maximum(guess, 1e-9)
         guess = 1.0 / (np.median(1.0 / actual / work) * work)
-    median, p90 = _spread(guess / actual - 1.0)
-    return {
-        "method": NAIVE_METHODS[quantity],
-        "median_percent": _percent(median),
-        "p90_percent": _percent(p90),
-    }
+    median, p90 = map(_percent, _spread(guess / actual - 1.0))
+    return {"method": NAIVE_METHODS[quantity], "median_percent": median, "p90_percent": p90}
 
 
 def _spread(errors: Any) -> tuple[float, float]:

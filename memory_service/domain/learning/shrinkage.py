@@ -13,7 +13,7 @@ Observations with the same loadings (one case, observed again) are solved for as
 is in proportion to the cube of how many different ones there are.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import log
 from typing import Any
 
@@ -164,7 +164,8 @@ def without_outliers(
     agreed = included - near
     for _ in range(2):
         posterior = posterior_of(rows, values, noise, sorted(included))
-        means = {} if posterior is None else {id(row): posterior.mean(row) for row in _each(rows)}
+        each = {id(row): row for row in rows}
+        means = {} if posterior is None else {key: posterior.mean(row) for key, row in each.items()}
         expected = [means.get(id(row), 0.0) for row in rows]
         if posterior is not None:
             for i, others in zip(sorted(included), posterior.from_others.tolist(), strict=True):
@@ -178,17 +179,9 @@ def without_outliers(
     return posterior, [i for i in range(len(values)) if i not in included]
 
 
-def _each(rows: Sequence[Loadings]) -> Iterable[Loadings]:
-    """Every row once, by identity."""
-    return {id(row): row for row in rows}.values()
-
-
 def _agreed(i: int, values: Sequence[float], groups: Sequence[Hashable], runs: Sequence[Hashable]) -> bool:
-    with_it = {
-        runs[j] for j in range(len(values))
-        if groups[j] == groups[i] and abs(values[j] - values[i]) <= AGREE
-    }  # fmt: skip
-    return len(with_it) >= ENOUGH_RUNS
+    near = (j for j in range(len(values)) if groups[j] == groups[i] and abs(values[j] - values[i]) <= AGREE)
+    return len({runs[j] for j in near}) >= ENOUGH_RUNS
 
 
 def posterior_of(

@@ -88,13 +88,9 @@ class TimePosterior:
         rows = [_known_row(s, lone, known) for s in timed]
         values = [log((s.observation.step_seconds or 0.0) / s.baseline.step_seconds) for s in timed]
         noise = [_time_noise(s.observation) for s in timed]
-        far = [
-            max(
-                FAR if is_own(s.observation) else FAR_IN_TABLES,
-                FAR_SDS * sqrt(sum(x * x for x in row.values())),
-            )
-            for s, row in zip(timed, rows, strict=True)
-        ]
+        sds = [sqrt(sum(x * x for x in row.values())) for row in rows]
+        least = [FAR if is_own(s.observation) else FAR_IN_TABLES for s in timed]
+        far = [max(far_off, FAR_SDS * sd) for far_off, sd in zip(least, sds, strict=True)]
         runs = [s.observation.run_id or i for i, s in enumerate(timed)]
         self._posterior, aside = without_outliers(rows, values, noise, far, [where(s) for s in timed], runs)
         used = [s for i, s in enumerate(timed) if i not in set(aside)]
@@ -157,9 +153,8 @@ class TimePosterior:
             parts[places] = self._of_setting(subjects[places[0]])[1]
         sd = np.sqrt(posterior.many_explained(weights)[0] + unseen + FLOOR_SD**2)
         known = np.array([self._levels.bears_on(subject) for subject in subjects])
-        return TimeCorrection(
-            np.where(known, log_shift, 0.0), np.where(known[:, None], parts, 0.0), np.where(known, sd, inf)
-        )
+        parts = np.where(known[:, None], parts, 0.0)
+        return TimeCorrection(np.where(known, log_shift, 0.0), parts, np.where(known, sd, inf))
 
     def _of_setting(self, s: PredictionKey) -> tuple[tuple[Loadings, ...], tuple[float, ...]]:
         """(effects of each part of a step's work, what is expected of them): one for all networks."""
@@ -192,20 +187,13 @@ def _part_effects(s: PredictionKey, part: str) -> dict[Hashable, float]:
     return {("part", part, s.gpu, c.precision, c.layout, c.mode, c.stack): PART_SD}
 
 
-def _weighted(parts: Sequence[Loadings], shares: Sequence[float]) -> dict[Hashable, float]:
-    return {
-        effect: loading * share
-        for part, share in zip(parts, shares, strict=True) if share > 0.0
-        for effect, loading in part.items()
-    }  # fmt: skip
-
-
 def _time_row(one: MatchedObservation, lone: Container[str]) -> dict[Hashable, float]:
     levels = _time_levels(one.key, one.baseline.card_log_sd, is_own(one.observation))
     if where(one) in lone:
         return _own_levels(levels)
-    parts = [_part_effects(one.key, part) for part in PARTS]
-    return {**levels, **_weighted(parts, one.baseline.shares)}
+    parts = zip(PARTS, one.baseline.shares, strict=True)
+    effects = ((_part_effects(one.key, part), share) for part, share in parts if share > 0.0)
+    return levels | {name: loading * share for of, share in effects for name, loading in of.items()}
 
 
 def _known_row(one: MatchedObservation, lone: Container[str], known: dict[Hashable, Loadings]) -> Loadings:

@@ -13,10 +13,13 @@ _EVALUATION = re.compile(
 )
 _AVERAGE = re.compile(r"([A-Za-z@\d]{1,20}):?\s{1,4}-?[\d.]{1,14}\s{0,3}\(\s{0,6}(-?[\d.]{1,14})\)")
 _EPOCH_STEP = re.compile(
-    r"^\s{0,4}Epoch:?\s{0,3}\[(\d{1,6})(?:/(\d{1,6}))?\]\s{0,4}\[\s{0,8}(\d{1,9})/(\d{1,9})\]", re.IGNORECASE
+    r"^\s{0,4}Epoch:?\s{0,3}\[(?P<epoch>\d{1,6})(?:/(?P<epochs>\d{1,6}))?\]\s{0,4}"
+    r"\[\s{0,8}(?P<step>\d{1,9})/(?P<of>\d{1,9})\]",
+    re.IGNORECASE,
 )
 _BATCHES = re.compile(
-    r"^\W{0,4}epoch\s{1,6}(\d{1,6})\s{0,4}\|\s{0,8}(\d{1,9})/\s{0,8}(\d{1,9}) batches", re.IGNORECASE
+    r"^\W{0,4}epoch\s{1,6}(?P<epoch>\d{1,6})\s{0,4}\|\s{0,8}(?P<step>\d{1,9})/\s{0,8}(?P<of>\d{1,9}) batches",
+    re.IGNORECASE,
 )
 _ELAPSED = re.compile(r"Elapsed (\d{1,5})m (\d{1,2})s")
 _MS_EACH = re.compile(r"ms/batch\s{1,4}([\d.]{1,10})")
@@ -57,9 +60,8 @@ def evaluation_step(line: str, context: Context) -> tuple[Events, Context] | Non
     averages = {name.lower(): value for name, value in _AVERAGE.findall(line[found.end() :])}
     if int(found[1]) < int(found[2]) or context.epoch is None or not averages:
         return [], context
-    text = " ".join(
-        f"valid_{name}={value}" for name, value in averages.items() if name not in ("time", "data")
-    )
+    named = [f"valid_{name}={value}" for name, value in averages.items() if name not in ("time", "data")]
+    text = " ".join(named)
     scores = only(scores_of(text), "valid_loss", "metric")
     return ([("epoch", {"fold": context.fold, "epoch": context.epoch, **scores})] if scores else []), context
 
@@ -68,13 +70,11 @@ def epoch_step(line: str, context: Context) -> tuple[Events, Context] | None:
     """`Epoch: [1][100/312] Elapsed 0m 31s (remain 1m 4s) Loss: 0.69(0.71)`,
     `Epoch: [0][ 10/5005] Time 0.31 ( 0.51) Data 0.002 ( 0.12)`,
     `| epoch 1 |  200/ 2983 batches | ms/batch 12.31 | loss 8.12`."""
-    found, batches = _EPOCH_STEP.match(line), _BATCHES.match(line)
-    if found is None and batches is None:
+    found = _EPOCH_STEP.match(line) or _BATCHES.match(line)
+    if found is None:
         return None
-    if found is not None:
-        epoch, epochs, step, of = int(found[1]), found[2], int(found[3]), int(found[4])
-    elif batches is not None:
-        epoch, epochs, step, of = int(batches[1]), None, int(batches[2]), int(batches[3])
+    epoch, step, of = int(found["epoch"]), int(found["step"]), int(found["of"])
+    epochs = found.groupdict().get("epochs")
     after = at_epoch(context, epoch, int(epochs) if epochs else None)
     body: Body = {"fold": after.fold, "epoch": epoch, "step": step, "of": of, "scope": "epoch"}
     elapsed, each, most = _ELAPSED.search(line), _average(_TIME_EACH, line), _MAX_MEM.search(line)

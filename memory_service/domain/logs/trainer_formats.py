@@ -37,6 +37,7 @@ _NOT_STOPPED = re.compile(
 _SECTION = re.compile(r"\*{5} Running (training|evaluation|prediction|test)", re.IGNORECASE)
 _SIZES = re.compile(r"\s{0,8}(?:Num examples|Batch size)\b", re.IGNORECASE)
 _SIDES = re.compile(r"\b(train(?:ing)?|val(?:id(?:ation)?)?)\s{1,3}(-?\d{1,9}\.\d{1,12})\b", re.IGNORECASE)
+_SIDE_FIRST = re.compile(r"\s{0,8}(train|val|valid|validation|eval|test)\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(r"^\s{0,4}\d{1,6}(?:\s{1,12}[\d.:einfa+-]{1,24}){1,12}\s{0,12}$")
 _HEADERS = (
     "num examples", "num epochs", "batch size per device", "total optimization steps",
@@ -150,25 +151,16 @@ def epoch_line(line: str, context: Context) -> tuple[Events, Context] | None:
 
 def scores_line(line: str, context: Context) -> tuple[Events, Context] | None:
     """`Train Loss: 0.5 Acc: 0.8`, then `Val Loss: 0.4 Acc: 0.9`, under an `Epoch 3/30` of their own."""
-    if (
-        context.epoch is None
-        or re.match(r"\s{0,8}(?:train|val|valid|validation|eval|test)\b", line, re.IGNORECASE) is None
-    ):
+    side = _SIDE_FIRST.match(line)
+    if context.epoch is None or side is None:
         return None
     scores = scores_of(without_memory(line))
     if not ("train_loss" in scores or "valid_loss" in scores or "metric" in scores):
         return None
-    if (
-        re.match(r"\s{0,8}(?:val|valid|validation|eval|test)\b", line, re.IGNORECASE)
-        and "train_loss" in scores
-    ):
+    if side[1].lower() != "train" and "train_loss" in scores:
         scores.setdefault("valid_loss", scores.pop("train_loss"))
-    return [
-        (
-            "epoch",
-            {"fold": context.fold, "epoch": context.epoch, **scores, **memory_of(line, alone_is_total=False)},
-        )
-    ], context
+    memory = memory_of(line, alone_is_total=False)
+    return [("epoch", {"fold": context.fold, "epoch": context.epoch, **scores, **memory})], context
 
 
 def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
@@ -183,11 +175,10 @@ def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
     if memory:
         kind = "gpu" if set(memory) - {"total_gib"} else "note"
         return [(kind, {**settings, **memory})], context
-    plain = line.lower()
     if settings:
         planned = only(settings, "epochs", "folds", "total_steps")
         return [("note", settings)], replace(context, **planned)
-    return ([], context) if any(phrase in plain for phrase in _HEADERS) else None
+    return ([], context) if any(phrase in line.lower() for phrase in _HEADERS) else None
 
 
 FORMATS: tuple[Form, ...] = (

@@ -22,7 +22,7 @@ from memory_service.domain.monitoring.end_of_training import (
 )
 from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
-from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
+from memory_service.domain.monitoring.verdict import Action, Answer, Severity, advise, figures, keep_going
 from memory_service.domain.quality.boosting_rounds import points_short
 from memory_service.domain.quality.quality_index import fold_gain, learning_of, quality_index
 
@@ -46,12 +46,8 @@ def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
         return None
     used = view.now / budget
     if view.now >= deadline:
-        return _stop(
-            view,
-            "R14",
-            f"{100 * used:.0f} % of the budget is used; "
-            + ("the rest is for inference and writing" if used < 1.0 else "it is over"),
-        )
+        rest = "the rest is for inference and writing" if used < 1.0 else "it is over"
+        return _stop(view, "R14", f"{100 * used:.0f} % of the budget is used; {rest}")
     late = projection is not None and too_late(view, projection, deadline)
     if used > STOP_FROM_SHARE and (projection is None or late or projection.end.high > deadline):
         end = "" if projection is None else f"; training would end at minute {projection.end.value / 60:.1f}"
@@ -65,15 +61,10 @@ def _stop(view: RunView, rule: str, why: str) -> Answer:
     at = view.position
     models = at.fold_index + (1 if at.epochs_done > 0 else 0)
     models_left = "the folds that exist" if models else "whatever checkpoint exists"
-    return Answer(
-        "stop_and_predict",
-        f"{why}: stop training, predict with {models_left} (R19).",
-        rule,
-        {"stop_training": True, "predict_with_folds": models},
-        "critical",
-        dict(view.state.expected.smaller or {}),
-        f"{why}.",
-    )
+    advice = f": stop training, predict with {models_left} (R19)."
+    changes = {"stop_training": True, "predict_with_folds": models}
+    smaller = dict(view.state.expected.smaller or {})
+    return advise("stop_and_predict", why, advice, rule, changes, "critical", smaller)
 
 
 def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | None:
@@ -105,25 +96,18 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
         what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
         first_fold = at.fold_index == 0 and folds > 1
         share = epochs * projection.epoch.value / (state.budget_seconds or inf)
-        return Answer(
-            "reduce_folds" if "folds" in changes else "reduce_epochs",
-            f"{cannot}. Set {what}: that keeps it, with 15 % left for inference (R14), at the "
-            "least loss of expected quality.",
-            "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12",
-            changes,
-            "critical" if projection.end.low > deadline else "warning",
-            observation=f"{cannot}.",
-        )
+        keeps = "that keeps it, with 15 % left for inference (R14), at the least loss of expected quality"
+        action: Action = "reduce_folds" if "folds" in changes else "reduce_epochs"
+        rule = "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12"
+        severity: Severity = "critical" if projection.end.low > deadline else "warning"
+        return advise(action, cannot, f". Set {what}: {keeps}.", rule, changes, severity)
     if not (at.epochs_done or at.fold_index):
         return _smaller(view, projection, deadline, cannot)
     if is_agreed(view, deadline - view.now + into):
         return _stop(view, "R14", f"{cannot}; not even one more {unit} fits")
-    return keep_going(
-        f"{cannot}; perhaps not even one more {unit} fits. Too little is measured to end it by: it is judged "
-        "again as it goes on.",
-        "R12",
-        state.expected.smaller,
-    )
+    again = "Too little is measured to end it by: it is judged again as it goes on."
+    why = f"{cannot}; perhaps not even one more {unit} fits. {again}"
+    return keep_going(why, "R12", state.expected.smaller)
 
 
 def _changed(planned: dict[str, int], folds: int, epochs: int) -> dict[str, int]:
@@ -184,14 +168,11 @@ def _relaunch(
         return None
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
     changes |= _changed({"folds": folds, "epochs": epochs}, *cut)
-    return Answer(
-        "relaunch",
+    why = (
         f"{cannot}. Batch {to_batch} is predicted to be {gain:.1f} times as fast as {batch}: started "
-        f"again now it brings about {again:.0f} epochs where staying brings {room:.0f}.",
-        "R12",
-        changes,
-        "critical",
+        f"again now it brings about {again:.0f} epochs where staying brings {room:.0f}."
     )
+    return Answer("relaunch", why, "R12", changes, "critical")
 
 
 def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str) -> Answer:
@@ -205,14 +186,9 @@ def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str
     share = max(0.0, deadline - view.now - RESTART_SECONDS) / projection.epoch.high / 2
     if n_train and share * n_train >= 1:
         keep = int(share * n_train)
-        return Answer(
-            "relaunch",
-            f"{cannot}. Not one epoch fits: start again on {keep} of {n_train} samples for two epochs, or "
-            "with a smaller model.",
-            "R12",
-            {"n_train": keep, "epochs": 2, "folds": 1},
-            "critical",
-        )
+        how = f"start again on {keep} of {n_train} samples for two epochs, or with a smaller model"
+        changes = {"n_train": keep, "epochs": 2, "folds": 1}
+        return Answer("relaunch", f"{cannot}. Not one epoch fits: {how}.", "R12", changes, "critical")
     return keep_going(f"{cannot}. Nothing that is known fits any more.", "R12")
 
 
@@ -232,21 +208,12 @@ def early_stopping(view: RunView, projection: Projection | None) -> Answer | Non
     where = f"{since} {unit}s back, at {unit} {best[1]}"
     why = f"The best {what} ({best[0]:.4g}) is {where}; patience is {patience}"
     if at.fold_index + 1 >= folds:
-        return Answer(
-            "stop_and_predict",
-            f"{why}: stop and predict with the weights of {unit} {best[1]}.",
-            "R16",
-            {"stop_training": True, "best_epoch": best[1], "predict_with_folds": at.fold_index + 1},
-            observation=f"{why}.",
-        )
+        advice = f": stop and predict with the weights of {unit} {best[1]}."
+        changes = {"stop_training": True, "best_epoch": best[1], "predict_with_folds": at.fold_index + 1}
+        return advise("stop_and_predict", why, advice, "R16", changes)
     left = "" if projection is None else f", {projection.epochs_left:.0f} {unit}s were still planned"
-    return Answer(
-        "reduce_epochs",
-        f"{why}: end this fold now and go on to the next{left}.",
-        "R16",
-        {"epochs": at.epochs_done},
-        observation=f"{why}.",
-    )
+    advice = f": end this fold now and go on to the next{left}."
+    return advise("reduce_epochs", why, advice, "R16", {"epochs": at.epochs_done})
 
 
 def keeps_deadline(view: RunView, projection: Projection | None) -> bool:

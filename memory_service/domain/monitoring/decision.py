@@ -154,14 +154,9 @@ def _out_of_memory(view: RunView) -> Answer | None:
         return None
     batch = view.state.batch_size
     if not batch or batch < 2:
-        return Answer(
-            "investigate",
-            "It ran out of memory, and the batch cannot be halved: use gradient "
-            "checkpointing or a smaller input.",
-            "R02",
-            {"gradient_checkpointing": True},
-            "critical",
-        )
+        how = "use gradient checkpointing or a smaller input"
+        why = f"It ran out of memory, and the batch cannot be halved: {how}."
+        return Answer("investigate", why, "R02", {"gradient_checkpointing": True}, "critical")
     why = f"It ran out of memory at batch {batch}: halve it and accumulate gradients."
     return Answer("lower_batch", why, "R02", _halved(view, batch), "critical")
 
@@ -193,26 +188,14 @@ def _slower_learning(view: RunView, why: str, rule: str) -> Answer:
     reported = view.summary.setting("learning_rate")
     rate = reported if isinstance(reported, float) else view.state.facts.learning_rate
     precision = view.summary.setting("precision") or view.state.facts.precision
+    again = f"{why}. Start again from the last good checkpoint"
     if rate:
         lower = float(f"{LOWER_LEARNING_RATE * rate:.2g}")
-        changes: dict[str, object] = {"learning_rate": lower}
-        if precision == "fp16":
-            changes["grad_scaler"] = True
-        return Answer(
-            "relaunch",
-            f"{why}. Start again from the last good checkpoint at a learning rate of "
-            f"{lower:g} instead of {rate:g}.",
-            rule,
-            changes,
-            "critical",
-        )
-    return Answer(
-        "investigate",
-        f"{why}. Start again from the last good checkpoint with a third of the learning rate.",
-        rule,
-        {"check": ["learning rate", "loss scaling", "inputs"]},
-        "critical",
-    )
+        changes = {"learning_rate": lower} | ({"grad_scaler": True} if precision == "fp16" else {})
+        slower = f"{again} at a learning rate of {lower:g} instead of {rate:g}."
+        return Answer("relaunch", slower, rule, changes, "critical")
+    checks = {"check": ["learning rate", "loss scaling", "inputs"]}
+    return Answer("investigate", f"{again} with a third of the learning rate.", rule, checks, "critical")
 
 
 def _ended(view: RunView) -> Answer:

@@ -82,15 +82,11 @@ def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -
     least, left, most = _epochs_left(view, epochs)
     into = seconds_into_epoch(view, one.value)
     folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
-    gaps = folds * FOLD_OVERHEAD_S[0]
-    end = Estimate(
-        view.now + max(0.0, left * one.value - into) + gaps,
-        view.now + max(0.0, least * one.low - into),
-        view.now + max(0.0, most * one.high - into) + folds * FOLD_OVERHEAD_S[1],
-        one.grade,
-        one.n,
-        basis,
-    )
+    usual_gap, late_gap = FOLD_OVERHEAD_S
+    value = view.now + max(0.0, left * one.value - into) + folds * usual_gap
+    low = view.now + max(0.0, least * one.low - into)
+    high = view.now + max(0.0, most * one.high - into) + folds * late_gap
+    end = Estimate(value, low, high, one.grade, one.n, basis)
     return Projection(one, end, left, n, n > 0 and (least == left or bool(view.position.per_fold)))
 
 
@@ -123,21 +119,12 @@ def epoch_seconds(view: RunView) -> tuple[Estimate | None, int, str]:
         low, value, high = (factor * steps * view.step_seconds for factor in STEPS_ONLY)
         basis = f"{view.steps_seen} measured steps, {steps} an epoch"
         return Estimate(value, low, high, "estimated", 1, basis), 0, basis
-    expected = view.state.expected
-    wrong = (
-        expected.epoch_seconds is not None and view.now > SURELY_BEGUN_S + 2.0 * expected.epoch_seconds.high
-    )
-    if (
-        expected.epoch_seconds is not None
-        and not wrong
-        and expected.batch_size in (None, view.state.batch_size)
-    ):
-        return (
-            expected.epoch_seconds,
-            0,
-            f"predicted, nothing was measured yet ({expected.epoch_seconds.basis})",
-        )
-    return None, 0, ""
+    predicted, of_batch = view.state.expected.epoch_seconds, view.state.expected.batch_size
+    if predicted is None or of_batch not in (None, view.state.batch_size):
+        return None, 0, ""
+    if view.now > SURELY_BEGUN_S + 2.0 * predicted.high:
+        return None, 0, ""
+    return predicted, 0, f"predicted, nothing was measured yet ({predicted.basis})"
 
 
 def _around(value: float, width: float, grade: Any, n: int, basis: str) -> Estimate:

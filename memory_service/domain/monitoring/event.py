@@ -108,11 +108,8 @@ class FieldForm(NamedTuple):
 
 _SECONDS, _PERCENT = FieldForm("number", 0, 1e8), FieldForm("number", 0, 101)
 _GIB, _AMOUNT = FieldForm("number", 0, 1e6), FieldForm("number", 0, 1e9)
-_DEGREES = FieldForm("number", -100, 1000)
 _ORDINAL, _COUNT = FieldForm("whole", 0, 1_000_000), FieldForm("whole", 0, 10**15)
 _SCORE, _FLAG, _NAME = FieldForm("score"), FieldForm("flag"), FieldForm("text", 0, 300)
-
-_MEMORY = dict.fromkeys(MEMORY_FIELDS, _GIB) | {"memory_percent": _PERCENT}
 
 SETTING_FIELDS: Mapping[str, FieldForm] = {
     "batch_size": FieldForm("whole", 1, 10**9),
@@ -134,53 +131,41 @@ SETTING_FIELDS: Mapping[str, FieldForm] = {
 }
 """Fields of every kind: values that hold from here on."""
 
+_FORM_OF: Mapping[str, FieldForm] = {
+    **dict.fromkeys(("rank", "fold", "epoch", "best_epoch", "other_processes"), _ORDINAL),
+    **dict.fromkeys(("step", "of", "steps", "samples"), _COUNT),
+    **dict.fromkeys(("seconds", "valid_seconds", "elapsed_seconds", "loader_wait_seconds"), _SECONDS),
+    **dict.fromkeys(("utilization_percent", "cpu_percent", "loader_wait_percent"), _PERCENT),
+    **dict.fromkeys(("train_loss", "valid_loss", "metric"), _SCORE),
+    **dict.fromkeys(("throttled", "done", "out_of_memory", "error", "submission"), _FLAG),
+    **dict.fromkeys((*MEMORY_FIELDS, "host_gib"), _GIB),
+    **dict.fromkeys(("power_w", "clock_mhz"), _AMOUNT),
+    "memory_percent": _PERCENT,
+    "temperature_c": FieldForm("number", -100, 1000),
+    "scope": FieldForm("scope"),
+    "text": FieldForm("text", 0, 20_000),
+}
+"""One form for a name, in whatever kind of event."""
+
+_MEMORY = (*MEMORY_FIELDS, "memory_percent")
+_KINDS = {
+    "gpu": (
+        "rank", "utilization_percent", "power_w", "temperature_c", "clock_mhz", "throttled",
+        "other_processes", "cpu_percent", "host_gib", *_MEMORY,
+    ),
+    "batch": (
+        "rank", "fold", "epoch", "step", "of", "scope", "elapsed_seconds", "steps", "seconds", "samples",
+        "loader_wait_percent", "loader_wait_seconds", "train_loss",
+    ),
+    "epoch": (
+        "fold", "epoch", "seconds", "valid_seconds", "samples", "train_loss", "valid_loss", "metric",
+        "loader_wait_percent", "utilization_percent", *_MEMORY,
+    ),
+    "fold": ("fold", "done", "seconds", "metric", "best_epoch"),
+    "note": ("text", "out_of_memory", "error", "submission"),
+}  # fmt: skip
+
 KIND_FIELDS: Mapping[str, Mapping[str, FieldForm]] = {
-    "gpu": {
-        "rank": _ORDINAL,
-        "utilization_percent": _PERCENT,
-        "power_w": _AMOUNT,
-        "temperature_c": _DEGREES,
-        "clock_mhz": _AMOUNT,
-        "throttled": _FLAG,
-        "other_processes": _ORDINAL,
-        "cpu_percent": _PERCENT,
-        "host_gib": _GIB,
-        **_MEMORY,
-    },
-    "batch": {
-        "rank": _ORDINAL,
-        "fold": _ORDINAL,
-        "epoch": _ORDINAL,
-        "step": _COUNT,
-        "of": _COUNT,
-        "scope": FieldForm("scope"),
-        "elapsed_seconds": _SECONDS,
-        "steps": _COUNT,
-        "seconds": _SECONDS,
-        "samples": _COUNT,
-        "loader_wait_percent": _PERCENT,
-        "loader_wait_seconds": _SECONDS,
-        "train_loss": _SCORE,
-    },
-    "epoch": {
-        "fold": _ORDINAL,
-        "epoch": _ORDINAL,
-        "seconds": _SECONDS,
-        "valid_seconds": _SECONDS,
-        "samples": _COUNT,
-        "train_loss": _SCORE,
-        "valid_loss": _SCORE,
-        "metric": _SCORE,
-        "loader_wait_percent": _PERCENT,
-        "utilization_percent": _PERCENT,
-        **_MEMORY,
-    },
-    "fold": {"fold": _ORDINAL, "done": _FLAG, "seconds": _SECONDS, "metric": _SCORE, "best_epoch": _ORDINAL},
-    "note": {
-        "text": FieldForm("text", 0, 20_000),
-        "out_of_memory": _FLAG,
-        "error": _FLAG,
-        "submission": _FLAG,
-    },
+    kind: {name: _FORM_OF[name] for name in names} for kind, names in _KINDS.items()
 }
 """Kind -> the fields of its own."""

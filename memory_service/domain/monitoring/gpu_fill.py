@@ -15,7 +15,7 @@ from memory_service.domain.monitoring.plausibility import SAME_CARD
 from memory_service.domain.monitoring.run_view import FinishedEpoch, RunView
 from memory_service.domain.monitoring.slowdown import slowdown, throughput_objection
 from memory_service.domain.monitoring.trend import Change, change_point, growth_per_step
-from memory_service.domain.monitoring.verdict import Answer, keep_going
+from memory_service.domain.monitoring.verdict import Answer, advise, keep_going
 from memory_service.errors import InvalidInput
 
 STATES_TIMES, STATES_PLUS_GIB = 1.5, 0.1
@@ -111,29 +111,20 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
         known = "No reading of the card's memory was reported"
         if fill is not None:
             known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
-        return keep_going(
-            f"{known}; throughput is as predicted or better, and throughput decides.", "R20", MONITORING
-        )
-    why = (
-        "No reading of the card's memory in what the run reported"
-        if fill is None
-        else f"Memory is only known as {fill.words}: weights, gradients and optimizer state, not the peak of "
-        "a step; no batch is judged by it"
-    )
+        why = f"{known}; throughput is as predicted or better, and throughput decides."
+        return keep_going(why, "R20", MONITORING)
+    why = "No reading of the card's memory in what the run reported"
+    if fill is not None:
+        states = "weights, gradients and optimizer state, not the peak of a step"
+        why = f"Memory is only known as {fill.words}: {states}; no batch is judged by it"
     if is_late(view):
-        return keep_going(
-            f"{why}. It is too late to start again for that: print it next time.", "R20", MONITORING
-        )
-    return Answer(
-        "add_monitoring",
-        f"{why}: print the peak after the first batch and every epoch (R21).",
-        "R20",
-        dict(MONITORING),
-        observation=f"{why}.",
-    )
+        late = f"{why}. It is too late to start again for that: print it next time."
+        return keep_going(late, "R20", MONITORING)
+    advice = ": print the peak after the first batch and every epoch (R21)."
+    return advise("add_monitoring", why, advice, "R20", dict(MONITORING))
 
 
-def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None = None) -> Answer | None:
+def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None) -> Answer | None:
     """R23 by class and fill; throughput decides where it says otherwise. None without a usable reading.
 
     left_seconds   until training ends as it is; None = not known
@@ -141,13 +132,11 @@ def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None = N
     if fill is None or view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
     large, p = view.state.model_class == "large", round(fill.percent, 1)
-    size = "large" if large else "small"
     if fill.lower_bound:
         if p < 50.0:
             return None
-        return keep_going(
-            f"{fill.words}: the peak of a step is at least that; no batch is judged by it.", "R23"
-        )
+        why = f"{fill.words}: the peak of a step is at least that; no batch is judged by it."
+        return keep_going(why, "R23")
     note = ""
     if p > 90.0:
         note = ": near the limit, and it runs; do not raise the batch"
@@ -159,8 +148,7 @@ def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None = N
         note = ": acceptable for a small model"
     if note:
         return keep_going(f"Memory is at {fill.words}{note}.", "R23")
-    factor = 2.0 if p < 50.0 else 1.5
-    return _raise(view, fill, factor, size, left_seconds)
+    return _raise(view, fill, 2.0 if p < 50.0 else 1.5, "large" if large else "small", left_seconds)
 
 
 def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
@@ -168,19 +156,12 @@ def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: fl
     low = "under 50 %" if factor == 2.0 else "under 70 %"
     why = f"Memory is at {fill.words}, {low} for a {size} model"
     if not batch:
-        return Answer(
-            "investigate",
-            f"{why}, and the batch size was never reported: report it, and raise it by {factor:g}.",
-            "R23",
-            {"tell": "batch_size"},
-        )
+        why += f", and the batch size was never reported: report it, and raise it by {factor:g}."
+        return Answer("investigate", why, "R23", {"tell": "batch_size"})
     to_batch, limited_by = larger_batch(view, factor, fill.percent, fill.kind)
     if _as_planned(view, fill):
-        return keep_going(
-            f"{why}, as the plan expects: it took the batch where throughput stops paying or updates "
-            "would starve; throughput decides, not fill (R04).",
-            "R23",
-        )
+        took = "it took the batch where throughput stops paying or updates would starve"
+        return keep_going(f"{why}, as the plan expects: {took}; throughput decides, not fill (R04).", "R23")
     if to_batch <= batch:
         return keep_going(f"{why}, but batch {batch} stays: {limited_by}.", "R23")
     objection = throughput_objection(view, to_batch)
@@ -189,27 +170,13 @@ def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: fl
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
     rest = f" ({limited_by})" if limited_by else ""
     if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
-        return keep_going(
-            f"{why}. Starting again would now cost more than it brings: batch {to_batch} next time{rest}.",
-            "R24",
-            changes,
-        )
+        late = "Starting again would now cost more than it brings"
+        return keep_going(f"{why}. {late}: batch {to_batch} next time{rest}.", "R24", changes)
     if factor == 2.0:
-        return Answer(
-            "relaunch",
-            f"{why}: stop it and start again with batch {to_batch} instead of {batch}{rest}.",
-            "R23",
-            changes,
-            observation=f"{why}.",
-        )
-    return Answer(
-        "raise_batch",
-        f"{why}: raise the batch from {batch} to {to_batch}{rest}; optional, it runs as it is.",
-        "R23",
-        changes,
-        "info",
-        observation=f"{why}.",
-    )
+        advice = f": stop it and start again with batch {to_batch} instead of {batch}{rest}."
+        return advise("relaunch", why, advice, "R23", changes)
+    advice = f": raise the batch from {batch} to {to_batch}{rest}; optional, it runs as it is."
+    return advise("raise_batch", why, advice, "R23", changes, "info")
 
 
 def _as_planned(view: RunView, fill: Fill) -> bool:
@@ -233,14 +200,11 @@ def memory_trend(view: RunView) -> Answer | None:
     rows, percents, change = _levels(view, kinds[0], card)
     if change is not None and len(rows) - change.index <= REPORTED_FOR_EPOCHS:
         row = rows[change.index]
-        return Answer(
-            "investigate",
-            f"Memory went from {change.before:.0f} % to {change.after:.0f} % at once, at epoch {row.epoch}"
-            f"{f' of fold {row.fold}' if row.fold > 1 else ''}: a leak, another batch size, or a part "
-            "that no longer runs on the card.",
-            "R25",
-            {"check": ["batch size", "tensors kept alive", "model on the card"]},
-        )
+        at = f"epoch {row.epoch}{f' of fold {row.fold}' if row.fold > 1 else ''}"
+        moved = f"Memory went from {change.before:.0f} % to {change.after:.0f} % at once, at {at}"
+        why = f"{moved}: a leak, another batch size, or a part that no longer runs on the card."
+        checks = {"check": ["batch size", "tensors kept alive", "model on the card"]}
+        return Answer("investigate", why, "R25", checks)
     return _leak(view, percents)
 
 
@@ -271,10 +235,8 @@ def _leak(view: RunView, percents: Sequence[float]) -> Answer | None:
     left = max(0, epochs - view.position.epochs_done)
     if percents[-1] + left * step < GROWS_TO:
         return None
-    return Answer(
-        "investigate",
+    why = (
         f"Memory grows by {step:.1f} points every epoch and will pass {GROWS_TO:.0f} % before the fold ends: "
-        "something keeps tensors alive (losses summed up without .item() or detach).",
-        "R25",
-        {"check": ["losses kept with their graph", "lists of outputs"]},
+        "something keeps tensors alive (losses summed up without .item() or detach)."
     )
+    return Answer("investigate", why, "R25", {"check": ["losses kept with their graph", "lists of outputs"]})

@@ -7,18 +7,14 @@ from memory_service.domain.monitoring.end_of_training import project
 from memory_service.domain.monitoring.gpu_fill import fill_of
 from memory_service.domain.monitoring.run_view import GIB, RunView
 from memory_service.domain.monitoring.state import State
-from memory_service.domain.monitoring.summary import (
-    BUCKET_SECONDS,
-    RankSums,
-    TimeBucket,
-)  # fmt: skip
+from memory_service.domain.monitoring.summary import BUCKET_SECONDS, RankSums, TimeBucket
 
 
 def live_view(state: State) -> dict[str, Any]:
     """Position, speed, memory and projected end of a run, its latest time buckets; None = not reported."""
     view, summary = RunView(state), state.summary
     projection, fill = project(view), fill_of(view)
-    position = view.position
+    position, peaks = view.position, sorted(summary.peaks.items())
     return {
         "at_seconds": round(state.now_seconds, 3),
         "batch_size": state.batch_size,
@@ -35,11 +31,7 @@ def live_view(state: State) -> dict[str, Any]:
         "utilization_percent": view.utilization,
         "end_minutes": None if projection is None else projection.end.scaled(1.0 / 60.0).as_dict(),
         "fill": fill and asdict(replace(fill, percent=round(fill.percent, 1))),
-        "peaks_gib": {
-            kind: round(kib * GIB, 4)
-            for kind, kib in sorted(summary.peaks.items())
-            if kind != "unstated_percent"
-        },
+        "peaks_gib": {kind: round(kib * GIB, 4) for kind, kib in peaks if kind != "unstated_percent"},
         "ranks": [_rank(number, sums) for number, sums in sorted(summary.ranks.items())],
         "odd_values": summary.odd,
         "expected": {

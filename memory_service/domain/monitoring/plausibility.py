@@ -49,17 +49,14 @@ def implausible(kind: str, fields: Mapping[str, Any], announced: Announced) -> d
     for name, value in fields.items() if announced.card_gib else ():
         gib = number_of(value, most=1e9) if name in MEMORY_FIELDS else None
         if gib is not None and gib > SAME_CARD * (announced.card_gib or 0.0):
-            found[name] = (
-                f"is over the card's {announced.card_gib:.4g} GiB: no reading, and not counted; report "
-                "`total_gib` first where the card is a larger one"
-            )
+            over = f"is over the card's {announced.card_gib:.4g} GiB: no reading, and not counted"
+            found[name] = f"{over}; report `total_gib` first where the card is a larger one"
     epoch = number_of(fields.get("epoch")) if kind == "epoch" else None
     if epoch is not None and announced.epochs:
         most = announced.epochs * (1 if fields.get("fold") else max(1, announced.folds or 1))
         if epoch > FAR_BEYOND * most:
-            found["epoch"] = (
-                f"is far beyond the {most} announced: not counted; report `epochs` first where there are more"
-            )
+            beyond = f"is far beyond the {most} announced: not counted"
+            found["epoch"] = f"{beyond}; report `epochs` first where there are more"
     return found
 
 

@@ -13,12 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from memory_service.domain.monitoring.event import (
-    Event,
-    is_bad_loss,
-    loss_of,
-    number_of,
-)
+from memory_service.domain.monitoring.event import Event, is_bad_loss, loss_of, number_of
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.monitoring.rank_sums import NO_RANK_SUMS, batch_sums, with_event
 from memory_service.domain.monitoring.summary import (

@@ -11,12 +11,7 @@ from typing import Any
 from memory_service.domain.monitoring.event import MEMORY_KINDS
 from memory_service.domain.monitoring.plausibility import FAR_BEYOND
 from memory_service.domain.monitoring.state import State
-from memory_service.domain.monitoring.summary import (
-    BUCKET_SECONDS,
-    MAX_BUCKETS,
-    FoldSummary,
-    TimeBucket,
-)
+from memory_service.domain.monitoring.summary import BUCKET_SECONDS, MAX_BUCKETS, FoldSummary, TimeBucket
 from memory_service.domain.planning.fits import split_of
 
 GIB = 1 / (1 << 20)

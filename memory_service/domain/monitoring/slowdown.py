@@ -16,7 +16,7 @@ from memory_service.domain.monitoring.batch_change import (
 )
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import change_point, latched
-from memory_service.domain.monitoring.verdict import Answer, figures, keep_going
+from memory_service.domain.monitoring.verdict import Answer, advise, figures, keep_going
 
 WAIT_ON, WAIT_OFF = 20.0, 15.0
 """Percent of the time spent waiting for the loader that makes it the bottleneck; under 15 it no longer is."""
@@ -67,7 +67,7 @@ def is_loader_bound(view: RunView) -> bool:
     return latched(view.wait_percents, WAIT_ON, WAIT_OFF)
 
 
-def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None = None) -> Answer | None:
+def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None) -> Answer | None:
     """R08, R26: more workers, else cached or smaller samples; a larger batch would wait just as long.
 
     left_seconds   until training ends as it is; None = not known
@@ -90,13 +90,14 @@ def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None = 
         if state.facts.image_size and state.facts.image_size >= 192:
             how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
         rule = "R26"
-    observation = f"{wait:.0f} % of the time goes into waiting for the loader"
-    why = f"{observation}: {how}; a larger batch would gain nothing (R26)."
+    finding = f"{wait:.0f} % of the time goes into waiting for the loader"
+    advice = f": {how}; a larger batch would gain nothing (R26)."
+    why = finding + advice
     if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
         return keep_going(f"{why} The run ends in time as it is: change it next time.", rule, changes)
     if is_late(view) and view.position.epochs_done:
         return keep_going(f"{why} What is trained would be lost: change it next time.", rule, changes)
-    return Answer("relaunch", why, rule, changes, observation=f"{observation}.")
+    return advise("relaunch", finding, advice, rule, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +152,7 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
     return None
 
 
-def slow_answer(
-    view: RunView, fill: tuple[float, str] | None, left_seconds: float | None = None
-) -> Answer | None:
+def slow_answer(view: RunView, fill: tuple[float, str] | None, left_seconds: float | None) -> Answer | None:
     """R05, R18 and the prediction: low throughput that data-loader wait does not explain.
 
     fill           of the card, percent, and which figure it was read from; None = not known
@@ -164,12 +163,8 @@ def slow_answer(
     change = change_point(seconds, jump=LEAST_SLOWER_S, confirm=2)
     recent = change is not None and len(seconds) - change.index <= REPORTED_FOR_EPOCHS
     if change is not None and recent and change.after >= SLOWER_FROM * change.before:
-        return Answer(
-            "investigate",
-            f"Epochs took {figures(change.before)} s and at once {figures(change.after)} s{cause}.",
-            "R25",
-            {"check": checks},
-        )
+        why = f"Epochs took {figures(change.before)} s and at once {figures(change.after)} s{cause}."
+        return Answer("investigate", why, "R25", {"check": checks})
     if is_loader_bound(view):
         return None
     slow, busy = slowdown(view), view.utilization
@@ -193,14 +188,10 @@ def slow_answer(
         to_batch, _ = larger_batch(view, 2.0, percent, reading)
         batch = view.state.batch_size or 0
         if to_batch > batch and reading not in (None, "allocated_now") and not is_late(view):
-            return Answer(
-                "raise_batch",
-                f"{why}; the card is busy {busy:.0f} % of the time and does not wait for the loader: kernels "
-                f"are too small at batch {batch}.",
-                "R05",
-                {"batch_size": to_batch, **accumulation_for(view, to_batch)},
-                observation=f"{why}.",
-            )
+            idle_card = f"; the card is busy {busy:.0f} % of the time and does not wait for the loader"
+            changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
+            advice = f"{idle_card}: kernels are too small at batch {batch}."
+            return advise("raise_batch", why, advice, "R05", changes)
     beside = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
     return Answer("investigate", f"{why}{beside}{cause}.", rule, {"check": checks})
 
@@ -215,10 +206,8 @@ def _causes(view: RunView) -> tuple[str, list[str]]:
         causes.append(f"the card being throttled{hot}")
     if causes:
         return f"; what explains it: {' and '.join(causes)}", causes
-    unknown = [] if view.wait_percents else ["loader"]
-    return "; nothing that was reported explains it", [
-        *unknown, "mixed precision", "other processes", "host memory"
-    ]  # fmt: skip
+    checks = ["loader", "mixed precision", "other processes", "host memory"]
+    return "; nothing that was reported explains it", checks[1:] if view.wait_percents else checks
 
 
 def _idles(view: RunView) -> bool:
@@ -235,12 +224,10 @@ def _r18(view: RunView) -> str | None:
     least = BATCHES_PER_MINUTE.get(modality_of(view.state.facts.task))
     if least is None or not view.step_seconds or view.state.facts.is_trees:
         return None
-    per_minute = 60.0 / view.step_seconds
-    if per_minute >= least:
+    made = 60.0 / view.step_seconds
+    if made >= least:
         return None
-    return (
-        f"{per_minute:.0f} batches a minute, under the {least:.0f} of R18, and no prediction to compare with"
-    )
+    return f"{made:.0f} batches a minute, under the {least:.0f} of R18, and no prediction to compare with"
 
 
 def stall_answer(view: RunView) -> Answer | None:
@@ -259,15 +246,11 @@ def stall_answer(view: RunView) -> Answer | None:
         if silent <= SILENT_LEAST_S:
             return None
         limit, checks = max(limit, SILENT_LEAST_S), ["process alive", *checks]
-        why = (
-            f"Nothing was reported for {silent:.0f} s, where {limit:.0f} s is the longest that is usual: see "
-            "whether it still runs; if it does, look for a hanging loader worker, a deadlock, a full disk."
-        )
+        seen, look = f"Nothing was reported for {silent:.0f} s", "see whether it still runs; if it does, look"
     else:
-        why = (
-            f"No {what} for {idle:.0f} s, where {limit:.0f} s is the longest that is usual: look for a "
-            "hanging loader worker, a deadlock, a full disk."
-        )
+        seen, look = f"No {what} for {idle:.0f} s", "look"
+    usual = f"where {limit:.0f} s is the longest that is usual"
+    why = f"{seen}, {usual}: {look} for a hanging loader worker, a deadlock, a full disk."
     return Answer("investigate", why, "stall", {"check": checks}, "critical")
 
 

@@ -36,6 +36,14 @@ class Answer:
     observation: str = ""
 
 
+def advise(
+    action: Action, finding: str, advice: str, rule: str, changes: Mapping[str, Any],
+    severity: Severity = "warning", next_time: Mapping[str, Any] | None = None,
+) -> Answer:  # fmt: skip
+    """What was found and what to do about it; the notes of another answer have the finding alone."""
+    return Answer(action, finding + advice, rule, changes, severity, next_time or {}, f"{finding}.")
+
+
 def keep_going(why: str, rule: str, next_time: Mapping[str, Any] | None = None) -> Answer:
     """Nothing to change in this run; `next_time` is for the next one."""
     return Answer("continue", why, rule, severity="info", next_time=next_time or {})

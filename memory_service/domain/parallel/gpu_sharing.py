@@ -90,15 +90,9 @@ def side_by_side(demands: Sequence[Demand]) -> Shared:
     for demand, value, high in zip(demands, _ends(demands, "value"), _ends(demands, "high"), strict=True):
         end = _spread(value, value, high, (demand.setup, demand.write))
         ends.append(Seconds(demand.alone.low, end.value, max(end.high, demand.alone.high)))
-    busy = sum(demand.busy.low for demand in demands)
-    return Shared(
-        Seconds(
-            max(busy, *(end.low for end in ends)),
-            max(end.value for end in ends),
-            max(end.high for end in ends),
-        ),
-        tuple(ends),
-    )
+    low = max(sum(demand.busy.low for demand in demands), *(end.low for end in ends))
+    total = Seconds(low, max(end.value for end in ends), max(end.high for end in ends))
+    return Shared(total, tuple(ends))
 
 
 def median_together(demands: Sequence[Demand]) -> float:
@@ -108,11 +102,9 @@ def median_together(demands: Sequence[Demand]) -> float:
 
 def _spread(low: float, value: float, high: float, rest: Sequence[Seconds]) -> Seconds:
     """With the independent errors of setups and writing, whose medians the seconds already hold."""
-    return Seconds(
-        value - hypot(value - low, *(part.value - part.low for part in rest)),
-        value,
-        value + hypot(high - value, *(part.high - part.value for part in rest)),
-    )
+    less = hypot(value - low, *(part.value - part.low for part in rest))
+    more = hypot(high - value, *(part.high - part.value for part in rest))
+    return Seconds(value - less, value, value + more)
 
 
 def _ends(demands: Sequence[Demand], part: str) -> list[float]:
@@ -124,9 +116,8 @@ def _ends(demands: Sequence[Demand], part: str) -> list[float]:
     while there:
         at_it = [i for i in there if waits[i] <= clock]
         paces = pace[sum([1 << i for i in at_it])]
-        step = min(
-            [left[i] / paces[i] for i in at_it] + [waits[i] - clock for i in there if waits[i] > clock]
-        )
+        begins = [waits[i] - clock for i in there if waits[i] > clock]
+        step = min([left[i] / paces[i] for i in at_it] + begins)
         clock += step
         for i in at_it:
             left[i] -= step * paces[i]

@@ -74,11 +74,8 @@ def parallel_sets(candidate_sets: CandidateSets) -> Beside:
     "better", "why"}`; the same problem gives the same sets."""
     problem, networks = candidate_sets.problem, candidate_sets.sets[0]
     trees = candidate_sets.sets[1] if len(candidate_sets.sets) > 1 else None
-    if (
-        any(card.kind != "cuda" for card in problem.cards)
-        or problem.model is not None
-        or problem.cpu_count < 4
-    ):
+    on_cards = all(card.kind == "cuda" for card in problem.cards)
+    if not on_cards or problem.model is not None or problem.cpu_count < 4:
         return Beside((), why_none(problem))
     if trees is not None:  # beside a network that has the card
         trees = replace(trees, grid=trees.grid.on_processor())
@@ -154,18 +151,10 @@ def _priced(
             tails.append(Seconds(0.0, 0.0, 0.0))
         after = one_after_another(alone)
         gain = _percent(median_together(together), after.value)
-        out.append(
-            _Priced(
-                each,
-                tuple(_memory(peaks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True)),
-                beside,
-                tuple(alone),
-                tuple(together),
-                tuple(tails),
-                after,
-                "together" if gain >= TOGETHER_FROM_PERCENT else "one_after_another",
-            )
-        )
+        better = "together" if gain >= TOGETHER_FROM_PERCENT else "one_after_another"
+        memory = tuple(_memory(peaks, m.pick.row, c) for m, c in zip(each.members, beside, strict=True))
+        demands_of = tuple(alone), tuple(together)
+        out.append(_Priced(each, memory, beside, *demands_of, tuple(tails), after, better))
     return out
 
 
@@ -203,20 +192,16 @@ def _demands(
     problem, table, grid = networks.problem, networks.table, networks.grid
     costs, rows, columns = table.plain, np.array([pick.row for pick in picks]), np.array(rungs)
     batch = table.rungs[columns]
-    raw = Seconds(*(getattr(costs, name)[rows, columns] for name in ("step_s_low", "step_s", "step_s_high")))
-    validated = Seconds(
-        *(getattr(costs, name)[rows, columns] for name in ("eval_s_low", "eval_s", "eval_s_high"))
+    raw, validated = (
+        Seconds(*(getattr(costs, name)[rows, columns] for name in (f"{of}_low", of, f"{of}_high")))
+        for of in ("step_s", "eval_s")
     )
     loader = Seconds(*(np.array([getattr(each, p) for each in loaders]) for p in ("low", "value", "high")))
     epochs = np.array([grid.epochs[pick.epoch] for pick in picks], dtype=np.float64)
     folds = np.array([grid.folds[pick.fold] for pick in picks], dtype=np.float64)
-    setup = setup_seconds(
-        table.columns.params_m[rows],
-        problem.n_train,
-        gpu=True,
-        pretrained=table.columns.pretrained[rows] * problem.fetches_weights,
-        files=problem.reads_files,
-    )
+    params, files = table.columns.params_m[rows], problem.reads_files
+    pretrained = table.columns.pretrained[rows] * problem.fetches_weights
+    setup = setup_seconds(params, problem.n_train, gpu=True, pretrained=pretrained, files=files)
     run = run_seconds(
         setup,
         raw.at_least(loader.times(batch)),
@@ -274,10 +259,8 @@ def _as_dict(
     gain = Estimate(value, min(*gains, value), max(*gains, value), basis="together against one after another")
     memory = _sum(each.memory)
     total = problem.question.vram_gib or min(problem.cards, key=lambda card: card.usable_gib).memory_gib
-    models = [
-        _network(networks, member, column, each, shared, i)
-        for i, (member, column) in enumerate(zip(each.of.members, each.columns, strict=True))
-    ]
+    placed = enumerate(zip(each.of.members, each.columns, strict=True))
+    models = [_network(networks, member, column, each, shared, i) for i, (member, column) in placed]
     if each.of.trees is not None and trees is not None:
         models.append(_trees(trees, each.of.trees, each, shared))
     return {
@@ -312,29 +295,17 @@ def _network(
         settings |= {"batch_size": batch, "grad_accumulation": steps, "effective_batch_size": batch * steps}
         settings["learning_rate"] = learning_rate(option.defaults, batch * steps)
     settings["data_loader"] = settings["data_loader"] | {"num_workers": each.of.workers}
-    return {
-        "runs_on": "gpu",
-        **settings,
-        "expected": {
-            "peak_memory_gib": each.memory[index].as_dict(),
-            **_figures(candidate, each, shared, index),
-        },
-    }
+    memory = {"peak_memory_gib": each.memory[index].as_dict()}
+    expected = memory | _figures(candidate, each, shared, index)
+    return {"runs_on": "gpu", **settings, "expected": expected}
 
 
 def _trees(trees: CandidateSet, pick: GridIndex, each: _Priced, shared: Shared) -> dict[str, Any]:
     candidate, problem = Candidate(trees, pick), trees.problem
-    settings = settings_of(candidate)
     memory = cost_of(problem, candidate.option, problem.n_train, candidate.epochs).memory_gib
-    return {
-        "runs_on": "cpu",
-        **settings,
-        "cpu_threads": each.of.tree_cores,
-        "expected": {
-            "host_memory_gib": memory.as_dict(),
-            **_figures(candidate, each, shared, len(each.of.members)),
-        },
-    }
+    figures = _figures(candidate, each, shared, len(each.of.members))
+    settings = {**settings_of(candidate), "cpu_threads": each.of.tree_cores}
+    return {"runs_on": "cpu", **settings, "expected": {"host_memory_gib": memory.as_dict(), **figures}}
 
 
 def _figures(candidate: Candidate, each: _Priced, shared: Shared, index: int) -> dict[str, Any]:
@@ -352,9 +323,6 @@ def _minutes(seconds: Seconds) -> Estimate:
 
 def _sum(parts: Sequence[Estimate]) -> Estimate:
     """Errors of the same method have the same sign: percentiles add."""
-    return Estimate(
-        sum(part.value for part in parts),
-        sum(part.low for part in parts),
-        sum(part.high for part in parts),
-        basis=f"sum of {len(parts)} processes, each with its own CUDA context",
-    )
+    value, low, high = (sum(of) for of in zip(*((p.value, p.low, p.high) for p in parts), strict=True))
+    basis = f"sum of {len(parts)} processes, each with its own CUDA context"
+    return Estimate(value, low, high, basis=basis)

@@ -80,10 +80,8 @@ def groups_of(
     else:
         most = min(MOST_PROCESSES, problem.cpu_count // 2)
         many = (_members(networks, rungs_of, count, share, objective) for count in range(most, 2, -1))
-        pairs = [
-            next((group for group in many if group), ()),
-            _members(networks, rungs_of, 2, share, objective),
-        ]
+        most_models = next((group for group in many if group), ())
+        pairs = [most_models, _members(networks, rungs_of, 2, share, objective)]
     return tuple(Group(kind, group, _workers(problem.cpu_count, len(group))) for group in pairs if group)
 
 
@@ -138,17 +136,15 @@ def _ranked(
     epochs = utility.argmax(axis=1)
     best = utility[np.arange(len(rows)), epochs]
     order = np.argsort(-best, kind="stable")
-    for row, epoch, value in zip(
-        rows[order].tolist(), epochs[order].tolist(), best[order].tolist(), strict=True
-    ):
+    ordered = (of[order].tolist() for of in (rows, epochs, best))
+    for row, epoch, value in zip(*ordered, strict=True):
         yield GridIndex(row, epoch, 0, value)
 
 
 def rungs_beside(networks: CandidateSet, peaks: Peaks, count: int) -> Rungs:
     """Where `count` share the card."""
     table, batches = networks.table, networks.grid.batches
-    alone = np.searchsorted(table.rungs, batches.batch_size)
-    alone = np.minimum(alone, len(table.rungs) - 1)
+    alone = np.minimum(np.searchsorted(table.rungs, batches.batch_size), len(table.rungs) - 1)
     at = np.arange(len(table.rungs))
     fitting = (at <= alone[:, None]) & ~(peaks[1] > table.usable_gib / count)
     beside = np.where(fitting, at, -1).max(axis=1)

@@ -24,24 +24,19 @@ def why_better(
     if better == "together":
         if trees:
             return f"{text}the trees run on cores that the network leaves, and the card works meanwhile."
-        return (
-            f"{text}alone each keeps the card busy for only {shares} of its time (the rest is setup, data "
-            "loader, launches, checkpoints), and the others work in what it leaves."
-        )
+        rest = "(the rest is setup, data loader, launches, checkpoints)"
+        kept = f"alone each keeps the card busy for only {shares} of its time {rest}"
+        return f"{text}{kept}, and the others work in what it leaves."
     if trees:
         cause = f"each is slowed by what the other takes of the {cores} cores"
     elif sum(d.alone.value for d in beside) > SLOWED * sum(d.alone.value for d in alone):
         cause = f"with the {cores} cores shared by their data loaders, or at a smaller batch, each is slower"
     else:
-        cause = (
-            f"each keeps the card busy for {shares} of its time by itself, and kernels of two processes take "
-            "turns on it"
-        )
+        by_itself = f"each keeps the card busy for {shares} of its time by itself"
+        cause = f"{by_itself}, and kernels of two processes take turns on it"
     first, first_shared = _minutes(alone[0].alone), min(end.value for end in shared.ends) / 60
-    return (
-        f"{text}{cause}. One after another is about as fast and has its first result at minute {first} "
-        f"instead of {first_shared:.3g}."
-    )
+    sooner = f"has its first result at minute {first} instead of {first_shared:.3g}"
+    return f"{text}{cause}. One after another is about as fast and {sooner}."
 
 
 def why_none(problem: PlanningProblem, tried: bool = False) -> tuple[str, ...]:

@@ -80,10 +80,8 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
     texts = columns.texts_per_row  # the ladder counts rows of them
     wanted_batch = np.maximum(1, np.ceil(columns.wanted_batch / texts)).astype(np.int64)
     policy = problem.policy
-    most = _each(
-        columns.least_batch,
-        lambda least: max(1, most_by_updates(problem.n_train, least, policy.updates_per_epoch) // n),
-    )
+    n_train, updates = problem.n_train, policy.updates_per_epoch
+    most = _each(columns.least_batch, lambda least: max(1, most_by_updates(n_train, least, updates) // n))
     most = np.maximum(1, (most / texts).astype(np.int64))
     steps = accumulation_steps(rungs[None, :] * n, wanted_batch[:, None], most[:, None] * n)
     if problem.question.batch_size is not None:
@@ -92,11 +90,11 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
         plain = plain_column >= 0
         saving = ~plain & (saving_column >= 0)
         return _gather(table, only, plain, saving, np.full(rows, 3), steps[:, 0], extra)
-    rule = _each(
-        columns.input_size,
-        lambda n: default_batch(problem.task, n, table.usable_gib, gpu=problem.on_gpu, policy=policy)[0],
-    )
-    default = np.maximum(rule, wanted_batch)
+
+    def by_rule(size: int) -> int:
+        return default_batch(problem.task, size, table.usable_gib, gpu=problem.on_gpu, policy=policy)[0]
+
+    default = np.maximum(_each(columns.input_size, by_rule), wanted_batch)
     by_knee = np.maximum(table.knee, np.searchsorted(BATCH_LADDER, default, side="right") - 1)
     by_updates = np.searchsorted(BATCH_LADDER, most, side="right") - 1
     wanted = np.minimum(by_knee, by_updates)
@@ -114,12 +112,13 @@ def choose_batches(problem: PlanningProblem, table: CostTable) -> Batches:
 def _held(table: CostTable, extra: Array | float, steps: Integers) -> tuple[Integers, Integers, Integers]:
     """Accumulation [option, rung], none at the smallest rung where no rung's memory holds the gradients; and
     the largest rung of each option then, without checkpointing and with it."""
-    largest = table.largest(extra, steps > 1), table.largest_checkpointed(extra, steps > 1)
-    some = np.maximum(*largest) >= 0
+    plain, saving = (table.largest(grid, extra, steps > 1) for grid in (table.plain, table.checkpointed))
+    some = np.maximum(plain, saving) >= 0
     if some.all():
-        return steps, *largest
+        return steps, plain, saving
     steps = np.where(some[:, None] | (np.arange(steps.shape[1]) > 0), steps, 1)
-    return steps, table.largest(extra, steps > 1), table.largest_checkpointed(extra, steps > 1)
+    plain, saving = (table.largest(grid, extra, steps > 1) for grid in (table.plain, table.checkpointed))
+    return steps, plain, saving
 
 
 def _each(values: Integers, law: Callable[[int], int]) -> Integers:

@@ -111,21 +111,11 @@ def outputs_of(problem: PlanningProblem) -> int:
 def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: Any) -> CpuFit:
     """Cost of one fit of `rounds` on `rows` rows with the problem's columns, classes and cores, on the host
     where it is slowest."""
-    costs = [
-        fit_cost(
-            kind_of(option),
-            rows,
-            problem.n_features
-            if option.model.input_kind == "n_features"
-            else option.model.default_input_size,
-            outputs_of(problem),
-            rounds=rounds,
-            leaves=LEAVES,
-            cpu_count=problem.cpu_count,
-            speed=card.calibrated.trees if card.calibrated else None,
-        )
-        for card in problem.cards
-    ]
+    of_table = option.model.input_kind == "n_features"
+    columns = problem.n_features if of_table else option.model.default_input_size
+    asked, cores = (kind_of(option), rows, columns, outputs_of(problem)), problem.cpu_count
+    speeds = (card.calibrated.trees if card.calibrated else None for card in problem.cards)
+    costs = (fit_cost(*asked, rounds=rounds, leaves=LEAVES, cpu_count=cores, speed=each) for each in speeds)
     return max(costs, key=lambda cost: float(np.max(cost.fit_seconds.value)))
 
 
@@ -159,9 +149,8 @@ def _best_rounds(
     """The same of every cap."""
     each = [best_round_of(problem, option, rate, folds) for rate in caps]
     counts = [len(most) for most in caps.values()]
-    low, value, high = (
-        np.repeat(parts, counts) for parts in zip(*((e.low, e.value, e.high) for e in each), strict=True)
-    )
+    intervals = zip(*((e.low, e.value, e.high) for e in each), strict=True)
+    low, value, high = (np.repeat(parts, counts) for parts in intervals)
     return Estimate(value, low, high)  # type: ignore[arg-type]
 
 
@@ -214,10 +203,8 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
                 put((device, row, slice(None), place), fold)
     k = np.array(folds, dtype=np.float64)[None, None, :]
     run = _run(problem, both.each(lambda stage: stage.upper), problem.fits(k, trees=True))
-    needed = np.asarray(
-        minutes_needed(run, problem.policy.reserve_share, problem.policy.median_share), dtype=np.float64
-    )
-    minutes_on = np.where(out, np.inf, needed)
+    policy = problem.policy
+    minutes_on = np.where(out, np.inf, minutes_needed(run, policy.reserve_share, policy.median_share))
     side = minutes_on[1] < minutes_on[0]
     fold = both.each(lambda stage: stage.each(lambda part: np.where(side, part[1], part[0])))
     n = len(options)
@@ -308,9 +295,8 @@ def _fits(
 
     first = on_cpu(fits.rows, stopped)
     predict = over_rounds(first.predict_seconds_per_row, stopped)
-    devices: list[tuple[Estimate, Seconds, Callable[[Any, Any], Estimate]]] = [
-        (first.fit_seconds, NOTHING, lambda *at: on_cpu(*at).fit_seconds)
-    ]
+    devices: list[tuple[Estimate, Seconds, Callable[[Any, Any], Estimate]]]
+    devices = [(first.fit_seconds, NOTHING, lambda *at: on_cpu(*at).fit_seconds)]
     if on_card:
         devices.append((on_gpu(fits.rows, stopped), CARD_START, on_gpu))
     for once, start, cost in devices:
@@ -340,11 +326,9 @@ def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:
     """Seconds of a fit of `rounds` (low, value, high) that costs so much at the middle one; numbers or arrays
     of them."""
     few, usual, many = rounds
-    return Seconds(
-        cost.value * np.exp(-np.hypot(np.log(usual / few), np.log(cost.value / cost.low))),
-        cost.value,
-        cost.value * np.exp(np.hypot(np.log(many / usual), np.log(cost.high / cost.value))),
-    )
+    faster = np.hypot(np.log(usual / few), np.log(cost.value / cost.low))
+    slower = np.hypot(np.log(many / usual), np.log(cost.high / cost.value))
+    return Seconds(cost.value * np.exp(-faster), cost.value, cost.value * np.exp(slower))
 
 
 def _run(problem: PlanningProblem, fold: Fit, fits: Fits) -> RunSeconds:

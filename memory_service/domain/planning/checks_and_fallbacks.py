@@ -83,35 +83,23 @@ def trouble_ladder(
     out: list[dict[str, Any]] = []
     batch, steps = int(settings["batch_size"]), int(settings["grad_accumulation"])
     epochs, folds = int(settings["epochs"]), int(settings["folds"])
+
+    def batch_over(parts: int) -> dict[str, Any]:
+        """A part of the batch, accumulated so that the effective one is at least what it was."""
+        smaller = batch // parts
+        return {"batch_size": smaller, "grad_accumulation": -(-steps * batch // smaller)}
+
     if on_gpu and not trees:
         if batch > 1:
-            half = batch // 2
-            out.append(
-                _entry(
-                    "out_of_memory",
-                    {"batch_size": half, "grad_accumulation": _times(steps, batch, half)},
-                    "R02",
-                )
-            )
+            out.append(_entry("out_of_memory", batch_over(2), "R02"))
         if batch > 3:
-            quarter = batch // 4
-            again = {"batch_size": quarter, "grad_accumulation": _times(steps, batch, quarter)}
-            out.append(_entry("out_of_memory_again", {**again, "gradient_checkpointing": True}, "R02"))
+            again = batch_over(4) | {"gradient_checkpointing": True}
+            out.append(_entry("out_of_memory_again", again, "R02"))
         out.append(_entry("no_gpu_reading_in_the_log", {"print_gpu_memory": "every epoch"}, "R20"))
-        out.append(
-            _entry(
-                "memory_under_kill_below_percent_after_first_check",
-                {"investigate": "batch size and model"},
-                "R20",
-            )
-        )
-        out.append(
-            _entry(
-                "loader_wait_over_20_percent",
-                {"cache": "samples resized once to the plan's input size", "batch_size": batch},
-                "R26",
-            )
-        )
+        look = {"investigate": "batch size and model"}
+        out.append(_entry("memory_under_kill_below_percent_after_first_check", look, "R20"))
+        resized = {"cache": "samples resized once to the plan's input size", "batch_size": batch}
+        out.append(_entry("loader_wait_over_20_percent", resized, "R26"))
     fewer: dict[str, Any] = {"folds": 1} if folds > 1 else {"epochs": max(1, round(epochs * 0.6))}
     if folds == 1 and trees:  # fewer rounds would only lower a cap
         fewer = {"learning_rate": min(1.0, 2 * float(settings["learning_rate"]))}
@@ -131,11 +119,6 @@ def trouble_ladder(
 
 def _entry(when: str, changes: dict[str, Any], rule: str) -> dict[str, Any]:
     return {"when": when, "set": changes, "rule": rule}
-
-
-def _times(steps: int, batch: int, smaller: int) -> int:
-    """Accumulation that keeps the effective batch at least where it was."""
-    return -(-steps * batch // smaller)
 
 
 def spare_folds(

@@ -109,26 +109,17 @@ class CostTable:
     def nbytes(self) -> int:
         return self.plain.nbytes + self.checkpointed.nbytes
 
-    def largest(self, extra_gib: Array | float = 0.0, accumulates: Flags | bool = False) -> Integers:
+    def largest(self, grid: Grid, extra_gib: Array | float, accumulates: Flags | bool) -> Integers:
         """Index of the largest rung whose p90 memory, and `extra_gib` more, fits; -1 where none does.
-        accumulates: of each option at each rung, whether its gradients do."""
-        return _largest(self.plain, self.usable_gib, extra_gib, accumulates)
-
-    def largest_checkpointed(
-        self, extra_gib: Array | float = 0.0, accumulates: Flags | bool = False
-    ) -> Integers:
-        return _largest(self.checkpointed, self.usable_gib, extra_gib, accumulates)
-
-
-def _largest(grid: Grid, usable_gib: float, extra_gib: Array | float, accumulates: Flags | bool) -> Integers:
-    if not grid.nbytes:
-        return np.full(len(grid.peak_gib), -1)
-    with np.errstate(invalid="ignore"):
-        needed = grid.peak_high_gib + extra_gib
-        if np.any(accumulates):
-            needed += np.where(accumulates, grid.accumulated_gib, 0.0)
-        fits = needed <= usable_gib
-    return np.where(fits.any(axis=1), fits.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1), -1)
+        grid: plain or checkpointed; accumulates: of each option at each rung, whether its gradients do."""
+        if not grid.nbytes:
+            return np.full(len(grid.peak_gib), -1)
+        with np.errstate(invalid="ignore"):
+            needed = grid.peak_high_gib + extra_gib
+            if np.any(accumulates):
+                needed += np.where(accumulates, grid.accumulated_gib, 0.0)
+            fits = needed <= self.usable_gib
+        return np.where(fits.any(axis=1), fits.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1), -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,9 +225,8 @@ def worst_of(tables: Sequence[CostTable]) -> CostTable:
     width = min(len(t.rungs) for t in tables)
 
     def worst(grids: Sequence[Grid]) -> Grid:
-        return Grid(
-            *(np.maximum.reduce([getattr(g, f.name)[:, :width] for g in grids]) for f in fields(Grid))
-        )
+        alike = ([getattr(g, f.name)[:, :width] for g in grids] for f in fields(Grid))
+        return Grid(*map(np.maximum.reduce, alike))
 
     first = tables[0]
     return CostTable(

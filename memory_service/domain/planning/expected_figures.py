@@ -70,9 +70,8 @@ def expected_of(candidate: Candidate, seeds: int = 1) -> Expected:
 def expected_quality(candidate: Candidate) -> Estimate:
     """The quality index of a pick with its interval."""
     problem, model = candidate.problem, candidate.option.model
-    sd, measured = problem.quality.interval_sd(
-        problem.data_kind, (model.name, model.family), model.quality_score
-    )
+    named = model.name, model.family
+    sd, measured = problem.quality.interval_sd(problem.data_kind, named, model.quality_score)
     learned = problem.quality.learned.get((problem.data_kind.table, model.name), NOTHING_LEARNED)
     return quality_estimate(candidate.quality, sd, measured, learned)
 
@@ -102,9 +101,8 @@ def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:
     if candidate.grid.loader_bound[candidate.pick.row]:
         workers = int(candidate.candidates.loader["num_workers"])
         loader = loader_rate(problem, option.input_size, workers)
-        time = replace(
-            time, grade=loader.grade, n=loader.n, basis=f"{time.basis}; input pipeline: {loader.basis}"
-        )
+        basis = f"{time.basis}; input pipeline: {loader.basis}"
+        time = replace(time, grade=loader.grade, n=loader.n, basis=basis)
     return memory, time
 
 
@@ -116,14 +114,8 @@ def _bound(candidate: Candidate) -> str:
 
 
 def _estimate(seconds: Seconds, factor: float, basis_of: Estimate, how: str = "") -> Estimate:
-    return Estimate(
-        seconds.value * factor,
-        seconds.low * factor,
-        seconds.high * factor,
-        basis_of.grade,
-        basis_of.n,
-        basis_of.basis + how,
-    )
+    value, low, high = (part * factor for part in (seconds.value, seconds.low, seconds.high))
+    return Estimate(value, low, high, basis_of.grade, basis_of.n, basis_of.basis + how)
 
 
 def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:
@@ -139,9 +131,8 @@ def timetable_of(candidate: Candidate, seeds: int = 1) -> tuple[Stage, ...]:
         work = work + each
         ends.append((name, work.and_independent(setup).high))
     done = (work + inference).and_independent(setup)
-    ends.append(
-        (f"inference on the test set, {fits.models} model{'s' if fits.models > 1 else ''}", done.high)
-    )
+    models = f"{fits.models} model{'s' if fits.models > 1 else ''}"
+    ends.append((f"inference on the test set, {models}", done.high))
     ends.append(("write the submission", done.and_independent(write).high))
     stages, start = [], 0.0
     for name, end in ends:

@@ -29,6 +29,7 @@ _ATTENTION_FAMILIES = (
 BATCH_OF_NORM = 16
 """`least_batch` of networks whose layers are normalised over the batch."""
 
+_DETECTORS = ("fasterrcnn", "faster_rcnn", "maskrcnn", "mask_rcnn", "retinanet", "fcos", "ssd")
 _DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image")
 
 
@@ -64,9 +65,8 @@ def training_defaults(
         return TrainingDefaults("adamw", 2e-4, 16, "sqrt", 4e-4, 16, 1, 3)
     modality = modality_of(task)
     if trees:
-        return TrainingDefaults(
-            "boosting", TREE_LEARNING_RATE, 1, "none", 1.0, 1, 1, patience_rounds(TREE_LEARNING_RATE)
-        )
+        patience = patience_rounds(TREE_LEARNING_RATE)
+        return TrainingDefaults("boosting", TREE_LEARNING_RATE, 1, "none", 1.0, 1, 1, patience)
     if family == "fasttext":
         return TrainingDefaults("adamw", 5e-3, 32, "sqrt", 1e-2, 32, 8, 3)
     if modality == "text":
@@ -78,15 +78,12 @@ def training_defaults(
     if modality == "time-series":
         return TrainingDefaults("adamw", 1e-3, 64, "sqrt", 4e-3, 64, 16, 5)
     if task in _DENSE_TASKS:
-        if family.startswith(
-            ("fasterrcnn", "faster_rcnn", "maskrcnn", "mask_rcnn", "retinanet", "fcos", "ssd")
-        ):
+        if family.startswith(_DETECTORS):
             return TrainingDefaults("sgd-momentum", 0.02, 16, "linear", 0.08, 16, 2, 4)
         return TrainingDefaults("adamw", 3e-4, 16, "sqrt", 1e-3, 16, 4, 4)
-    attention = family.lower().startswith(_ATTENTION_FAMILIES)
     if not pretrained:
         return TrainingDefaults("adamw", 1e-3, 256, "sqrt", 4e-3, 128, 16, 5)
-    if attention:
+    if family.lower().startswith(_ATTENTION_FAMILIES):
         return TrainingDefaults("adamw", 1e-4, 256, "sqrt", 3e-4, 128, 8, 3)
     return TrainingDefaults("adamw", 5e-4, 256, "sqrt", 2e-3, 128, 16, 3)
 

@@ -120,10 +120,7 @@ def model_index(models: Mapping[str, CatalogueModel]) -> dict[str, str]:
     for name, model in models.items():
         for alias in model.aliases:
             index.setdefault(normal_model_name(alias), name)
-    by_quality = sorted(
-        models.values(), key=lambda model: (bool(model.licence_note), -model.quality_score, model.name)
-    )
-    for model in by_quality:
+    for model in sorted(models.values(), key=lambda m: (bool(m.licence_note), -m.quality_score, m.name)):
         if model.library in _TAGGED:
             index.setdefault(_untagged(normal_model_name(model.name)), model.name)
     return index
@@ -144,12 +141,10 @@ def resolve_model(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
     untagged = models.get(index.get(_untagged(plain), ""))
     if untagged is not None and untagged.library in _TAGGED:
         return untagged
-    kin = kin_of(plain)
-    if kin:
-        raise InvalidInput(
-            f"{name[:80]!r} is known and not priced; nearest in kind, but other models: {', '.join(kin)}",
-            [FieldError("model", "is not priced", name[:80], kin)],
-        )
+    if kin := kin_of(plain):
+        why = f"is known and not priced; nearest in kind, but other models: {', '.join(kin)}"
+        error = FieldError("model", "is not priced", name[:80], kin)
+        raise InvalidInput(f"{name[:80]!r} {why}", [error])
     plain_names = (model.architecture for model in models.values())
     aliases = (alias for model in models.values() for alias in model.aliases)
     raise unknown_name("model", name, list(dict.fromkeys([*plain_names, *models, *aliases])))
@@ -214,14 +209,9 @@ def check_side(library: str, name: str, config: Mapping[str, Any], size: int) ->
     """InvalidInput, with a size that fits, where the side is no multiple of `side_step`."""
     step = side_step(library, name, config)
     if size % step:
-        raise InvalidInput(
-            f"{name} takes pictures whose side is a multiple of {step}, got {size}",
-            [
-                FieldError(
-                    "image_size", f"not a multiple of {step}", size, (str(size // step * step or step),)
-                )
-            ],
-        )
+        near = (str(size // step * step or step),)
+        error = FieldError("image_size", f"not a multiple of {step}", size, near)
+        raise InvalidInput(f"{name} takes pictures whose side is a multiple of {step}, got {size}", [error])
 
 
 _NETWORKS = frozenset({"network", "decoder"})
@@ -295,13 +285,11 @@ def check_options(given: Mapping[str, Any], model: CatalogueModel | None, name: 
         if model is not None and given.get(size) is not None and size != model.input_kind:
             raise wrong_value(size, f"does not apply: {name} takes {model.input_kind}", given[size])
     if given.get("lora_rank") is not None and given.get("method") == "full":
-        raise wrong_value(
-            "lora_rank", "applies to method=lora and method=qlora, not to full", given["lora_rank"]
-        )
+        why = "applies to method=lora and method=qlora, not to full"
+        raise wrong_value("lora_rank", why, given["lora_rank"])
     if kind == "decoder" and given.get("weights") == "none":
-        raise wrong_value(
-            "weights", f"none leaves out {name}: a decoder is tuned from pretrained ones", "none"
-        )
+        why = f"none leaves out {name}: a decoder is tuned from pretrained ones"
+        raise wrong_value("weights", why, "none")
 
 
 def check_options_of_task(given: Mapping[str, Any], task: str, serving: Iterable[CatalogueModel]) -> None:
@@ -313,10 +301,8 @@ def check_options_of_task(given: Mapping[str, Any], task: str, serving: Iterable
             message = f"applies to decoders (language models) only: none serves {task}"
             raise wrong_value(option, message, given[option])
         if given.get("weights") == "none":
-            raise wrong_value(
-                option, "tunes pretrained decoders, and weights=none leaves them out", given[option]
-            )
+            message = "tunes pretrained decoders, and weights=none leaves them out"
+            raise wrong_value(option, message, given[option])
     if given.get("lora_rank") is not None and given.get("method") in (None, "full"):
-        raise wrong_value(
-            "lora_rank", "applies to method=lora and method=qlora: say which", given["lora_rank"]
-        )
+        message = "applies to method=lora and method=qlora: say which"
+        raise wrong_value("lora_rank", message, given["lora_rank"])

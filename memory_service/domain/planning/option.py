@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.cost.multi_gpu import exchanged_params
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.hyperparameters import BATCH_OF_NORM, TrainingDefaults, training_defaults
 from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.domain.quality.quality_index import Learning, learning_of
+from memory_service.domain.quality.quality_index import Learning, learning_of, quality_index, too_large
+from memory_service.domain.quality.quality_model import Kind, QualityModel
+from memory_service.domain.quality.ranking import Candidate
 from memory_service.domain.recipe.families import families_of
 
 Array = npt.NDArray[np.float64]
@@ -50,9 +53,39 @@ class Option:
 
     @property
     def size_ratio(self) -> float:
-        if self.model.input_kind == "n_features" or not self.model.default_input_size:
-            return 1.0
-        return self.input_size / self.model.default_input_size
+        return _size_ratio(self.model, self.input_size)
+
+
+def _size_ratio(model: CatalogueModel, input_size: int) -> float:
+    sized = model.input_kind != "n_features" and model.default_input_size
+    return input_size / model.default_input_size if sized else 1.0
+
+
+FULLY_TRAINED = 10_000
+"""Epochs of a model of which nobody says how long it is trained."""
+
+
+def candidate_of(
+    quality: QualityModel,
+    kind: Kind,
+    task: str,
+    model: CatalogueModel,
+    n_train: int | None,
+    epochs: int | None,
+    folds: int | None,
+    input_size: int | None,
+) -> Candidate:
+    """A model trained like this on this kind of data. Without n_train as many as are usual, without epochs as
+    many as pay, without folds one split, without an input size the model's own."""
+    n_train = n_train or SIZE_TYPICAL_N_TRAIN["medium"]
+    expected = quality.expected(kind, [model.name], np.array([model.quality_score]))
+    points = float(expected.points[0])
+    if kind.table == "image":
+        points -= float(too_large(model.params_m, n_train))
+    ratio = _size_ratio(model, input_size) if input_size else 1.0
+    learning = learning_of(task, model.pretrained, not model.can_be_profiled, model.family)
+    index = quality_index(points, ratio, epochs or FULLY_TRAINED, folds or 1, learning, float(n_train))
+    return Candidate(model.name, model.family, float(index), float(expected.sd[0]))
 
 
 class OptionNames(tuple[tuple[Any, ...], ...]):

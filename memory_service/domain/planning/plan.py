@@ -48,12 +48,8 @@ class Expected:
     best_epoch: Estimate | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value is not None:
-                out[name] = value.as_dict() if isinstance(value, Estimate) else value
-        return out
+        figures = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: _wire(value) for name, value in figures if value is not None}
 
 
 def _wire(part: Any) -> Any:
@@ -171,11 +167,8 @@ def gpu_facts(
         facts["calibration"] = tightest.provenance.as_dict()
     if len(cards) > 1:
         facts["fits_all"] = [card.key for card in cards]
-        others = {
-            c.key: c.provenance.as_dict() for c in cards if c.provenance is not None and c is not tightest
-        }
-        if others:
-            facts["calibrations_of_others"] = others
+        others = {c.key: c.provenance.as_dict() for c in cards if c.provenance and c is not tightest}
+        facts |= {"calibrations_of_others": others} if others else {}
     if visible:
         facts["visible"] = [card.key for card in visible]
     return facts

@@ -150,14 +150,15 @@ class PlanGrid:
         return GridIndex(row, e, k, float(utility.ravel()[flat]))
 
 
+def _column(values: Array) -> Array:
+    return values[:, None, None]
+
+
 def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds: Array) -> Array:
     """Expected quality [option, epochs, folds]; what similar competitions suggest is part of the
     expectation."""
 
     c = table.columns
-
-    def column(values: Array) -> Array:
-        return values[:, None, None]
 
     n_train = float(problem.n_train)
     points = _expected_points(problem, table)
@@ -168,10 +169,10 @@ def quality_of(problem: PlanningProblem, table: CostTable, epochs: Array, folds:
             points = np.where(published, random, points)
         else:
             points = points - too_large(c.params_m, n_train)
-    learning = Learning(*(column(getattr(c.learning, f.name)) for f in fields(Learning)))
+    learning = Learning(*(_column(getattr(c.learning, f.name)) for f in fields(Learning)))
     averaged = problem.fits(folds, trees=False).averaged
-    index = quality_index(column(points), column(c.size_ratio), epochs, averaged, learning, n_train)
-    preferred = column(_option_points(problem, table)) + _fold_points(problem, folds)
+    index = quality_index(_column(points), _column(c.size_ratio), epochs, averaged, learning, n_train)
+    preferred = _column(_option_points(problem, table)) + _fold_points(problem, folds)
     return np.clip(np.asarray(index + preferred, dtype=np.float64), 0.0, 100.0)
 
 
@@ -259,18 +260,11 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
     loader_bound = loader.value * batch > alone.step.value
     written = written_seconds(problem, table.options, batches.batch_size, table.precision)
 
-    def column(values: Array) -> Array:
-        return values[:, None, None]
-
     e = np.array(epochs, dtype=np.float64)[None, :, None]
     k = np.array(folds, dtype=np.float64)[None, None, :]
-    setup = setup_seconds(
-        table.columns.params_m,
-        problem.n_train,
-        gpu=problem.on_gpu,
-        pretrained=table.columns.pretrained * problem.fetches_weights,
-        files=problem.reads_files,
-    )
+    params, pretrained = table.columns.params_m, table.columns.pretrained * problem.fetches_weights
+    gpu, files = problem.on_gpu, problem.reads_files
+    setup = setup_seconds(params, problem.n_train, gpu=gpu, pretrained=pretrained, files=files)
 
     def stages(
         of_option: Callable[[Array], Array], folds: Array, epochs: Array, step: Seconds, forward: Seconds
@@ -297,7 +291,7 @@ def price_grid(problem: PlanningProblem, table: CostTable, workers: int) -> Plan
         return np.asarray(minutes_needed(run, policy.reserve_share, policy.median_share), dtype=np.float64)
 
     lost = np.where(table.columns.batch_norm, noisy_normalisation(batch), 0.0)
-    quality = np.maximum(quality_of(problem, table, e, k) - column(lost), 0.0)
+    quality = np.maximum(quality_of(problem, table, e, k) - _column(lost), 0.0)
     runs = batches.batch_size > 0
     sized = question.model is not None and question.image_size is not None
     if not sized and question.batch_size is None and table.usable_gib >= ROOMY_GIB:

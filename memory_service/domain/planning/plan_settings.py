@@ -22,6 +22,7 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
     rates = grid.learning_rates
     effective = round(batch * steps * candidate.problem.together.n * option.texts_per_row)
     rate = rates[candidate.pick.epoch] if rates else learning_rate(option.defaults, effective)
+    patience = 0 if at_once else patience_of(option, candidate.problem.policy, rate, epochs)
     model: dict[str, Any] = {
         "name": option.model.name,
         "library": option.model.library,
@@ -41,9 +42,7 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         **_special(candidate),
         "folds": candidate.folds,
         "epochs": epochs,
-        "early_stopping_patience": 0
-        if at_once
-        else patience_of(option, candidate.problem.policy, rate, epochs),
+        "early_stopping_patience": patience,
         "optimizer": "none" if at_once else option.defaults.optimizer,
         "learning_rate": 0.0 if at_once else rate,
         "warmup_epochs": warmup_epochs(epochs),

@@ -136,9 +136,9 @@ def policy_of(rows: Iterable[Row]) -> Policy:
 def _place(row: Row) -> Place | None:
     """Where a row of R03 says the default: a card, a kind of input and its size, and nothing more."""
     key = row["key"]
-    if row["rule"] != "R03" or set(key) - {"gpu", "input_kind", "image_size"} or key.get("gpu") not in (
-        "a100", "a10",
-    ):  # fmt: skip
+    if row["rule"] != "R03" or set(key) - {"gpu", "input_kind", "image_size"}:
+        return None
+    if key.get("gpu") not in ("a100", "a10"):
         return None
     kind, size = key.get("input_kind"), key.get("image_size", 0)
     sized = kind in ("image", "segmentation_tile")

@@ -70,16 +70,14 @@ class Seconds:
         return self.each(lambda part: np.asarray(part)[index] if np.ndim(part) else np.full(len(index), part))
 
     def times(self, factor: Any) -> Seconds:
-        return Seconds(self.low * factor, self.value * factor, self.high * factor)
+        return self.each(lambda part: part * factor)
 
     def and_independent(self, other: Seconds) -> Seconds:
         """Sum with an independent time: medians add, deviations add in squares."""
         value = self.value + other.value
-        return Seconds(
-            value - _root_of_squares(self.value - self.low, other.value - other.low),
-            value,
-            value + _root_of_squares(self.high - self.value, other.high - other.value),
-        )
+        less = _root_of_squares(self.value - self.low, other.value - other.low)
+        more = _root_of_squares(self.high - self.value, other.high - other.value)
+        return Seconds(value - less, value, value + more)
 
     @property
     def upper(self) -> Seconds:
@@ -89,11 +87,8 @@ class Seconds:
 
     def at_least(self, other: Seconds) -> Seconds:
         """The slower of two stages that run side by side (loader and device), percentile by percentile."""
-        return Seconds(
-            np.maximum(self.low, other.low),
-            np.maximum(self.value, other.value),
-            np.maximum(self.high, other.high),
-        )
+        parts = (self.low, other.low), (self.value, other.value), (self.high, other.high)
+        return Seconds(*(np.maximum(*pair) for pair in parts))
 
 
 class _Upper(Seconds):
@@ -106,9 +101,6 @@ class _Upper(Seconds):
 
     def each(self, change: Callable[[Any], Any]) -> Seconds:
         return _Upper(None, change(self.value), change(self.high))
-
-    def times(self, factor: Any) -> Seconds:
-        return _Upper(None, self.value * factor, self.high * factor)
 
     def and_independent(self, other: Seconds) -> Seconds:
         value = self.value + other.value
@@ -244,10 +236,5 @@ def minutes_needed(
 ) -> Any:
     """The smallest budget (minutes) that holds: p90 of training within 85 % of it, p90 of all within it,
     median within 80 % of it."""
-    return (
-        np.maximum(
-            np.maximum(run.training_end.high / (1.0 - reserve_share), run.total_end.high),
-            run.total_end.value / median_share,
-        )
-        / 60.0
-    )
+    late = np.maximum(run.training_end.high / (1.0 - reserve_share), run.total_end.high)
+    return np.maximum(late, run.total_end.value / median_share) / 60.0

@@ -18,16 +18,9 @@ Integers = npt.NDArray[np.int64]
 
 def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
     """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
-    rates = [
-        loader_samples_per_second(
-            problem.task,
-            input_size,
-            workers,
-            problem.cpu_count,
-            measured=card.calibrated.loader if card.calibrated else None,
-        )
-        for card in problem.cards
-    ]
+    asked = problem.task, input_size, workers, problem.cpu_count
+    measured = (card.calibrated.loader if card.calibrated else None for card in problem.cards)
+    rates = (loader_samples_per_second(*asked, measured=timed) for timed in measured)
     return min(rates, key=lambda rate: rate.value)
 
 

@@ -134,11 +134,8 @@ def _one_split(sets: RunSets, objective: str, minutes: float) -> Candidate | Non
         if 1 not in grid.folds or not candidates.table.options:
             continue
         split = np.s_[:, :, grid.folds.index(1)]
-        utility = np.where(
-            grid.minutes[split] <= minutes,
-            grid.quality[split] - PRICE[objective] * grid.doublings[split],
-            -np.inf,
-        )
+        worth = grid.quality[split] - PRICE[objective] * grid.doublings[split]
+        utility = np.where(grid.minutes[split] <= minutes, worth, -np.inf)
         flat = int(utility.argmax())
         if utility.flat[flat] > (best[0] if best else -np.inf):
             row, epoch = divmod(flat, utility.shape[1])

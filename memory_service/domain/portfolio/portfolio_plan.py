@@ -150,13 +150,9 @@ def _of_blend(index: Estimate, portfolio: Portfolio) -> Estimate:
         return index
     more = portfolio.quality - index.value
     high = min(100.0, index.high + more)
-    return replace(
-        index,
-        value=portfolio.quality,
-        low=index.low + more,
-        high=max(high, portfolio.quality),
-        basis=f"{index.basis}; of the blend, {more:+.1f} over the main run once",
-    )
+    basis = f"{index.basis}; of the blend, {more:+.1f} over the main run once"
+    low, high = index.low + more, max(high, portfolio.quality)
+    return replace(index, value=portfolio.quality, low=low, high=high, basis=basis)
 
 
 NOTHING_MORE = 0.25
@@ -187,38 +183,32 @@ def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
     left = portfolio.minutes - portfolio.runs[-1].deadline
     text = f"{count} {portfolio.used_percent:.0f} % of the minutes at p90, {left:.1f} are left over"
     if len(portfolio.blend["runs"]) > 1:
-        gained = portfolio.quality - portfolio.main.quality
-        text += (
-            f"; they blend to an expected index of {portfolio.quality:.1f}, {gained:.1f} over the main run"
-        )
+        gained, blend = portfolio.quality - portfolio.main.quality, portfolio.quality
+        text += f"; they blend to an expected index of {blend:.1f}, {gained:.1f} over the main run"
     out = [text + "."]
     if portfolio.objective != "quality":
         more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)
-        out.append(
-            f"Objective {portfolio.objective}: a doubling of the time must buy at least {price:g} index "
-            f"points (R32){more}."
-        )
+        must = f"a doubling of the time must buy at least {price:g} index points (R32)"
+        out.append(f"Objective {portfolio.objective}: {must}{more}.")
     limit = max(NOTHING_MORE, price)
     if portfolio.doubling <= limit:
         buys = f"doubling the time buys {portfolio.doubling:.2f} points"
         out.append(f"Nothing more to gain: {buys}, and less than {limit:g} is noise.")
     else:
         text = f"Doubling the time would buy {portfolio.doubling:.2f} points"
+        nothing = "; nothing more to gain within these minutes"
         if portfolio.unused < LEAST_GAIN and isfinite(portfolio.next_needed):
-            text += (
-                f"; nothing more to gain within these minutes: the next better plan needs "
-                f"{ceil(10 * portfolio.next_needed) / 10:.1f}"
-            )
+            needed = ceil(10 * portfolio.next_needed) / 10
+            text += f"{nothing}: the next better plan needs {needed:.1f}"
         elif portfolio.unused <= limit:
-            text += f"; nothing more to gain within these minutes: they would buy {portfolio.unused:.2f}"
+            text += f"{nothing}: they would buy {portfolio.unused:.2f}"
         out.append(f"{text}.")
     first, cost = portfolio.runs[0], EARLY_WORTH[portfolio.objective]
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
         why = f"beside the others, and room for one would cost more than {cost:g} index points"
         if portfolio.objective == "fast":
             why = "in half of what the plan takes"
-        out.append(
-            f"No first submission within {FIRST_SHARE:.0%} of the time: no run of one split is over by then "
-            f"{why}; it is there by minute {first.first:.1f}."
-        )
+        within, by_then = f"within {FIRST_SHARE:.0%} of the time", "no run of one split is over by then"
+        there = f"it is there by minute {first.first:.1f}"
+        out.append(f"No first submission {within}: {by_then} {why}; {there}.")
     return tuple(out)

@@ -159,11 +159,8 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
 
 def shortest_split(all_sets: CandidateSets) -> float:
     """Minutes of the shortest plan of one split; infinite where there is none."""
-    found = [
-        float(s.grid.minutes[:, :, s.grid.folds.index(1)].min(initial=inf))
-        for s in all_sets.sets
-        if 1 in s.grid.folds
-    ]
+    grids = (each.grid for each in all_sets.sets if 1 in each.grid.folds)
+    found = (float(grid.minutes[:, :, grid.folds.index(1)].min(initial=inf)) for grid in grids)
     return min(found, default=inf)
 
 

@@ -11,7 +11,7 @@ cross-validated by model family; the limit on 362 models on an RTX 3090, whose l
 and what does not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,7 +31,7 @@ from memory_service.domain.cost.memory import (
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import ProfileStack
 from memory_service.domain.cost.step_config import StepConfig, precision_class
-from memory_service.domain.learning.memory_residuals import MemoryCorrection
+from memory_service.domain.learning.memory_residuals import READINGS, MemoryCorrection, Reading
 from memory_service.domain.learning.observation import PredictionKeys, prediction_key
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput
@@ -121,10 +121,8 @@ def peak_memory(profile: Profile, batch_size: int, device: TargetDevice, config:
     On a card that it would overfill, reserved and driver are what it would take on a larger one.
     """
     if batch_size < 1:
-        raise InvalidInput(
-            f"The batch size must be at least 1, got {batch_size}",
-            [FieldError("batch_size", "at least 1", batch_size)],
-        )
+        error = FieldError("batch_size", "at least 1", batch_size)
+        raise InvalidInput(f"The batch size must be at least 1, got {batch_size}", [error])
     return PeakMemory(*(band.at(0) for band in _peaks(profile, (batch_size,), device, config)))
 
 
@@ -170,11 +168,8 @@ def _peaks(profile: Profile, batches: Sequence[int], device: TargetDevice, confi
     if learned.is_empty:
         return bands
     refused = learned.bounds.refused
-    live, reserved, driver = _as_learned(
-        bands, device, (learned.allocated, learned.reserved, learned.driver), batch, learned.bounds.proven,
-        None if refused is None or not (batch >= refused).all() else refused,
-    )  # fmt: skip
-    return live, reserved, driver
+    refused = None if refused is None or not (batch >= refused).all() else refused
+    return _as_learned(bands, device, learned.of, batch, learned.bounds.proven, refused)
 
 
 def peak_curves(
@@ -201,8 +196,7 @@ def peak_curves(
     bands = _widened(_as_seen(allocated, workspace, device, precision, ""), spread[:, None])
     if device.learned is not None:
         learned = device.learned.memories_of(subjects)
-        corrections = (learned["allocated"], learned["reserved"], learned["driver"])
-        bands = _as_learned(bands, device, corrections, batch, proven[:, None], None)
+        bands = _as_learned(bands, device, learned, batch, proven[:, None], None)
     more = (kept - allocated) * FRAGMENTS[precision_class(precision)]
     return PeakCurve(bands[0].value, bands[2].value, bands[2].high, more)
 
@@ -244,23 +238,19 @@ def _widened(bands: _Bands, spread: Floats | float) -> _Bands:
     """Intervals at least so wide either way, as a share."""
     if not np.any(spread):
         return bands
-    live, reserved, driver = (
-        replace(
-            band, low=np.minimum(band.low, band.value * (1.0 - spread)),
-            high=np.maximum(band.high, band.value * (1.0 + spread)),
-        )
-        for band in bands
-    )  # fmt: skip
-    return live, reserved, driver
 
+    def widened(band: _Band) -> _Band:
+        low = np.minimum(band.low, band.value * (1.0 - spread))
+        return replace(band, low=low, high=np.maximum(band.high, band.value * (1.0 + spread)))
 
-_Learned = MemoryCorrection | None
+    live, reserved, driver = bands
+    return widened(live), widened(reserved), widened(driver)
 
 
 def _as_learned(
     bands: _Bands,
     device: TargetDevice,
-    learned: tuple[_Learned, _Learned, _Learned],
+    learned: Mapping[Reading, MemoryCorrection | None],
     batch: Floats,
     proven: Floats | int,
     refused: int | None,
@@ -270,7 +260,9 @@ def _as_learned(
     What was learned holds; a figure nobody observed gives way to it: a larger one keeps its distance.
     """
     predicted = bands[0].value
-    live, reserved, driver = (_shifted(b, c, predicted) for b, c in zip(bands, learned, strict=True))
+    live, reserved, driver = (
+        _shifted(band, learned[reading], predicted) for band, reading in zip(bands, READINGS, strict=True)
+    )
     for_caching, for_context = bands[1].value - predicted, bands[2].value - bands[1].value
     observed = np.maximum(live.n, reserved.n)
     reserved = _raised(reserved, live, for_caching, reserved.n < observed)
@@ -286,7 +278,7 @@ def _as_learned(
     return live, reserved, _raised(driver, reserved)
 
 
-def _shifted(baseline: _Band, learned: _Learned, allocated: Floats) -> _Band:
+def _shifted(baseline: _Band, learned: MemoryCorrection | None, allocated: Floats) -> _Band:
     if learned is None:
         return baseline
     value = np.maximum(baseline.value + learned.shift_gib(allocated), 0.1 * baseline.value)

@@ -190,12 +190,8 @@ def quality_index(
     size_ratio   input size / the model's own input size (1.0 where it does not apply)
     epochs       training epochs; folds: models averaged
     """
-    total = (
-        np.asarray(points, dtype=np.float64)
-        + size_points(size_ratio, learning)
-        + fold_gain(learning.fold_gain, folds, n_train)
-        - _undertrained(learning, epochs, n_train)
-    )
+    total = np.asarray(points, dtype=np.float64) + size_points(size_ratio, learning)
+    total = total + fold_gain(learning.fold_gain, folds, n_train) - _undertrained(learning, epochs, n_train)
     return np.clip(np.round(total, 2), 0.0, 100.0)
 
 

@@ -3,13 +3,12 @@ what a second one adds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from memory_service.domain.quality.quality_index import learning_of, quality_index, too_large
-from memory_service.domain.quality.quality_model import Kind, QualityModel
+from memory_service.domain.quality.quality_model import QualityModel
 
 Array = npt.NDArray[np.float64]
 
@@ -22,9 +21,6 @@ MOST_CONTENDERS = 200
 
 MOST_RUNS = 5
 
-FULLY_TRAINED = 10_000
-"""Epochs of a model of which nobody says how long it is trained."""
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -34,50 +30,6 @@ class Candidate:
     family: str
     index: float
     sd: float
-
-
-class ModelFacts(Protocol):
-    """What is asked of a model; a row of the catalogue is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def family(self) -> str: ...
-    @property
-    def quality_score(self) -> float: ...
-    @property
-    def params_m(self) -> float: ...
-    @property
-    def pretrained(self) -> bool: ...
-    @property
-    def input_kind(self) -> str: ...
-    @property
-    def default_input_size(self) -> int: ...
-    @property
-    def can_be_profiled(self) -> bool: ...
-
-
-def candidate_of(
-    quality: QualityModel,
-    kind: Kind,
-    task: str,
-    model: ModelFacts,
-    n_train: int,
-    epochs: int | None = None,
-    folds: int | None = None,
-    input_size: int | None = None,
-) -> Candidate:
-    """A model trained like this on this kind of data. Without epochs as many as pay, without folds one split,
-    without an input size the model's own."""
-    expected = quality.expected(kind, [model.name], np.array([model.quality_score]))
-    points = float(expected.points[0])
-    if kind.table == "image":
-        points -= float(too_large(model.params_m, n_train))
-    sized = model.input_kind != "n_features" and input_size and model.default_input_size
-    ratio = (input_size or 1) / model.default_input_size if sized else 1.0
-    learning = learning_of(task, model.pretrained, not model.can_be_profiled, model.family)
-    index = quality_index(points, ratio, epochs or FULLY_TRAINED, folds or 1, learning, float(n_train))
-    return Candidate(model.name, model.family, float(index), float(expected.sd[0]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 from memory_service.domain.recipe.solution import Solution
 
 COSINE_WEIGHT = 8.0
-FACT_WEIGHTS = {
-    "task": 1.0,
-    "modality": 0.75,
-    "answer": 0.5,
-    "metric_family": 0.3,
-    "split": 0.3,
-    "size": 0.3,
-}
+FACT_WEIGHTS = {"task": 1.0, "modality": 0.75, "answer": 0.5, "metric_family": 0.3, "split": 0.3, "size": 0.3}
 """Log weight of agreeing on a fact; names as in `recall.structure`."""
 
 YEARS_ASKED, YEARS_TODAY = 3.0, 20.0
@@ -53,6 +46,10 @@ class Neighbourhood:
     weights: tuple[float, ...]
     competitions: tuple[str, ...]
     known: int
+
+    @property
+    def weighed(self) -> list[tuple[Solution, float]]:
+        return list(zip(self.solutions, self.weights, strict=True))
 
 
 def competition_weights(
@@ -92,9 +89,8 @@ def neighbourhood(
     chosen: list[tuple[str, float]] = []
     for i in np.argsort(-weights, kind="stable"):
         weight = float(weights[i])
-        if weight <= 0.0 or len(chosen) == MOST_COMPETITIONS:
-            break
-        if chosen and weight < LEAST_SHARE * chosen[0][1]:
+        light = weight <= 0.0 or (chosen and weight < LEAST_SHARE * chosen[0][1])
+        if light or len(chosen) == MOST_COMPETITIONS:
             break
         if solutions.get(slugs[i]):
             chosen.append((slugs[i], weight))

@@ -59,10 +59,8 @@ def note_of_pattern(row: Mapping[str, Any], catalogue_name: Callable[[str], str 
     """
     advice = row.get("advice") or {}
     said = read_sentence(str(row["statement"]), catalogue_name) if here else Note("", "")
-    models = advice.get("models")
+    models, split, by = advice.get("models"), advice.get("split"), advice.get("group_by")
     named = [catalogue_name(str(name)) for name in models] if isinstance(models, list) else []
-    split = advice.get("split") if advice.get("split") in SPLITS_ADVISED else None
-    by = advice.get("group_by") if isinstance(advice.get("group_by"), str) else None
     return Note(
         source=str(row["id"]),
         text=str(row["statement"]),
@@ -70,8 +68,8 @@ def note_of_pattern(row: Mapping[str, Any], catalogue_name: Callable[[str], str 
         avoid=said.avoid,
         size=_count(advice.get("image_size"), 8, 4096) or _count(advice.get("seq_len"), 8, 8192) or said.size,
         folds=_count(advice.get("folds"), 2, MOST_FOLDS) or said.folds,
-        split=split or said.split,
-        by=by or said.by,
+        split=(split if split in SPLITS_ADVISED else None) or said.split,
+        by=(by if isinstance(by, str) else None) or said.by,
         here=here,
     )
 
@@ -105,9 +103,8 @@ def read_sentence(text: str, catalogue_name: Callable[[str], str | None]) -> Not
 
 def _models(text: str, catalogue_name: Callable[[str], str | None]) -> list[str | None]:
     """Names of the catalogue in a text; a plain word ("linear") is no model's name in a sentence."""
-    return [
-        catalogue_name(word) for word in _NAME.findall(text) if re.search(r"[\d_\-/]|boost|gbm", word.lower())
-    ]
+    words = (word for word in _NAME.findall(text) if re.search(r"[\d_\-/]|boost|gbm", word.lower()))
+    return [catalogue_name(word) for word in words]
 
 
 def _count(value: Any, low: int, high: int) -> int | None:

@@ -101,9 +101,8 @@ class Preferences:
             octaves = np.log2(sizes / said.usual)
             over = np.maximum(np.abs(octaves) - said.slack, 0.0)
             if said.own:
-                over = np.where(
-                    octaves > 0, np.maximum(np.log2(sizes / max(said.own, said.usual)), 0.0), over
-                )
+                larger = np.maximum(np.log2(sizes / max(said.own, said.usual)), 0.0)
+                over = np.where(octaves > 0, larger, over)
             points = -np.where(octaves < 0, OCTAVE_SHORT, OCTAVE_LONG) * over
         if said.most and len(sizes) and not pinned:
             points = np.where(sizes <= max(said.most, int(sizes.min())), points, -FAR)
@@ -143,17 +142,16 @@ def preferences_of(
     noted_folds = next((note.folds for note in notes if note.folds and note.here), None)
     noted_size = next(((note.size, note) for note in notes if note.size and note.here), None)
     noted_size = noted_size or next(((note.size, note) for note in notes if note.size), None)
-    sizes: dict[str, SizePreference | None] = {}
-    for kind in ("image_size", "seq_len"):
-        said = "pixels" if kind == "image_size" else unit
-        sizes[kind] = _size(kind, usual.get(kind), own_size.get(kind), noted_size, said)
+    sizes = {
+        kind: _size(kind, usual.get(kind), own_size.get(kind), noted_size, said)
+        for kind, said in (("image_size", "pixels"), ("seq_len", unit))
+    }
     return Preferences(
         models=models,
         families={vote.name: vote.share for vote in families} if solutions >= LEAST_SOLUTIONS else {},
-        image_size=sizes["image_size"],
-        seq_len=sizes["seq_len"],
         family_weight=family_weight,
         folds={noted_folds: FOLDS_NOTED} if noted_folds else {folds: FOLDS_USUAL},
+        **sizes,
     )
 
 

@@ -44,15 +44,11 @@ class Recipe:
             "validation": self.validation.as_dict(),
             "families": [{**_shown(one), "planned": planned.get(one.name)} for one in self.families],
             "techniques": [
-                _shown(one)
-                | {"stage": STAGE_OF[one.name], "in_script": False, "setting": TECHNIQUES[one.name]}
-                for one in self.techniques
+                _shown(vote) | {"stage": STAGE_OF[name], "in_script": False, "setting": TECHNIQUES[name]}
+                for name, vote in ((vote.name, vote) for vote in self.techniques)
             ],
             "loss": [_shown(one) for one in self.loss],
-            **{
-                name: [dict(entry) for entry in getattr(self, name)]
-                for name in ("features", "mattered", "failed", "pitfalls")
-            },
+            **{name: list(map(dict, getattr(self, name))) for name in _TOLD},
             "basis": self.basis,
         }
 
@@ -85,12 +81,13 @@ def make_recipe(
         pitfalls=tuple({"text": text, "from": [slug]} for slug, text in pitfalls[:MOST_SENTENCES]),
         image_size=typical(near, "image_size"),
         seq_len=typical(near, "seq_len"),
-        basis=f"{len(near.solutions)} of {near.known} known solutions, "
-        f"from {len(near.competitions)} similar competitions",
+        basis=f"{len(near.solutions)} of {near.known} known solutions, from {len(near.competitions)} similar "
+        "competitions",
     )
 
 
 _SENTENCES = ("features", "what_mattered", "what_failed")
+_TOLD = ("features", "mattered", "failed", "pitfalls")
 
 
 def _shown(vote: Vote) -> dict[str, Any]:

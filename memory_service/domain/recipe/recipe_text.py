@@ -67,24 +67,17 @@ def split_setting(answer: Mapping[str, Any]) -> tuple[str, str | None]:
 def validation_words(validation: Mapping[str, Any]) -> str:
     """`group by patient, 5 folds. The text says … [a#1]`"""
     by = f" by {validation['by']}" if validation["by"] else ""
-    return f"{validation['split']}{by}, {validation['folds']} folds. {shortened(validation['why'])}" + _from(
-        validation["from"][:1]
-    )
+    split = f"{validation['split']}{by}, {validation['folds']} folds"
+    return f"{split}. {shortened(validation['why'])}" + _from(validation["from"][:1])
 
 
 def technique_words(techniques: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """[(stage, `tta 41 %, mean-blend 60 % (in the script)`)], stages in the order in which they come."""
-    return [
-        (
-            stage,
-            ", ".join(
-                f"{each['name']} {each['share']:.0%}" + (" (in the script)" if each["in_script"] else "")
-                for each in techniques
-                if each["stage"] == stage
-            ),
-        )
-        for stage in STAGES
-    ]
+    words: dict[str, list[str]] = {stage: [] for stage in STAGES}
+    for each in techniques:
+        scripted = " (in the script)" if each["in_script"] else ""
+        words.get(each["stage"], []).append(f"{each['name']} {each['share']:.0%}{scripted}")
+    return [(stage, ", ".join(named)) for stage, named in words.items()]
 
 
 def target_words(targets: Mapping[str, Any]) -> str:

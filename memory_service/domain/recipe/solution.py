@@ -47,28 +47,23 @@ class Solution:
         """From a row of `solutions`."""
         validation, score = row.get("validation") or {}, row.get("score") or {}
         split = validation.get("split")
-
-        def names(field: str) -> tuple[str, ...]:
-            return tuple(row.get(field) or ())
-
+        listed: dict[str, Any] = {name: tuple(row.get(name) or ()) for name in _LISTS}
         return cls(
             id=str(row["id"]),
             competition=str(row["competition"]),
             rank=int(row["rank"]),
             basis=str(row["basis"]),
-            families=names("families"),
-            techniques=names("techniques"),
-            loss=names("loss"),
             split=split if split != "unknown" else None,
             by=validation.get("by"),
             folds=validation.get("folds"),
             image_size=row.get("image_size"),
             seq_len=row.get("seq_len"),
             private=score.get("private"),
-            features=names("features"),
-            what_mattered=names("what_mattered"),
-            what_failed=names("what_failed"),
+            **listed,
         )
+
+
+_LISTS = ("families", "techniques", "loss", "features", "what_mattered", "what_failed")
 
 
 def targets_of(record: Mapping[str, Any] | None, solutions: Sequence[Solution]) -> dict[str, Any] | None:

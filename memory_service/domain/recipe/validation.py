@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +49,8 @@ class Validation:
     grade: Grade
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "split": self.split,
-            "by": self.by,
-            "folds": self.folds,
-            "why": self.why,
-            "from": list(self.sources),
-            "grade": self.grade,
-        }
+        split = {"split": self.split, "by": self.by, "folds": self.folds}
+        return split | {"why": self.why, "from": list(self.sources), "grade": self.grade}
 
 
 def usual_split(task: str) -> str:
@@ -97,34 +92,28 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     if split == "random" and classes:
         split, why = usual, f"{did} split at random; stratified, each class keeps its share."
     elif usual == "time" != split:
-        split, why = (
-            usual,
-            f"{did} split otherwise; but a forecast is of later rows than it learns from.",
-        )
+        split, why = usual, f"{did} split otherwise; but a forecast is of later rows than it learns from."
     if doubted and fact is not None:
         why += f" {fact.because} But it names no groups, and {grouped:.0%} kept any apart."
     return Validation(split, None, folds, why, named, "estimated")
 
 
 def _split_votes(near: Neighbourhood) -> tuple[dict[str, float], dict[str, tuple[str, ...]]]:
-    shares: dict[str, float] = {}
-    users: dict[str, list[str]] = {}
-    for solution, weight in sorted(zip(near.solutions, near.weights, strict=True), key=lambda x: -x[1]):
+    shares: dict[str, float] = defaultdict(float)
+    users: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for solution, weight in sorted(near.weighed, key=lambda one: -one[1]):
         if solution.split in SPLITS_ADVISED:
-            shares[solution.split] = shares.get(solution.split, 0.0) + weight
-            users.setdefault(solution.split, []).append(solution.id)
+            shares[solution.split] += weight
+            users[solution.split] = (*users[solution.split], solution.id)[:3]
     total = sum(shares.values())
-    return (
-        {name: share / total for name, share in shares.items()},
-        {name: tuple(ids[:3]) for name, ids in users.items()},
-    )
+    return {name: share / total for name, share in shares.items()}, users
 
 
 def _folds(near: Neighbourhood, split: str) -> int:
     """The weighted median of the folds of solutions that split so; five where none says."""
     said = sorted(
         (solution.folds, weight)
-        for solution, weight in zip(near.solutions, near.weights, strict=True)
+        for solution, weight in near.weighed
         if solution.folds and 2 <= solution.folds <= MOST_FOLDS and solution.split == split
     )
     half, total = sum(weight for _, weight in said) / 2.0, 0.0

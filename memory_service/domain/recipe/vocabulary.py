@@ -2,9 +2,11 @@
 (`vocabulary.toml`)."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal, get_args
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.vocabulary import plain_word
 from memory_service.errors import unknown_name
 
 Basis = Literal["read", "second-hand", "recalled"]
@@ -27,23 +29,14 @@ TECHNIQUES = {name: what for techniques in STAGES.values() for name, what in tec
 STAGE_OF = {technique: stage for stage, names in STAGES.items() for technique in names}
 
 
-def parse_family(raw: str) -> str:
-    """A family of models by its name (case does not matter); InvalidInput names the nearest."""
-    return _parse("family", raw, FAMILIES)
-
-
-def parse_loss(raw: str) -> str:
-    """A loss by its name; InvalidInput names the nearest."""
-    return _parse("loss", raw, LOSSES)
-
-
-def parse_technique(raw: str) -> str:
-    """A technique by its name; InvalidInput names the nearest."""
-    return _parse("technique", raw, tuple(TECHNIQUES))
-
-
-def _parse(field: str, raw: str, known: Sequence[str]) -> str:
-    name = raw.strip().lower().replace("_", "-").replace(" ", "-")
+def _parse(field: str, known: Sequence[str], raw: str) -> str:
+    """By its name (case does not matter); InvalidInput names the nearest."""
+    name = plain_word(raw)
     if name in known:
         return name
     raise unknown_name(field, raw, known)
+
+
+parse_family = partial(_parse, "family", FAMILIES)
+parse_loss = partial(_parse, "loss", LOSSES)
+parse_technique = partial(_parse, "technique", tuple(TECHNIQUES))

@@ -1,7 +1,9 @@
 """What similar solutions used: shares, lift over the base rate, and the solutions behind each."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from math import exp, log
 
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
@@ -42,60 +44,50 @@ def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vo
     Within a competition only the solutions count that say something of the field; together they weigh what
     their competition weighs.
     """
-    said = [(s, w) for s, w in zip(near.solutions, near.weights, strict=True) if getattr(s, field)]
-    by_competition: dict[str, float] = {}
-    whole: dict[str, float] = {}
-    for solution, weight in zip(near.solutions, near.weights, strict=True):
-        whole[solution.competition] = whole.get(solution.competition, 0.0) + weight
+    said = [(solution, weight) for solution, weight in near.weighed if getattr(solution, field)]
+    whole: dict[str, float] = defaultdict(float)
+    by_competition: dict[str, float] = defaultdict(float)
+    for solution, weight in near.weighed:
+        whole[solution.competition] += weight
     for solution, weight in said:
-        by_competition[solution.competition] = by_competition.get(solution.competition, 0.0) + weight
+        by_competition[solution.competition] += weight
     total = sum(whole[slug] for slug in by_competition)
     effective = total**2 / sum(whole[slug] ** 2 for slug in by_competition) if by_competition else 0.0
     prior = PRIOR if base else 0.0
-    shares: dict[str, float] = {}
-    users: dict[str, list[tuple[float, str]]] = {}
+    shares: dict[str, float] = defaultdict(float)
+    users: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for solution, weight in said:
         part = weight * whole[solution.competition] / by_competition[solution.competition]
         for name in getattr(solution, field):
             if name not in NEVER_ADVISED:
-                shares[name] = shares.get(name, 0.0) + part / total
-                users.setdefault(name, []).append((-part, solution.id))
-    drawn = {
-        name: (effective * share + prior * base.get(name, 0.0)) / (effective + prior)
-        for name, share in shares.items()
-    }
-    return [
-        Vote(
-            name,
-            drawn[name],
-            drawn[name] / base[name] if base.get(name) else None,
-            len(users[name]),
-            tuple(source for _, source in sorted(users[name])[:SOURCES]),
-        )
-        for name in sorted(drawn, key=lambda name: (-drawn[name], name))
-    ]
+                shares[name] += part / total
+                users[name].append((-part, solution.id))
+    found = []
+    for name, share in shares.items():
+        drawn = (effective * share + prior * base.get(name, 0.0)) / (effective + prior)
+        lift = drawn / base[name] if base.get(name) else None
+        sources = tuple(source for _, source in sorted(users[name])[:SOURCES])
+        found.append(Vote(name, drawn, lift, len(users[name]), sources))
+    return sorted(found, key=lambda vote: (-vote.share, vote.name))
 
 
 def base_rates(solutions: Iterable[Solution], field: str) -> dict[str, float]:
     """Name -> share of the solutions that say anything of the field and used it, competitions equal."""
-    by_competition: dict[str, list[tuple[str, ...]]] = {}
+    by_competition: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for solution in solutions:
         if getattr(solution, field):
-            by_competition.setdefault(solution.competition, []).append(getattr(solution, field))
-    rates: dict[str, float] = {}
+            by_competition[solution.competition].append(getattr(solution, field))
+    rates: dict[str, float] = defaultdict(float)
     for used in by_competition.values():
-        for names in used:
-            for name in names:
-                rates[name] = rates.get(name, 0.0) + 1.0 / len(used)
+        for name in chain.from_iterable(used):
+            rates[name] += 1.0 / len(used)
     return {name: rate / len(by_competition) for name, rate in rates.items()}
 
 
 def typical(near: Neighbourhood, field: str) -> tuple[int, int] | None:
     """(weighted geometric mean of a size that similar solutions used, their number); None where none says
     it."""
-    known = [
-        (getattr(s, field), w) for s, w in zip(near.solutions, near.weights, strict=True) if getattr(s, field)
-    ]
+    known = [(size, weight) for solution, weight in near.weighed if (size := getattr(solution, field))]
     if not known:
         return None
     total = sum(weight for _, weight in known)

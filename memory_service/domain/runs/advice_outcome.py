@@ -66,33 +66,26 @@ def _techniques_of(recipe: Any) -> dict[str, bool]:
 
 
 def advice_of(
-    brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], configuration: Mapping[str, Any]
+    brief: Mapping[str, Any], patterns: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The plan, `followed`: part -> true, false or null (not stated), the patterns it served, and the
     `techniques` of its recipe: true where the plan's script does one, else null.
 
     patterns        id -> row
-    configuration   what the run runs: model, batch_size, folds, epochs, image_size ...
+    run             what it runs: model, batch_size, folds, epochs, image_size ...
     """
     plan = {name: brief.get(name) for name in ("plan_id", *FOLLOWED, "minutes", "expected_minutes")}
     compared = dict(plan)
     if brief.get("trees"):  # their batch is all rows, whatever a run says
         compared["batch_size"] = None
+    known = {key: patterns[key] for key in brief.get("served", ()) if key in patterns}
     served = [
-        {
-            "pattern": key,
-            "competition": patterns[key].get("competition"),
-            "followed": _pattern_followed(patterns[key], configuration),
-        }
-        for key in brief.get("served", ())
-        if key in patterns
+        {"pattern": key, "competition": row.get("competition"), "followed": _pattern_followed(row, run)}
+        for key, row in known.items()
     ]
-    return {
-        "plan": plan,
-        "followed": {name: _same(name, compared.get(name), configuration.get(name)) for name in FOLLOWED},
-        "served": served,
-        "techniques": {name: scripted or None for name, scripted in (brief.get("techniques") or {}).items()},
-    }
+    followed = {name: _same(name, compared.get(name), run.get(name)) for name in FOLLOWED}
+    techniques = {name: scripted or None for name, scripted in (brief.get("techniques") or {}).items()}
+    return {"plan": plan, "followed": followed, "served": served, "techniques": techniques}
 
 
 def place_of(competition: str | None, task: str, n_train: int | None) -> str:
@@ -119,7 +112,9 @@ def outcome_of_run(
     families    of the model that ran, as `domain.recipe.families` names them
     """
     epochs = [one for one in summary.get("epochs") or () if isinstance(one, Mapping)]
-    folds = _by_fold(epochs)
+    folds: dict[int, list[Mapping[str, Any]]] = {}
+    for epoch in epochs:
+        folds.setdefault(int(epoch.get("fold") or 0), []).append(epoch)
     best = [best_of((_number(e.get("metric")) for e in fold), direction) for fold in folds.values()]
     scored = [one for one in best if one is not None]
     stated = finish.get("best_metric")
@@ -204,13 +199,6 @@ def _near(name: str, advised: Any, done: Any) -> bool | None:
 def _base(model: Any) -> str:
     """The name without timm's tag of the weights."""
     return normal_model_name(str(model).split(".", maxsplit=1)[0])
-
-
-def _by_fold(epochs: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
-    folds: dict[int, list[Mapping[str, Any]]] = {}
-    for epoch in epochs:
-        folds.setdefault(int(epoch.get("fold") or 0), []).append(epoch)
-    return folds
 
 
 def _to_best(best_epoch: int | None, scored: Sequence[tuple[float, int]]) -> float | None:

@@ -64,9 +64,9 @@ def learned_figures(
         elif abs(actual / before["value"] - 1.0) <= FAR:
             found.append(f"{what} was near its prediction ({shown[0]}, measured {shown[2]}): it stays.")
         else:
+            far = f"far from the {shown[0]} that all else says"
             found.append(
-                f"{what} was measured at {shown[2]}, far from the {shown[0]} that all else says: it counts "
-                "once two other runs agree with it."
+                f"{what} was measured at {shown[2]}, {far}: it counts once two other runs agree with it."
             )
     return found or ["It changed no prediction: no step was measured at the batch that it began with."]
 

@@ -89,13 +89,9 @@ class Tally:
 
     def as_dict(self) -> dict[str, Any]:
         """The wire form: counts, `chance_better` as a Number or null, `demoted`."""
-        counts = ("served", "followed", "compared", "without", "better", "same", "worse")
-        chance = self.chance_better
-        return {
-            **{name: getattr(self, name) for name in counts},
-            "chance_better": None if chance is None else chance.as_dict(),
-            "demoted": self.demoted,
-        }
+        names = ("served", "followed", "compared", "without", "better", "same", "worse")
+        counts, chance = {name: getattr(self, name) for name in names}, self.chance_better
+        return counts | {"chance_better": chance and chance.as_dict(), "demoted": self.demoted}
 
     def _interval(self, z: float) -> tuple[float, float]:
         n, p = self.weight, self.won / self.weight

@@ -102,9 +102,6 @@ class DeviceUse:
     shared: float | None = None
     throttled: float | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -168,7 +165,7 @@ class Outcome:
             "epoch_seconds": self.epoch_seconds,
             "loader_wait_percent": self.loader_wait_percent,
             "peak_memory_gib": asdict(self.peak),
-            "device": self.use.as_dict(),
+            "device": asdict(self.use),
             "events": dict(self.counts),
             "last_event_after_seconds": self.last_seconds,
             "first_submission_seconds": self.first_submission_seconds,
@@ -334,16 +331,14 @@ def _use(samples: Sequence[Mapping[str, Any]]) -> DeviceUse:
     def share(flags: list[bool]) -> float | None:
         return sum(flags) / len(flags) if flags else None
 
-    others = [value > 0 for value in numbers("other_processes")]
-    slowed = [bool(s["throttled"]) for s in samples if s.get("throttled") is not None]
     return DeviceUse(
-        len(samples),
-        _median(numbers("utilization_percent")),
-        max(numbers("used_gib"), default=None),
-        _median(numbers("power_w")),
-        max(numbers("temperature_c"), default=None),
-        share(others),
-        share(slowed),
+        samples=len(samples),
+        utilization_percent=_median(numbers("utilization_percent")),
+        used_gib=max(numbers("used_gib"), default=None),
+        power_w=_median(numbers("power_w")),
+        temperature_c=max(numbers("temperature_c"), default=None),
+        shared=share([value > 0 for value in numbers("other_processes")]),
+        throttled=share([bool(s["throttled"]) for s in samples if s.get("throttled") is not None]),
     )
 
 

@@ -16,6 +16,7 @@ Not counted: a setting that was legal and slower than another (a small batch is 
 inference. What a run did not report counts as not wasted.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,25 +74,19 @@ def waste_of(
     slow = 0.0
     if epoch_seconds_high is not None:
         slow = sum(max(0.0, _whole(e) - _waited(e) - epoch_seconds_high) for e in useful)
-    return _within(
-        minutes,
-        {
-            "after_best": sum(map(_whole, after)),
-            "stalled": outcome.stalled_seconds,
-            "loader": waited,
-            "slow": slow,
-            "idle": max(0.0, _idle_share(outcome) * sum(map(_whole, useful)) - waited - slow),
-        },
-    )
+    idle = max(0.0, _idle_share(outcome) * sum(map(_whole, useful)) - waited - slow)
+    stalled, after_best = outcome.stalled_seconds, sum(map(_whole, after))
+    seconds = {"after_best": after_best, "stalled": stalled, "loader": waited, "slow": slow, "idle": idle}
+    return _within(minutes, seconds)
 
 
 def _up_to_the_best(epochs: Sequence[Epoch], direction: str | None) -> tuple[list[Epoch], list[Epoch]]:
     """(epochs up to the best of their fold, epochs after it)."""
     useful: list[Epoch] = []
     after: list[Epoch] = []
-    folds: dict[int, list[Epoch]] = {}
+    folds: dict[int, list[Epoch]] = defaultdict(list)
     for epoch in epochs:
-        folds.setdefault(epoch.fold, []).append(epoch)
+        folds[epoch.fold].append(epoch)
     for fold in folds.values():
         best = best_of((loss_of(e.reported.get("metric")) for e in fold), direction)
         best = best or best_of((loss_of(e.reported.get("valid_loss")) for e in fold), "min")

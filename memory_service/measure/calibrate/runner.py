@@ -133,13 +133,10 @@ class _Runner:
         why = self._check_contention(kind, device, before, busy_before)
         if not self.state.measured and self.state.refused and not self.state.cut:
             return self.end("failed", f"nothing could be measured: {self.state.refused}")
-        if not self.state.measured:
-            return self.end(
-                "timed_out", f"the budget of {self.budget:g} s ended before anything was measured"
-            )
-        if self.state.cut:
-            return self.end("timed_out", f"the budget of {self.budget:g} s ended during a section")
-        return self.end("done", why)
+        if self.state.measured and not self.state.cut:
+            return self.end("done", why)
+        when = "during a section" if self.state.measured else "before anything was measured"
+        return self.end("timed_out", f"the budget of {self.budget:g} s ended {when}")
 
     def emit(self, event: Mapping[str, Any]) -> None:
         sys.stdout.buffer.write(line(event))

@@ -24,9 +24,8 @@ class _Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.feed = nn.Sequential(
-            nn.Linear(width, hidden), nn.GELU(), nn.Dropout(0.1), nn.Linear(hidden, width)
-        )
+        wide, narrow = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.feed = nn.Sequential(wide, nn.GELU(), nn.Dropout(0.1), narrow)
         self.heads = heads
 
     def forward(self, x: Tensor) -> Tensor:

@@ -14,11 +14,8 @@ from torch.nn import functional
 
 
 def _conv(before: int, after: int, kernel: int = 1, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(before, after, kernel, stride, kernel // 2, bias=False),
-        nn.BatchNorm2d(after),
-        nn.SiLU(inplace=True),
-    )
+    conv = nn.Conv2d(before, after, kernel, stride, kernel // 2, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(after), nn.SiLU(inplace=True))
 
 
 class _C3(nn.Module):
@@ -85,11 +82,9 @@ class CspDetector(nn.Module):
             (block(n4 + c4, c4, depth, shortcut=False), block(n5 + c3, c3, depth, shortcut=False))
         )
         self.down = nn.ModuleList((_conv(c3, c3, 3, 2), _conv(c4, c4, 3, 2)))
+        m3, m4 = (c3 + c4, c4 + c5) if v8 else (2 * c3, 2 * c4)
         self.merge = nn.ModuleList(
-            (
-                block(c3 + (c4 if v8 else c3), c4, depth, shortcut=False),
-                block(c4 + (c5 if v8 else c4), c5, depth, shortcut=False),
-            )
+            (block(m3, c4, depth, shortcut=False), block(m4, c5, depth, shortcut=False))
         )
         boxes, wide = (64, (max(64, c3 // 4), max(c3, min(outputs, 100)))) if v8 else (5, (c3, c3))
         self.entry = nn.ModuleList(nn.Identity() if v8 else _conv(c, c3) for c in (c3, c4, c5))
@@ -121,10 +116,8 @@ class CspDetector(nn.Module):
         p4 = self.merge[0](torch.cat([self.down[0](p3), n4], dim=1))
         p5 = self.merge[1](torch.cat([self.down[1](p4), n5], dim=1))
         levels = [entry(p) for entry, p in zip(self.entry, (p3, p4, p5), strict=True)]
-        return {
-            "boxes": [head(p) for head, p in zip(self.boxes, levels, strict=True)],
-            "logits": [head(p) for head, p in zip(self.logits, levels, strict=True)],
-        }
+        heads = {"boxes": self.boxes, "logits": self.logits}
+        return {name: [head(p) for head, p in zip(of, levels, strict=True)] for name, of in heads.items()}
 
 
 class UNet3d(nn.Module):
@@ -156,12 +149,9 @@ class UNet3d(nn.Module):
 
 def _volume(before: int, after: int, stride: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for first in (True, False):
-        layers += [
-            nn.Conv3d(before if first else after, after, 3, stride if first else 1, 1),
-            nn.InstanceNorm3d(after, affine=True),
-            nn.LeakyReLU(0.01, inplace=True),
-        ]
+    for channels, step in ((before, stride), (after, 1)):
+        layers += [nn.Conv3d(channels, after, 3, step, 1), nn.InstanceNorm3d(after, affine=True)]
+        layers.append(nn.LeakyReLU(0.01, inplace=True))
     return nn.Sequential(*layers)
 
 
@@ -175,12 +165,8 @@ class SmallCnn(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for before, after in itertools.pairwise((channels, *widths)):
-            layers += [
-                nn.Conv2d(before, after, 3, padding=1, bias=False),
-                nn.BatchNorm2d(after),
-                nn.ReLU(inplace=True),
-                nn.MaxPool2d(2),
-            ]
+            layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after)]
+            layers += [nn.ReLU(inplace=True), nn.MaxPool2d(2)]
         self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(widths[-1], outputs)
 

@@ -86,19 +86,14 @@ class PointTransformer(nn.Module):
         self.group = group
         self.first, self.second = pointwise(channels, 128, 256), pointwise(512, 512, width)
         self.body = encoder(width, blocks, 6, 4 * width)
-        self.last = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 256), nn.ReLU(), nn.Linear(256, outputs)
-        )
+        narrow = nn.Linear(width, 256)
+        self.last = nn.Sequential(nn.LayerNorm(width), narrow, nn.ReLU(), nn.Linear(256, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         batch, channels, points = x.shape
         groups = points // self.group
-        x = (
-            x.reshape(batch, channels, groups, self.group)
-            .transpose(1, 2)
-            .reshape(batch * groups, channels, self.group)
-        )
-        x = self.first(x)
+        x = x.reshape(batch, channels, groups, self.group).transpose(1, 2)
+        x = self.first(x.reshape(batch * groups, channels, self.group))
         x = self.second(torch.cat([x, x.amax(dim=2, keepdim=True).expand_as(x)], dim=1)).amax(dim=2)
         return self.last(self.body(x.reshape(batch, groups, -1)).mean(dim=1))
 

@@ -30,9 +30,8 @@ class _Residual(nn.Module):
         self.norm2 = nn.BatchNorm2d(after)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or before != after:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
-            )
+            conv = nn.Conv2d(before, after, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(after))
 
     def forward(self, x: Tensor) -> Tensor:
         y = functional.relu(self.norm1(self.conv1(x)))
@@ -43,12 +42,9 @@ class _Cnn(nn.Module):
     def __init__(self, width: int, depth: int, side: int, outputs: int) -> None:
         super().__init__()
         large = side >= SMALL_IMAGE
-        stem: list[nn.Module] = [
-            nn.Conv2d(3, width, 7, 2, 3, bias=False) if large else nn.Conv2d(3, width, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-        ]
-        stem.append(nn.MaxPool2d(3, 2, 1) if large else nn.MaxPool2d(2))
+        conv = nn.Conv2d(3, width, 7, 2, 3, bias=False) if large else nn.Conv2d(3, width, 3, 1, 1, bias=False)
+        pool = nn.MaxPool2d(3, 2, 1) if large else nn.MaxPool2d(2)
+        stem = [conv, nn.BatchNorm2d(width), nn.ReLU(), pool]
         blocks: list[nn.Module] = []
         before = width
         for stage in range(4):

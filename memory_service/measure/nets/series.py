@@ -18,11 +18,8 @@ class ResNet1d(nn.Module):
         for width in widths:
             layers: list[nn.Module] = []
             for index, kernel in enumerate((7, 5, 3)):
-                layers += [
-                    nn.Conv1d(width if index else before, width, kernel, padding="same"),
-                    nn.BatchNorm1d(width),
-                ]
-                layers += [nn.ReLU()] if index < 2 else []
+                conv = nn.Conv1d(width if index else before, width, kernel, padding="same")
+                layers += [conv, nn.BatchNorm1d(width), *([nn.ReLU()] if index < 2 else [])]
             self.blocks.append(nn.Sequential(*layers))
             self.shortcuts.append(nn.Sequential(nn.Conv1d(before, width, 1), nn.BatchNorm1d(width)))
             before = width
@@ -135,9 +132,8 @@ class SeriesTransformer(nn.Module):
     ) -> None:
         super().__init__()
         self.independent = channel_independent
-        self.patches = nn.Conv1d(
-            1 if channel_independent else channels, width, patch, stride, padding=patch // 2
-        )
+        read = 1 if channel_independent else channels
+        self.patches = nn.Conv1d(read, width, patch, stride, padding=patch // 2)
         self.body = encoder(width, blocks, heads, 2 * width)
         self.last = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, outputs))
 

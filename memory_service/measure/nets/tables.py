@@ -16,12 +16,8 @@ class Mlp(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for index in range(blocks):
-            layers += [
-                nn.Linear(width if index else features, width),
-                nn.BatchNorm1d(width),
-                nn.ReLU(),
-                nn.Dropout(0.1),
-            ]
+            layers += [nn.Linear(width if index else features, width), nn.BatchNorm1d(width)]
+            layers += [nn.ReLU(), nn.Dropout(0.1)]
         self.body = nn.Sequential(*layers, nn.Linear(width, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,16 +33,12 @@ class TabularResNet(nn.Module):
         super().__init__()
         hidden = width * expansion
         self.first = nn.Linear(features, width)
-        self.blocks = nn.ModuleList(
-            nn.Sequential(
-                nn.BatchNorm1d(width),
-                nn.Linear(width, hidden),
-                nn.ReLU(),
-                nn.Dropout(0.1),
-                nn.Linear(hidden, width),
-            )
-            for _ in range(blocks)
-        )
+
+        def block() -> nn.Sequential:
+            up, down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+            return nn.Sequential(nn.BatchNorm1d(width), up, nn.ReLU(), nn.Dropout(0.1), down)
+
+        self.blocks = nn.ModuleList(block() for _ in range(blocks))
         self.last = nn.Sequential(nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, outputs))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -95,9 +87,8 @@ class TabM(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         members = self.head.shape[0]
         x = x.unsqueeze(1).expand(-1, members, -1)
-        for shared, before, after, bias in zip(
-            self.shared, self.scale_in, self.scale_out, self.bias, strict=True
-        ):
+        layers = zip(self.shared, self.scale_in, self.scale_out, self.bias, strict=True)
+        for shared, before, after, bias in layers:
             x = functional.dropout(functional.relu(shared(x * before) * after + bias), 0.1, self.training)
         return torch.bmm(x.transpose(0, 1), self.head).permute(1, 2, 0)
 

@@ -96,7 +96,7 @@ def _jobs(results: Sequence[Evaluated]) -> tuple[tuple[str, tuple[Errors, ...]],
             job, measured = _row(result).job, measured_figures(_row(result)).get(name)
             predicted = result.predicted.get(name)
             if job is not None and not job.out_of_memory and measured and predicted is not None:
-                own = f"{job.method or 'full'}, {'one card' if job.n_gpus == 1 else 'several cards'}"
+                own = f"{job.tuning.method}, {'one card' if job.n_gpus == 1 else 'several cards'}"
                 for group in ("all", own):
                     groups.setdefault(group, []).append((float(measured), predicted))
         if paired := _paired(groups):

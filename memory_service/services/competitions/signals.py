@@ -10,7 +10,7 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
-from memory_service.recall.encoder import Encodes
+from memory_service.recall.encoder import TextEncoder
 from memory_service.recall.passages import query_passages
 from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
@@ -40,13 +40,13 @@ class ReadText:
 LONGEST_REMEMBERED = 8_000
 
 
-def read_text(text: str, encoder: Encodes | None) -> ReadText:
+def read_text(text: str, encoder: TextEncoder | None) -> ReadText:
     """Read a text of any length: one batch of at most three passages is encoded, once while nobody asked of
     128 others. Opens no transaction."""
     return _remembered(text, encoder) if len(text) <= LONGEST_REMEMBERED else _read(text, encoder)
 
 
-def _read(text: str, encoder: Encodes | None) -> ReadText:
+def _read(text: str, encoder: TextEncoder | None) -> ReadText:
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
     leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
     reported, tasks = facts_and_tasks(text, leanings)
@@ -54,7 +54,7 @@ def _read(text: str, encoder: Encodes | None) -> ReadText:
 
 
 @cached(LRUCache(128), lock=Lock())
-def _remembered(text: str, encoder: Encodes | None) -> ReadText:
+def _remembered(text: str, encoder: TextEncoder | None) -> ReadText:
     return _read(text, encoder)
 
 

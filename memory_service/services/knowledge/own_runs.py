@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.option import candidate_of
 from memory_service.domain.quality.conditioning import Surprise, points_of_metric, surprises_of
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
-from memory_service.domain.quality.ranking import Candidate, candidate_of
+from memory_service.domain.quality.ranking import Candidate
 from memory_service.services.knowledge.outcomes import BestRun, best_runs
 
 MOST_RUNS = 300
@@ -40,16 +40,9 @@ def compared_runs(
         kind, best = quality_kind(task), tuple(best_runs(found).values())
         candidates = tuple(
             candidate_of(
-                quality,
-                kind,
-                task,
-                models[run.row.model],
-                run.row.n_train or SIZE_TYPICAL_N_TRAIN["medium"],
-                run.row.epochs,
-                run.row.folds,
-                run.row.input_size,
+                quality, kind, task, models[row.model], row.n_train, row.epochs, row.folds, row.input_size
             )
-            for run in best
+            for row in (run.row for run in best)
         )
         if best:
             yield ComparedRuns(competition, kind.table, best, candidates)

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
+from memory_service.domain.planning.option import candidate_of
 from memory_service.domain.quality.quality_index import quality_estimate
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
-from memory_service.domain.quality.ranking import Candidate, candidate_of, rank_candidates
+from memory_service.domain.quality.ranking import Candidate, rank_candidates
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.schemas.rank import RankRow, RankTextRow
 from memory_service.schemas.recommend import plan_request
@@ -89,8 +89,8 @@ def _row(given: Mapping[str, Any]) -> RankRow:
 
 def _judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple[Candidate, dict[str, Any]]:
     kind = quality_kind(row.task, row.n_classes, row.language, row.subtask)
-    n_train = row.n_train or SIZE_TYPICAL_N_TRAIN["medium"]
-    candidate = candidate_of(quality, kind, row.task, model, n_train, row.epochs, row.folds, row.input_size)
+    trained = row.n_train, row.epochs, row.folds, row.input_size
+    candidate = candidate_of(quality, kind, row.task, model, *trained)
     sd, measured = quality.interval_sd(kind, (model.name, model.family), model.quality_score)
     return candidate, quality_estimate(candidate.index, sd, measured).as_dict()
 

@@ -5,7 +5,7 @@ from math import log2
 from typing import Literal
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
 from memory_service.domain.cost.memory import GIB, optimizer_bytes
@@ -34,11 +34,6 @@ NODE_GB_S = 20.0
 PADDING = 0.25
 """Share by which each doubling of a batch lengthens the longest of its texts."""
 
-_TUNING = (
-    "half_weights", "master", "accumulates", "eager", "double", "litgpt", "dropout", "adapters_single",
-    "adapters_half", "loss", "selective",
-)  # fmt: skip
-"""Fields of a job that are fields of `Tuning`."""
 
 USUAL_TOKENS = 2048
 WRITTEN_TOKENS = 300
@@ -73,18 +68,13 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
         padded = max(1, min(longest, round(job.tokens * (1.0 + PADDING * log2(row.batch or 1)))))
     kind: Literal["fp32", "amp"] = "fp32" if row.precision in ("fp32", "tf32") else "amp"
 
+    tuned = replace(job.tuning, checkpointing=row.checkpointing, compiled=row.compiled)
+    if job.generates and tuned.method == "full":
+        tuned = replace(tuned, method="lora")  # weights are frozen
+
     def at(length: int, shards: int) -> Profile:
-        tuning = Tuning(
-            "lora" if job.generates and job.method == "full" else job.method or "full",  # weights are frozen
-            job.rank or USUAL_RANK,
-            job.targets,
-            checkpointing=row.checkpointing,
-            head="lm",
-            compiled=row.compiled,
-            shards=shards,
-            **{name: getattr(job, name) for name in _TUNING},
-        )
-        return decoder_profile(model.name, shape, length, tuning, precision=kind, family=model.family)
+        how = replace(tuned, shards=shards)
+        return decoder_profile(model.name, shape, length, how, precision=kind, family=model.family)
 
     shards = job.n_gpus if job.sharded else 1
     return JobProfiles(at(longest, shards), at(padded, 1), float(min(longest, job.tokens or longest)))

@@ -17,6 +17,7 @@ from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_mo
 from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.learning.corrections import LearnedPeaks
+from memory_service.domain.learning.memory_residuals import READINGS
 from memory_service.domain.learning.observation import prediction_key
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
 from memory_service.domain.prediction.device_memory import (
@@ -66,7 +67,7 @@ class Basis:
     def learned(self, gpu: TargetDevice) -> tuple[Any, ...]:
         """All that runs say of it."""
         if gpu.learned is None:
-            return None, LearnedPeaks(None, None, None, Bounds()), Bounds()
+            return None, LearnedPeaks(dict.fromkeys(READINGS), Bounds()), Bounds()
         key = prediction_key(self.timed, gpu, self.config)
         time = gpu.learned.time_of(key, self.shares, card_log_sd(self.rates))
         if time is not None:

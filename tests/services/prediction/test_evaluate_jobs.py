@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from memory_service.domain.cost.decoders.decoder import Tuning
 from memory_service.domain.cost.tree_seconds import best_threads, seconds_per_tree
-from memory_service.domain.learning.measured_jobs import Job
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput
 from memory_service.services.accuracy.accuracy import summarise
@@ -65,10 +65,10 @@ def test_the_version_of_a_row_decides_what_attention_keeps() -> None:
 
 
 def test_a_row_says_how_its_framework_trains() -> None:
-    def job(**columns: str) -> Job:
+    def job(**columns: str) -> Tuning:
         found = parse_row({**LITGPT, **columns}).job
         assert found is not None
-        return found
+        return found.tuning
 
     hub = {"source": "Lightning-AI/litgpt config_hub/finetune/README.md", "framework_version": "litgpt 2024"}
     assert job(**hub, model="llama-3-8b").targets == "attention"

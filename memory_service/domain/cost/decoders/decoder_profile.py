@@ -85,9 +85,8 @@ def decoder_profile(
     transient = seq_len * (_transient(d, element) + (_scores(d, seq_len, element) if _eager(d, t) else 0))
     logits = float(seq_len * d.vocab * LOGIT_BYTES[t.loss]) if t.head == "lm" else 0.0
     recomputed = t.checkpointing or t.selective
-    kept = d.layers * (
-        stream if t.checkpointing else _selected(d, seq_len, element) if t.selective else layer
-    )
+    of_layer = stream if t.checkpointing else _selected(d, seq_len, element) if t.selective else layer
+    kept = d.layers * of_layer
     once = layer if recomputed else 0.0
     gradients = weights
     head_gradient = 0.0
@@ -101,22 +100,14 @@ def decoder_profile(
     ]
     if t.litgpt and t.shards > 1:  # all weights are read in before they are spread
         moments.append(((frozen + weights) * (t.shards + 1), kept + logits))
-    elif (
-        t.method == "qlora" and t.shards > 1
-    ):  # as bitsandbytes quantises on the card, before they are spread
+    elif t.method == "qlora" and t.shards > 1:  # bitsandbytes quantises on the card, before they are spread
         moments.append((frozen * t.shards + weights, 0.0))
     peak = envelope(moments)
     whole = envelope(
         [(fixed + (0 if i == 2 or accumulated else gradients), s) for i, (fixed, s) in enumerate(moments)]
     )
-    forward = envelope(
-        [
-            (
-                resident + unpacked + casts / d.layers,
-                transient + stream + (seq_len * d.vocab * (element + 4) if t.head == "lm" else 0),
-            )
-        ]
-    )
+    of_head = seq_len * d.vocab * (element + 4) if t.head == "lm" else 0
+    forward = envelope([(resident + unpacked + casts / d.layers, transient + stream + of_head)])
     return Profile(
         model=name, library="transformers", input_kind="seq_len", input_size=seq_len, precision=precision,
         params=round(trained * kept_as / 4 / t.shards),
@@ -215,9 +206,8 @@ def _saved(d: Decoder, t: Tuning, seq_len: int, element: int) -> float:
         if t.method == "qlora" and t.litgpt:
             token += 1.5 * element * sum(into for name, into, _ in d.linears if name not in ("k", "v"))
         own = [name for name, _, _ in d.linears if not (t.litgpt and name in ("k", "v"))]
-        token += sum(
-            4.0 * t.rank + extra * into for name, into, _ in d.linears if name in own and t.trains(name)
-        )
+        tuned = (into for name, into, _ in d.linears if name in own and t.trains(name))
+        token += sum(4.0 * t.rank + extra * into for into in tuned)
     return seq_len * token
 
 

@@ -61,30 +61,24 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
             pace += ", trees grow on the card"
             figures = f"{_range(expected['peak_memory_gib'])} GiB of the card, {figures}"
     else:
-        figures = (
-            f"{_range(expected['peak_memory_gib'])} GiB = {expected['memory_percent']['value']:.0f} % of the "
-            f"card, "
-            f"{_range(expected['samples_per_second'])} samples/s, "
-            f"epoch {_range(expected['epoch_seconds'])} s, "
-        )
+        memory = f"{_range(expected['peak_memory_gib'])} GiB = {expected['memory_percent']['value']:.0f} %"
+        speed, epoch = _range(expected["samples_per_second"]), _range(expected["epoch_seconds"])
+        figures = f"{memory} of the card, {speed} samples/s, epoch {epoch} s, "
     of_run = " this run" if len(answer["portfolio"]) > 1 else ""
     start = ", from its start" if of_run else ""
     figures += f"total{of_run} {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
+    seeds = f"seeds={answer['seeds']}, " if answer["seeds"] > 1 else ""
+    patience = answer["early_stopping_patience"]
+    rate = f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}"
     first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
     out = [
         f"**{answer['plan_id']}**: {answer['task']} on {card_words(answer)}, {answer['minutes']:g} min",
         f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
         *batch,
         *([f"- {tuning}"] if (tuning := tuning_words(answer)) else []),
-        f"- folds={answer['folds']}, "
-        + (f"seeds={answer['seeds']}, " if answer["seeds"] > 1 else "")
-        + f"epochs={answer['epochs']}, patience={answer['early_stopping_patience']}",
+        f"- folds={answer['folds']}, {seeds}epochs={answer['epochs']}, patience={patience}",
         *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
-        *(
-            []
-            if answer["optimizer"] == "none"
-            else [f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}"]
-        ),
+        *([] if answer["optimizer"] == "none" else [rate]),
         *loading,
         f"- expect ({_grades(expected)}): {figures}",
         f"- over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept after training",
@@ -155,16 +149,11 @@ _SHOWN_TROUBLE = (
 
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
-    out = [
-        f"**No plan fits** {answer['task']} on {card_words(answer)} in {answer['minutes']:g} min",
-        answer["why"],
-    ]
-    closest = answer["closest"]
+    asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
+    out, closest = [f"**No plan fits** {asked}", answer["why"]], answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():
-        changes = ", ".join(
-            f"{name} left open" if value is None else f"{name}={value}"
-            for name, value in change["set"].items()
-        )
+        given = change["set"].items()
+        changes = ", ".join(f"{n} left open" if value is None else f"{n}={value}" for n, value in given)
         out.append(f"- would fit: {changes} ({change['why']}): {change['plan']['model']}")
     return out
 
@@ -179,11 +168,8 @@ def card_words(answer: Mapping[str, Any]) -> str:
 def batch_words(answer: Mapping[str, Any]) -> str:
     """`12 x 4 accumulation x 2 cards = 96`: a card's batch, and what makes an update of it."""
     steps, n = answer["grad_accumulation"], answer.get("n_gpus") or 1
-    parts = [
-        str(answer["batch_size"]),
-        *([f"{steps} accumulation"] if steps > 1 else []),
-        *([f"{n} cards"] if n > 1 else []),
-    ]
+    more = [f"{steps} accumulation"] * (steps > 1) + [f"{n} cards"] * (n > 1)
+    parts = [str(answer["batch_size"]), *more]
     return " x ".join(parts) + (f" = {answer['effective_batch_size']}" if len(parts) > 1 else "")
 
 

@@ -34,10 +34,7 @@ _IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task
 
 
 def warnings(
-    candidate: Candidate,
-    settings: Mapping[str, Any],
-    expected: Expected,
-    others: bool = False,
+    candidate: Candidate, settings: Mapping[str, Any], expected: Expected, others: bool
 ) -> tuple[str, ...]:
     """What the asker should know and did not ask. others: whether other runs share the minutes."""
     problem, option = candidate.problem, candidate.option
@@ -60,9 +57,8 @@ def warnings(
             how = "FSDP (fully_shard of PyTorch); a generated script, where there is one, starts torchrun."
         out.append(f"The figures are for {settings['n_gpus']} cards that train one model by {how}")
     if option.method:
-        out.append(
-            f"{option.model.name} is rated by size beside encoders, not by measurements: weak evidence."
-        )
+        rated = "is rated by size beside encoders, not by measurements: weak evidence"
+        out.append(f"{option.model.name} {rated}.")
     if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
     if option.model.licence_note:
@@ -95,16 +91,14 @@ def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list
             "stopping may come late, watch the validation loss."
         )
     if updates * epochs < LEAST_UPDATES:
-        out.append(
-            f"Only about {updates * epochs:.0f} updates in all: the learning rate matters more than usual."
-        )
+        in_all = f"Only about {updates * epochs:.0f} updates in all"
+        out.append(f"{in_all}: the learning rate matters more than usual.")
     profile = candidate.option.profile.get(precision_class(candidate.precision))
     if profile is not None and "bounded_from" in profile.extra:
         out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
     if batch < 16 <= defaults.least_batch:
-        out.append(
-            f"Batch {batch} is small for batch normalisation: freeze its statistics or use group norm."
-        )
+        remedy = "freeze its statistics or use group norm"
+        out.append(f"Batch {batch} is small for batch normalisation: {remedy}.")
     return out
 
 
@@ -114,11 +108,9 @@ def _tree_warnings(
     problem, out = candidate.problem, []
     best = expected.best_epoch
     if best is not None and is_cut_short(settings, best):
-        out.append(
-            f"Boosting may be cut short at round {settings['epochs']}: {_why_cut(candidate, others)}, "
-            f"and validation is expected to be best at round {best.value:.0f} "
-            f"({best.low:.0f}-{best.high:.0f})."
-        )
+        cut = f"Boosting may be cut short at round {settings['epochs']}: {_why_cut(candidate, others)}"
+        at = f"round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})"
+        out.append(f"{cut}, and validation is expected to be best at {at}.")
     idle = settings.get("tree_device") != "cuda" and settings["model"]["name"] not in IN_CONTEXT_LIMITS
     if idle and all(card.kind != "cpu" for card in problem.cards):
         out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
@@ -153,10 +145,8 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]
     if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
         other = _IN_DEPTH.get(problem.task)
         ask = f"; for a network in three dimensions ask for {other}" if other else ""
-        yield (
-            f"The text speaks of volumes ({said[0]}); {model.name} is planned on slices of two dimensions, "
-            f"each a sample, neighbouring ones as channels{ask}."
-        )
+        slices = "slices of two dimensions, each a sample, neighbouring ones as channels"
+        yield f"The text speaks of volumes ({said[0]}); {model.name} is planned on {slices}{ask}."
 
 
 def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -167,9 +157,8 @@ def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterato
         return
     alone = max(candidate.step_on(card, profile).seconds(batch) for card in problem.cards)
     rate = loader_rate(problem, option.input_size, int(candidate.candidates.loader["num_workers"]))
-    gained = max(alone, batch * option.texts_per_row / rate.value) / float(
-        candidate.grid.step.value[candidate.pick.row]
-    )
+    together = float(candidate.grid.step.value[candidate.pick.row])
+    gained = max(alone, batch * option.texts_per_row / rate.value) / together
     if gained < WORTH * n:
         fed = bool(candidate.grid.loader_bound[candidate.pick.row])
         why = "the input pipeline feeds no more" if fed else "exchanging gradients takes the rest"

@@ -67,9 +67,8 @@ def rationale(
             if problem.on_gpu
             else "It runs on the processor: host memory is not a limit that is priced here."
         )
-        out.append(
-            "torch.compile stays off: it costs minutes before the first step; its gain (R09) is a claim."
-        )
+        off = "it costs minutes before the first step; its gain (R09) is a claim"
+        out.append(f"torch.compile stays off: {off}.")
     if expected.bound == "loader":
         out.append(
             "The input pipeline is slower than the card: resize the samples once beforehand or cache them "
@@ -121,23 +120,16 @@ def _device_reasons(candidate: Candidate) -> Iterator[str]:
     if card < inf:
         side = "card" if card < cores else "processor"
         one = f" One of the {n} cards is used." if n > 1 and card < cores else ""
+        if not TREE_LAWS[kind_of(option)].card_power:
+            one += " Public figures tell no card from another here: which one it is does not enter."
         yield (
             f"{name}'s trees grow on the {side}: this run needs a budget of {card:.1f} minutes on the card "
-            f"and of {cores:.1f} on {problem.cpu_count} cores.{one}{_any_card(kind_of(option))}"
+            f"and of {cores:.1f} on {problem.cpu_count} cores.{one}"
         )
     elif kind_of(option) not in CARD_BYTES:
         yield f"{name}'s trees grow on the processor: its package from PyPI has no CUDA."
     elif memory_on_card(problem, option) is None:
         yield f"{name}'s trees grow on the processor: {_why_not_on_card(problem)}."
-
-
-def _any_card(kind: str) -> str:
-    """A sentence where the law of these trees knows no card from another."""
-    return (
-        ""
-        if TREE_LAWS[kind].card_power
-        else " Public figures tell no card from another here: which one it is does not enter."
-    )
 
 
 def _why_not_on_card(problem: PlanningProblem) -> str:
@@ -191,10 +183,8 @@ def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> str
     option = candidate.option
     model = option.model
     size = f" at {option.input_size}" if not option.is_trees else ""
-    if candidate.problem.noted:
-        return (
-            f"{model.name}{size}: {_ended(candidate.problem.noted)} The rest of the plan is built around it."
-        )
+    if noted := candidate.problem.noted:
+        return f"{model.name}{size}: {_ended(noted)} The rest of the plan is built around it."
     if candidate.problem.model is not None:
         return f"{model.name}{size} is what was asked for; the rest of the plan is built around it."
     weights = "pretrained" if model.pretrained else "trained from scratch"
@@ -208,9 +198,8 @@ def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
     batch = settings["batch_size"]
     bound = BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
     refused = ran_out(candidate.candidates, candidate.option)
-    steps, cards, effective = (
-        settings.get(name) or 1 for name in ("grad_accumulation", "n_gpus", "effective_batch_size")
-    )
+    names = ("grad_accumulation", "n_gpus", "effective_batch_size")
+    steps, cards, effective = (settings.get(name) or 1 for name in names)
     updates = int(candidate.fits().rows // max(effective, 1))
     least = candidate.problem.policy.updates_per_epoch
     why = {
@@ -259,12 +248,10 @@ def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> str:
     law = {"sqrt": "square root", "linear": "linear", "none": "no"}[defaults.scaling]
     warm = settings["warmup_epochs"]
     warmup = f"{_plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
-    return (
-        f"{defaults.optimizer} at {settings['learning_rate']:g}: {defaults.base_lr:g} at batch "
-        f"{defaults.base_batch}, {law} "
-        f"scaling to {settings['effective_batch_size']}, {warmup}; stop after "
-        f"{settings['early_stopping_patience']} epochs without gain (R16)."
-    )
+    scaled = f"{defaults.base_lr:g} at batch {defaults.base_batch}, {law} scaling"
+    stop = f"stop after {settings['early_stopping_patience']} epochs without gain (R16)"
+    rate, batch = settings["learning_rate"], settings["effective_batch_size"]
+    return f"{defaults.optimizer} at {rate:g}: {scaled} to {batch}, {warmup}; {stop}."
 
 
 def _fill_reason(expected: Expected, policy: Policy) -> str:
@@ -327,17 +314,13 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
                 f"Memory: {what} is not offered, for {problem.model} was observed to run out of memory at "
                 f"batch {'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
             )
-        return (
-            f"Memory: {what} needs more at p90 than the {all_sets.sets[0].table.usable_gib:.1f} GiB a "
-            "process can use, "
-            "for every option that the question leaves open."
-        )
+        usable = f"the {all_sets.sets[0].table.usable_gib:.1f} GiB a process can use"
+        every = "for every option that the question leaves open"
+        return f"Memory: {what} needs more at p90 than {usable}, {every}."
     minutes = problem.question.minutes
     shown = next((s for n in (1, 2, 3) if float(s := f"{needed:.{n}f}") > minutes), f"{needed:g}")
-    return (
-        f"Time: the shortest plan needs {shown} minutes so that p90 keeps 15 % for inference and "
-        f"writing; the budget is {minutes:g}."
-    )
+    needs = f"{shown} minutes so that p90 keeps 15 % for inference and writing"
+    return f"Time: the shortest plan needs {needs}; the budget is {minutes:g}."
 
 
 def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> tuple[Mapping[str, Any], ...]:
@@ -347,36 +330,18 @@ def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> t
     model = option.model
     figures = ", ".join(f"{name} {value:g}" for name, value in list(model.quality.items())[:3])
     text = f"quality score {model.quality_score:.1f}" + (f" ({figures})" if figures else "")
-    out: list[Mapping[str, Any]] = [
-        {"id": f"model:{model.name}", "grade": model.grade, "text": text, "source": model.source},
-        {
-            "id": "sizing",
-            "grade": expected.peak_memory_gib.grade,
-            "text": f"peak {expected.peak_memory_gib.value:.2f} GiB, "
-            f"{expected.samples_per_second.value:.0f} samples/s, bound by {expected.bound}",
-            "source": f"{expected.peak_memory_gib.basis}; {expected.samples_per_second.basis}",
-        },
+    peak, speed = expected.peak_memory_gib, expected.samples_per_second
+    sizing = f"peak {peak.value:.2f} GiB, {speed.value:.0f} samples/s, bound by {expected.bound}"
+    rows = [
+        (f"model:{model.name}", model.grade, text, model.source),
+        ("sizing", peak.grade, sizing, f"{peak.basis}; {speed.basis}"),
     ]
-    out.extend(
-        {
-            "id": card.slug,
-            "grade": "claimed",
-            "text": f"{card.name}: {card.memory_gib:g} GiB",
-            "source": card.source,
-        }
-        for card in candidate.problem.cards
-    )
-    out.extend(
-        {
-            "id": f"calibration:{card.provenance.calibration or card.key}",
-            "grade": "measured",
-            "text": f"rates of {card.key}: {card.provenance.basis}",
-            "source": f"calibration of {card.provenance.measured_at[:10]}"
-            if card.provenance.measured_at
-            else "calibrations",
-        }
-        for card in candidate.problem.cards
-        if card.provenance is not None and card.provenance.n
-    )
-    out.extend(costs.evidence(candidate.problem, model.name, option.input_size))
-    return tuple(out)
+    cards = candidate.problem.cards
+    rows += [(card.slug, "claimed", f"{card.name}: {card.memory_gib:g} GiB", card.source) for card in cards]
+    for card in cards:
+        if (told := card.provenance) is not None and told.n:
+            source = f"calibration of {told.measured_at[:10]}" if told.measured_at else "calibrations"
+            of = f"calibration:{told.calibration or card.key}"
+            rows.append((of, "measured", f"rates of {card.key}: {told.basis}", source))
+    shown = (dict(zip(("id", "grade", "text", "source"), row, strict=True)) for row in rows)
+    return (*shown, *costs.evidence(candidate.problem, model.name, option.input_size))

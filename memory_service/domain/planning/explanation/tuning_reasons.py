@@ -12,7 +12,14 @@ def tuning_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterato
     """A sentence for each of them that the plan has."""
     option = candidate.option
     if option.sharded:
-        yield _sharding_reason(candidate)
+        cards, profile = candidate.problem.together, candidate.profile
+        seconds = exchange_seconds_of(exchanged_params(profile), cards) if profile else 0.0
+        why = "" if candidate.problem.question.sharding else ", for no card holds a copy with what trains it"
+        yield (
+            f"Weights, gradients and optimizer state are spread over {cards.n} cards (FSDP){why}: gathering "
+            f"and scattering them takes {seconds:.2g} s a step at {cards.gb_s:.0f} GB/s, less what computing "
+            "hides."
+        )
     if option.texts_per_row > 1.0:
         yield (
             f"Rows are packed: about {option.texts_per_row:.1f} texts fill each of {option.input_size} "
@@ -25,13 +32,3 @@ def tuning_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterato
             f"{settings['optimizer']} of bitsandbytes: its state, at least {host_gib:.1f} GiB, leaves "
             "the card for the host's memory where it is short of it; each step is counted to do so."
         )
-
-
-def _sharding_reason(candidate: Candidate) -> str:
-    cards, profile = candidate.problem.together, candidate.profile
-    seconds = exchange_seconds_of(exchanged_params(profile), cards) if profile else 0.0
-    why = "" if candidate.problem.question.sharding else ", for no card holds a copy with what trains it"
-    return (
-        f"Weights, gradients and optimizer state are spread over {cards.n} cards (FSDP){why}: gathering and "
-        f"scattering them takes {seconds:.2g} s a step at {cards.gb_s:.0f} GB/s, less what computing hides."
-    )

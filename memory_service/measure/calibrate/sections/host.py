@@ -38,10 +38,8 @@ def loader(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[s
         several = max(2 * workers, 1)
         _seconds_per_image(batches, several)
         timing = repeat(lambda: _seconds_per_image(batches, several), ends)
-    yield (
-        probe.name,
-        Measurement(1 / timing.value, "images/s", 1 / timing.p80, 1 / timing.p20, timing.n, timing.flagged),
-    )
+    rate, low, high = (1 / seconds for seconds in (timing.value, timing.p80, timing.p20))
+    yield probe.name, Measurement(rate, "images/s", low, high, timing.n, timing.flagged)
 
 
 def _seconds_per_image(batches: Iterator[Any], several: int) -> float:
@@ -79,14 +77,9 @@ class _Images(Dataset[torch.Tensor]):
         from torchvision import transforms
 
         self.files = sorted(folder.iterdir())
-        self.transform = transforms.Compose(
-            [
-                transforms.RandomResizedCrop(side),
-                transforms.RandomHorizontalFlip(),
-                transforms.ToTensor(),
-                transforms.Normalize(MEAN, DEVIATION),
-            ]
-        )
+        augment = transforms.RandomResizedCrop(side), transforms.RandomHorizontalFlip()
+        normalised = transforms.ToTensor(), transforms.Normalize(MEAN, DEVIATION)
+        self.transform = transforms.Compose([*augment, *normalised])
 
     def __len__(self) -> int:
         return ENDLESS

@@ -65,17 +65,8 @@ def sustained(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tupl
         times.append(hardware.timed(step, 1))
     fifth = max(len(times) // 5, 2)
     early, late = summary(times[:fifth], "s"), summary(times[-fifth:], "s")
-    yield (
-        probe.name,
-        Measurement(
-            early.value / late.value,
-            "ratio",
-            early.p20 / late.p80,
-            early.p80 / late.p20,
-            len(times),
-            late.flagged,
-        ),
-    )
+    ratio, low, high = early.value / late.value, early.p20 / late.p80, early.p80 / late.p20
+    yield probe.name, Measurement(ratio, "ratio", low, high, len(times), late.flagged)
     if hardware.kind == "cuda":
         from memory_service.measure import nvml
 

@@ -70,10 +70,7 @@ def _normed(probe: Probe, hardware: Hardware) -> Work:
     """Batch norm or layer norm with its weights, as in training."""
     channels = COLUMNS if probe.facts["operation"] == "layernorm" else CHANNELS
     weight, bias = (hardware.tensor(channels, gradient=True) for _ in range(2))
-    mean, variance = (
-        torch.zeros(channels, device=hardware.device),
-        torch.ones(channels, device=hardware.device),
-    )
+    mean, variance = (make(channels, device=hardware.device) for make in (torch.zeros, torch.ones))
     n = _values(probe)
     if probe.facts["operation"] == "layernorm":
         x = hardware.tensor(n // COLUMNS, COLUMNS, gradient=True)
