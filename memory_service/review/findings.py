@@ -9,8 +9,7 @@ from typing import Any, Literal, cast
 
 Severity = Literal["error", "warning", "note"]
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""The gravest first."""
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # the gravest first
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,6 @@ _SHOWN = (
 
 
 def training_plan_of(facts: Facts) -> TrainingPlan:
-    """Everything that is known."""
     training = facts.training
     models = _models(facts)
     batches = training_batches(facts)
@@ -228,7 +227,6 @@ _FRAMEWORKS = (
 
 
 def _models(facts: Facts) -> list[str]:
-    """Names of architectures that the file makes, each once."""
     saved = _saved_to(facts)
     found = [name for call in facts.script.calls if (name := _model_of(facts, call, saved))]
     if not found and "boosting" in facts.training.kinds:
@@ -349,12 +347,10 @@ def _lighter(facts: Facts) -> str | None:
     return next(found, RECOMPUTED if _recomputes(facts) else None)
 
 
+_ADAPTERS = "adapters or quantised weights are trained"
 _LIGHTER = (
     (re.compile(r"requires_grad_?\s*(=|\()\s*false"), "layers are frozen"),
-    (
-        re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"),
-        "adapters or quantised weights are trained",
-    ),
+    (re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"), _ADAPTERS),
 )
 _SEVERAL = re.compile(r"dataparallel|init_process_group|deepspeed|fsdp")
 _CARDS = r"(n|num)_?(gpus|cards)|world_size"

@@ -29,7 +29,6 @@ _OTHER_PASSES = re.compile(
 
 
 def words_passed(call: ast.Call) -> set[str]:
-    """Every identifier among the arguments of a call."""
     return {word for argument in arguments_of(call) for word in words_in(argument)}
 
 
@@ -105,8 +104,7 @@ def held_out(facts: Facts) -> set[str]:
 
 _SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
-MOST_CALLERS = 4
-"""Functions above one another that are followed."""
+MOST_CALLERS = 4  # functions above one another that are followed
 
 
 def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> str:

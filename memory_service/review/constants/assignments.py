@@ -28,19 +28,11 @@ def assignments(script: Script) -> Assigned:
 
 def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """Every target with what is put there."""
-    for node in script.all(ast.Assign):
-        for target in node.targets:
-            yield target, node.value
-    for annotated in script.all(ast.AnnAssign):
-        if annotated.value is not None:
-            yield annotated.target, annotated.value
-    for walrus in script.all(ast.NamedExpr):
-        yield walrus.target, walrus.value
-    for loop in script.all(ast.For):
-        yield loop.target, None
-    for item in script.all(ast.withitem):
-        if item.optional_vars is not None:
-            yield item.optional_vars, None
+    yield from ((target, node.value) for node in script.all(ast.Assign) for target in node.targets)
+    yield from ((stated.target, stated.value) for stated in script.all(ast.AnnAssign) if stated.value)
+    yield from ((walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr))
+    yield from ((loop.target, None) for loop in script.all(ast.For))
+    yield from ((item.optional_vars, None) for item in script.all(ast.withitem) if item.optional_vars)
     for change in script.all(ast.AugAssign):
         retried = any(script.around(change, ast.ExceptHandler, ast.For, ast.While))
         if isinstance(change.target, ast.Name) and not retried:

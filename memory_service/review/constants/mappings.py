@@ -11,20 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from memory_service.review.constants.instances import fields
+from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, ValueLookup
-from memory_service.review.source.nodes import Function, last_name, words
+from memory_service.review.source.nodes import Function, is_none, last_name, words
 from memory_service.review.source.settings_text import settings_of
 
 DEEPEST = 8
 MOST_CALLERS = 24
 MOST_GROWTH = 24
-MOST_LOOKS = 20_000
-"""Looks at mappings over the whole script; a training script needs some hundreds."""
-
-MOST_SPREAD = 2_000
-"""Keywords written out for `**more` over the whole script."""
-
+MOST_LOOKS = 20_000  # looks at mappings over the whole script; a training script needs some hundreds
+MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
 _HOLDERS = words("copy deepcopy Munch AttrDict DotMap Box ConfigDict create to_container MappingProxyType")
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
@@ -45,7 +41,6 @@ class Mappings:
         self._looks = 0
 
     def entries(self, node: ast.AST, deep: int = 0) -> Entries:
-        """What an expression holds as far as the text says."""
         if deep == 0 and node in self._cache:
             return self._cache[node]
         self._looks += 1
@@ -72,12 +67,9 @@ class Mappings:
         return self._defined(node, deep)
 
     def _defined(self, node: ast.AST, deep: int) -> Entries:
-        """What the expressions hold that it stands for."""
         found = self._values.definitions(node, deep)
-        if not found:
-            return _UNKNOWN
-        known = _merged([self.entries(one, deep) for one in found if one is not None])
-        return known if None not in found else Entries(known.known, open=True)
+        known = self._either([one for one in found if one is not None], deep)
+        return Entries(known.known, open=known.open or not found or None in found)
 
     def _literal(self, node: ast.Dict, deep: int) -> Entries:
         out = Entries()
@@ -184,8 +176,9 @@ class Mappings:
             bound = values.binding(node.id, node)
             sources = [s for s in bound[1] if s is not None] if bound else []
             if any(isinstance(s, ast.Call) and last_name(s.func) in _PARSED for s in sources):
-                return values.parsed_arguments()
-        made = [fields(values, name, call) for name, call in values.instances(node, deep)]
+                given = values.arguments.items()  # defaults; a run may be given others
+                return Entries({name: nodes[0] for name, nodes in given if len(nodes) == 1})
+        made = [fields(values, name, call) for name, call in instances(values, node, deep)]
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
@@ -263,25 +256,19 @@ def expand(values: ValueLookup) -> None:
         stated = {k.arg for k in call.keywords if k.arg}
         out: list[ast.keyword] = []
         for keyword in call.keywords:
-            if keyword.arg is not None:
-                out.append(keyword)
-                continue
-            item = values.entries(keyword.value)
+            item = values.entries(keyword.value) if keyword.arg is None else _UNKNOWN
             left -= len(item.known)
             for name, value in item.known.items() if left > 0 else ():
                 if name not in stated and isinstance(value, ast.expr):
                     out.append(script.added_keyword(call, name, value))
-            if item.open or left <= 0:
-                out.append(keyword)
+            out += [keyword] if item.open or left <= 0 else []
         values.spread[call] = call.keywords
         call.keywords = out
 
 
 def _is_nothing(node: ast.AST) -> bool:
     """`None` and `{}`, which hold nothing that could be missed."""
-    return (isinstance(node, ast.Constant) and node.value is None) or (
-        isinstance(node, ast.Dict) and not node.keys
-    )
+    return is_none(node) or (isinstance(node, ast.Dict) and not node.keys)
 
 
 def _over(first: Entries, more: Entries) -> Entries:
@@ -292,10 +279,6 @@ def _over(first: Entries, more: Entries) -> Entries:
 def _merged(alternatives: Iterable[Entries]) -> Entries:
     """What one of several mappings holds. A key that some have not is given with a value that is unknown."""
     all_of = list(alternatives)
-    if not all_of:
-        return Entries()
-    if len(all_of) == 1:
-        return all_of[0]
     known: dict[str, ast.AST] = {}
     for key in dict.fromkeys(k for one in all_of for k in one.known):
         given = [one.known.get(key) for one in all_of]
@@ -305,7 +288,7 @@ def _merged(alternatives: Iterable[Entries]) -> Entries:
                 same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
                 distinct.setdefault(same, node)
         nodes = list(distinct.values())
-        if any(node is None for node in given):
+        if None in given:
             nodes.append(ast.copy_location(ast.Name("", ast.Load()), nodes[0]))
         value = nodes[-1]
         for node in reversed(nodes[:-1]):

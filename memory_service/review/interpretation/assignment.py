@@ -15,6 +15,7 @@ from memory_service.review.interpretation.value import Scope, Value, derived, ei
 from memory_service.review.interpretation.vocabulary import VIEWS
 
 LONGEST_SUM = 400
+_FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
 
 
 def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
@@ -48,9 +49,8 @@ def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) 
     if items is None and value.keys is not None and len(value.keys) == len(targets):
         items = list(value.keys.values()) if value.made == "parts" else None
     for at, target in enumerate(targets):
-        if (items is not None and len(items) == len(targets) and not starred) or (
-            items is not None and starred and at < starred[0] < len(items)
-        ):
+        fits = items is not None and (at < starred[0] < len(items) if starred else len(items) == len(targets))
+        if items is not None and fits:
             assign(walk, target, items[at], scope)
         elif isinstance(value.const, list | tuple) and len(value.const) == len(targets):
             assign(walk, target, Value(const=value.const[at]), scope)
@@ -77,17 +77,11 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
             base.element = either(base.element, value)
         return
     found = derived(value)
-    if (
-        not base.rows
-        and not base.items
-        and base.made in ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
-    ):
+    if not base.rows and not base.items and base.made in _FILLED_LATER:
         base.rows = found.rows
         base.element = either(base.element, value) if base.element is not None or base.made else base.element
-    inner = (
-        target.slice.elts[1] if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2 else None
-    )
-    key = constant(walk, inner, scope) if inner is not None else key
+    if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2:
+        key = constant(walk, target.slice.elts[1], scope)
     if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
         for one in key:
             set_column(walk, base, one, value, target)

@@ -319,7 +319,6 @@ def polars_column(_walk: Walk, use: Use) -> Value | None:
 
 
 def file_name_in(walk: Walk, use: Use) -> str:
-    """The name of the file that is read, as far as the text says."""
     first = use.args[0] if use.args else None
     first = first.attrs.get("0") if first is not None and first.made == "open" else first
     if first is not None and isinstance(first.const, str):

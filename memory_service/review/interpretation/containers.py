@@ -11,8 +11,7 @@ from memory_service.review.interpretation.rows import element_of, goes_by_one, s
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, either, one_of
 
-MOST_NAMES = 200
-"""Texts that a list is followed to by name; a longer one only grows."""
+MOST_NAMES = 200  # texts that a list is followed to by name; a longer one only grows
 
 
 def collection_method(walk: Walk, use: Use) -> Value | None:

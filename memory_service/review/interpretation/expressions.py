@@ -35,8 +35,7 @@ from memory_service.review.interpretation.value import UNKNOWN, ColumnNames, Sco
 from memory_service.review.interpretation.vocabulary import VIEWS
 from memory_service.review.source.nodes import is_call, last_name, receiver
 
-MOST_ITEMS = 200
-"""Expressions and bodies within one another."""
+MOST_ITEMS = 200  # expressions and bodies within one another
 
 
 @evaluates(
@@ -44,7 +43,6 @@ MOST_ITEMS = 200
     ast.NamedExpr, ast.Starred, ast.Await, ast.Yield, ast.YieldFrom,
 )  # fmt: skip
 def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
-    """Nodes that one step says all of."""
 
     def of(part: ast.AST | None) -> Value:
         return evaluate(walk, part, scope)
@@ -197,7 +195,6 @@ def enter_doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> bool:
 
 
 def leave_doubt(walk: Walk, known: bool) -> None:
-    """Out of it again."""
     walk.present, walk.unsure = walk.present - known, walk.unsure - (not known)
 
 

@@ -12,14 +12,9 @@ from memory_service.review.interpretation.targets import TARGET
 from memory_service.review.interpretation.value import Scope, Value, derived, one_of
 from memory_service.review.source.nodes import Function, bases_of, last_name
 
-MOST_CALLED = 8
-"""Functions entered within one another."""
-
-MOST_BASES = 4
-"""Classes above one another."""
-
-MOST_TIMES = 12
-"""A function is entered that often; a run of the script may do it a thousand times."""
+MOST_CALLED = 8  # functions entered within one another
+MOST_BASES = 4  # classes above one another
+MOST_TIMES = 12  # A function is entered that often; a run of the script may do it a thousand times
 
 
 def is_own(walk: Walk, base: Value, name: str) -> bool:
@@ -138,7 +133,6 @@ def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
 
 
 def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
-    """The classes of this file that a class is made from."""
     above = (walk.script.classes.get(last_name(base)) for base in owner.bases)
     return (one for one in above if one is not None and one is not owner)
 

@@ -32,10 +32,8 @@ def reduce(walk: Walk, use: Use) -> Value:
         if base.made == "rolling":
             out.reads = base.reads  # of a window that ends with the row itself
         return out
-    if (
-        walk.loops and base.columns and base.columns & walk.targets
-        and (by_hand := _selected(found.rows))
-    ):  # fmt: skip
+    by_hand = _selected(found.rows) if walk.loops and base.columns and base.columns & walk.targets else None
+    if by_hand:
         stat = learned_from(walk, use.node, "mean", "target", by_hand)
         return Value(learned=found.learned, stats=frozenset((stat,)))
     what = use.name
@@ -48,12 +46,8 @@ def reduce(walk: Walk, use: Use) -> Value:
 def is_across(walk: Walk, use: Use) -> bool:
     """Whether each row is reduced by itself: `axis=1`."""
     behind = int(use.name.endswith(("percentile", "quantile"))) + (not use.base.rows)
-    given = (
-        walk.values.argument(use.node, "axis")
-        or walk.values.argument(use.node, "dim")
-        or walk.values.argument(use.node, "axis", behind)
-    )
-    axis = constant(walk, given, use.scope)
+    given = walk.values.argument
+    axis = constant(walk, given(use.node, "dim") or given(use.node, "axis", behind), use.scope)
     if isinstance(axis, int) and not isinstance(axis, bool):
         return axis != 0
     return isinstance(axis, list | tuple) and 0 not in axis
@@ -112,7 +106,6 @@ def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
 @method("pivot_table")
 @library("pivot_table")
 def pivot(walk: Walk, use: Use) -> Value:
-    """A table of means by group."""
     function = not use.base.rows
     base = use.args[0] if function and use.args else use.base
     column = constant(walk, walk.values.argument(use.node, "values", int(function)), use.scope)

@@ -193,7 +193,6 @@ def _alias_of(item: Value) -> str:
 
 
 def classes_within(item: Value, deep: int = 0) -> list[str]:
-    """Names of what a pipeline is made of."""
     out = [item.made] if item.made else []
     if deep < 6:
         for part in (*(item.items or ()), *item.attrs.values()):

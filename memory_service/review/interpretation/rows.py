@@ -42,7 +42,6 @@ def grouped_rows(walk: Walk, rows: Rows, place: ast.AST) -> Rows:
 
 
 def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") -> Value:
-    """One part of a value's rows."""
     if value.items is not None:
         return Value(items=[part_of(walk, item, place, part, how) for item in value.items])
     found = flat(value if value.kind is not None else bare(value))

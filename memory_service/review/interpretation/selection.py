@@ -223,7 +223,6 @@ def pick_columns(
 
 
 def without_columns(base: Value, dropped: frozenset[str]) -> Value:
-    """A table without some of its columns."""
     left = {k: v for k, v in base.attrs.items() if k[:1] == "[" and k[1:-1] not in dropped}
     out = derived(bare(base), *left.values())
     out.attrs, out.made = left, base.made if base.made == "groupby" else ""

@@ -12,13 +12,10 @@ from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
 from memory_service.review.source.nodes import last_name
 
-MOST_STEPS = 30_000
-"""Statements and expressions of one walk; a training script takes some thousand."""
-
+MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
 MOST_FITS = 100
 MOST_DIVISIONS = 200
-MOST_PARTS = 2_000
-"""Fits and statistics, divisions, and parts of rows that are distinguished."""
+MOST_PARTS = 2_000  # fits and statistics, divisions, and parts of rows that are distinguished
 
 
 @dataclass(eq=False, slots=True)

@@ -31,7 +31,6 @@ def like(base: Value, *others: Value) -> Value:
 
 
 def keeping(base: Value, out: Value, *names: str) -> Value:
-    """A value with these fields of another one."""
     for name in names:
         setattr(out, name, getattr(base, name))
     return out
@@ -106,8 +105,7 @@ class ColumnNames:
         return ColumnNames(self.named | other.named)
 
 
-DEFERRED = Rows(ast.Module([], []))
-"""Rows of whatever table an expression is handed to: polars' `col("x")`."""
+DEFERRED = Rows(ast.Module([], []))  # rows of whatever table an expression is handed to: polars' `col("x")`
 
 
 @dataclass(eq=False, slots=True)

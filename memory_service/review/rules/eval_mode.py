@@ -52,9 +52,7 @@ _OFF = frozenset(("no_grad", "inference_mode"))
 _TURNS_OFF = re.compile(r"no_?grad|inference|eval_mode|evaluat", re.IGNORECASE)
 _MODULES = {"Module", "LightningModule", "PreTrainedModel"}
 _BACKWARD = ("backward", "manual_backward")
-LONGEST_HEAD = 12
-"""Lines from the head of a function to its loop that are shown as one place."""
-
+LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
 _STILL_TRAINING = "The model is judged with dropout active and batch norm learning from what it is judged on."
 
 
@@ -87,14 +85,10 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
             fix = "model.eval()  # before this loop; model.train() at the start of each epoch"
             yield finding("eval-mode-missing", place, message, fix, since=_single_pass(facts, place))
         if not _without_grad(facts, call):
-            yield finding(
-                "no-grad-missing",
-                place,
-                "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
-                "are slower.",
-                "with torch.inference_mode():  # around this loop, or as the function's decorator",
-                since=_single_pass(facts, place),
-            )
+            message = "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
+            fix = "with torch.inference_mode():  # around this loop, or as the function's decorator"
+            since = _single_pass(facts, place)
+            yield finding("no-grad-missing", place, message + "are slower.", fix, since=since)
 
 
 def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
@@ -123,11 +117,8 @@ def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
 def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
     """The function that is nothing but this pass: what is missing may stand anywhere from its head on."""
     script, function = facts.script, facts.script.function(place)
-    if (
-        function is None
-        or script.loops(place)
-        or getattr(place, "lineno", 0) - function.lineno > LONGEST_HEAD
-    ):
+    head = getattr(place, "lineno", 0) - function.lineno if function is not None else LONGEST_HEAD + 1
+    if function is None or script.loops(place) or head > LONGEST_HEAD:
         return None
     inside = set(ast.walk(function))
     guarded = inside & {*script.around(place, ast.If)}
@@ -136,7 +127,6 @@ def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
 
 
 def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
-    """Whether a backward pass is made there."""
     return any(is_call(c, *_BACKWARD) for c in facts.script.within_calls(places))
 
 
@@ -212,7 +202,6 @@ def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
 
 
 def _names_rows(words: Iterable[str]) -> bool:
-    """Whether a word names rows of validation or prediction."""
     return any(_ROWS.search(word) and not _NOT_ROWS.search(word) for word in words)
 
 
@@ -237,15 +226,12 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
         judged = bool(_JUDGES.search(function.name)) and not _learns(facts, [function])
     if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
         return supervised
-    if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
-        judged = bool(facts.training.backwards) and (
-            mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
-        )
+    if not judged and near is not None and facts.training.backwards:  # evaluation was switched on for it
+        judged = mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
     if near is None or not judged:
         return call if judged else None
-    of_training = any(
-        "train" in w and not re.search("val|test", w) for w in map(str.lower, words_in(near.iter))
-    )
+    named = [word.lower() for word in words_in(near.iter)]
+    of_training = any("train" in word and not re.search("val|test", word) for word in named)
     return None if of_training or not over_rows(near) else near
 
 

@@ -31,11 +31,8 @@ _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
 _SETTINGS = words("cfg config conf hparams opt args settings")
 _FILE = re.compile(r"\.\w{1,12}$|/|model|best|ckpt")
 _PATH = re.compile(r"path|file|name|ckpt|dir|fold|out|dest", re.IGNORECASE)
-_OF_MINUTES = {"boosting", "sklearn"}
-"""What is trained again soon."""
-
-MOST_NAMES = 4
-"""Names within names that are followed to settings."""
+_OF_MINUTES = {"boosting", "sklearn"}  # what is trained again soon
+MOST_NAMES = 4  # names within names that are followed to settings
 
 
 def fold_rules(facts: Facts) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ _KEPT = re.compile(r"fold|ckpt|checkpoint|model|weights|\.pth?\b|\.cbm|\.ubj|\.j
 _NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
 _WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
 _COUNTED = re.compile(r"model|path|ckpt|checkpoint|fold_|pred|weight", re.IGNORECASE)
+_LOADED_UNSEEN = "Every fold's checkpoint is loaded without a look whether it is there"
 _GLOB = 'paths = sorted(Path(OUT).glob("fold_*.pt"))  # '
 
 Comprehension = ast.ListComp | ast.GeneratorExp
@@ -56,13 +57,9 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
             continue
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop, loop.target)]
         if loads and not _is_checked(facts, loop):
-            yield needs_all(
-                loads[0] if script.function(loads[0]) is script.function(loop) else loop,
-                "Every fold's checkpoint is loaded without a look whether it is there: one missing fold, "
-                "no submission.",
-                _GLOB + "mean over those that exist",
-                since=loop,
-            )
+            place = loads[0] if script.function(loads[0]) is script.function(loop) else loop
+            message = f"{_LOADED_UNSEEN}: one missing fold, no submission."
+            yield needs_all(place, message, _GLOB + "mean over those that exist", since=loop)
     training = {node for loop in trained for node in script.within(loop.body)}
     comprehensions: list[Comprehension] = [*script.all(ast.ListComp), *script.all(ast.GeneratorExp)]
     for comp in comprehensions:
@@ -71,8 +68,7 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
             continue
         loads_fold = any(_loads_fold(facts, c, comp, over.target) for c in script.within_calls(comp.elt))
         if loads_fold and not _is_checked(facts, comp):
-            message = "Every fold's checkpoint is loaded without a look whether it is there."
-            yield needs_all(comp, message, _GLOB + "average those that exist")
+            yield needs_all(comp, f"{_LOADED_UNSEEN}.", _GLOB + "average those that exist")
 
 
 def _fixed_share(facts: Facts) -> Iterator[Finding]:
@@ -197,11 +193,9 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST, target: ast.AST) 
     if any(words_in(path) & names for path in paths):
         return True
     function = facts.script.function(call)
-    return (
-        function is not None
-        and function is not facts.script.function(around)
-        and any(re.search(r"fold|path|ckpt|weight", p, re.IGNORECASE) for p in parameters_of(function))
-    )
+    if function is None or function is facts.script.function(around):
+        return False
+    return any(re.search(r"fold|path|ckpt|weight", p, re.IGNORECASE) for p in parameters_of(function))
 
 
 def _is_checked(facts: Facts, around: ast.AST) -> bool:

@@ -35,6 +35,9 @@ _HELPER = re.compile(
     re.IGNORECASE,
 )
 _PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'
+_PEAK_PASTE = "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per epoch"
+_NOT_THE_PEAK = """memory_allocated() between steps shows weights and optimizer only: the activations of the \
+step, most of the peak, are freed already. The card looks empty."""
 _CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
 _BATCH_HOOKS = re.compile(
     r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|"
@@ -98,14 +101,7 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     for at, call in enumerate(script.called("memory_allocated")):
         followed = at < MOST_READINGS and _between_forward_and_backward(facts, call)
         if not followed and _where(facts, call) not in peaks:
-            yield finding(
-                "memory-read-between-steps",
-                call,
-                "memory_allocated() between steps shows weights and optimizer only: the activations of the "
-                "step, most of the peak, are freed already. The card looks empty.",
-                "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per "
-                "epoch",
-            )
+            yield finding("memory-read-between-steps", call, _NOT_THE_PEAK, _PEAK_PASTE)
 
 
 def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:
@@ -184,13 +180,11 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
     first = batches is None or _reads_within(facts, batches)
     trials = [f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found]
     if not first and not any(_reads_within(facts, trial) for trial in trials):  # of a batch before the epochs
-        yield finding(
-            "no-memory-at-first-batch",
-            loop.batch or steps or epoch,
+        message = (
             "Memory is not read after the first batch: a batch far too small shows only when the budget "
-            "is gone.",
-            f"if step == 0:\n    {_PASTE}",
         )
+        place, fix = loop.batch or steps or epoch, f"if step == 0:\n    {_PASTE}"
+        yield finding("no-memory-at-first-batch", place, message + "is gone.", fix)
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
         message = "Memory is not read in every epoch: a leak or a half-empty card stays unseen."
         yield finding("no-memory-every-epoch", epoch, message, _PASTE)

@@ -98,8 +98,8 @@ def _logged(facts: Facts) -> set[str]:
             continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
         if last_name(log.func) == "log_dict":
-            value = values.entries(name) if name is not None else None
-            if value is None or value.open:
+            value = values.entries(name)
+            if value.open:
                 return set()
             known |= set(value.known)
             continue
@@ -136,10 +136,8 @@ def _compiled(facts: Facts) -> set[str] | None:
         loss = facts.values.argument(call, "loss", 1)
         if facts.values.open_ended(call) or loss is None or isinstance(loss, ast.Dict | ast.List):
             return None
-        for given in (
-            *call.args[2:],  # the third are weights of the loss in Keras 3, metrics before
-            *(facts.values.argument(call, name) for name in ("metrics", "weighted_metrics")),
-        ):
+        named = (facts.values.argument(call, name) for name in ("metrics", "weighted_metrics"))
+        for given in (*call.args[2:], *named):  # the third are weights of the loss in Keras 3, metrics before
             names = _metrics(facts, given) if given is not None else set()
             if names is None:
                 return None
@@ -148,7 +146,6 @@ def _compiled(facts: Facts) -> set[str] | None:
 
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
-    """Names that a list of metrics is logged under."""
     listed = _only_source(facts, node)
     if is_none(listed):
         return set()
@@ -236,11 +233,9 @@ def _fix(known: set[str], metric: str) -> str:
 
 
 def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
-    """Whether a trainer is given these arguments."""
     given = facts.values.argument(trainer, "args", 1)
-    return given is not None and (
-        arguments in facts.training.objects.makers(given) or len(facts.training.arguments) == 1
-    )
+    made = facts.training.objects.makers(given)
+    return given is not None and (arguments in made or len(facts.training.arguments) == 1)
 
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:

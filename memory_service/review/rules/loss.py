@@ -12,9 +12,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
 
-Why = tuple[str, str]
-"""Message and fix."""
-
+Why = tuple[str, str]  # message and fix
 _NAMES_OF = {
     "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
     "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
@@ -36,7 +34,6 @@ RMSLE: Why = (
 
 
 def metric_of(facts: Facts) -> Metric | None:
-    """The metric that predictions are judged by, where it is known."""
     return metric_named(facts.context.metric) if facts.context.metric else None
 
 
@@ -169,7 +166,6 @@ def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
 
 
 def _network_behind(facts: Facts, node: ast.AST | None) -> str:
-    """The name of the network whose call an output is."""
     source = _output_of(facts, without_methods(node, ("softmax", "sigmoid")))
     source = _output_of(facts, without_methods(source, ("softmax", "sigmoid")))
     return last_name(source.func) if isinstance(source, ast.Call) else ""

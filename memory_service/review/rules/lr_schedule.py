@@ -29,11 +29,9 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
             fix = "scheduler.step()  # in the loop over batches, behind optimizer.step()"
             yield wrong(call, message, fix)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
-            yield wrong(
-                call,
-                "CosineAnnealingLR was made for one step an epoch, but steps every batch: the rate swings.",
-                "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches",
-            )
+            message = f"{name} was made for one step an epoch, but steps every batch: the rate swings."
+            fix = "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches"
+            yield wrong(call, message, fix)
 
 
 def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
@@ -59,10 +57,6 @@ def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
     return (named or (number is not None and number in set(epochs))) and not _counts_batches(facts, maker)
 
 
-def _learns(facts: Facts, loop: ast.For) -> bool:
-    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
-
-
 def _has_inner(facts: Facts, loop: ast.For) -> bool:
     """Another loop within it holds the backward pass: this one goes over epochs."""
     return any(
@@ -77,12 +71,9 @@ def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
 
 def _every_batch(facts: Facts, call: ast.Call) -> bool:
     loop = _nearest(facts, call)
-    return (
-        loop is not None
-        and loop not in facts.training.epoch_loops
-        and _learns(facts, loop)
-        and not _has_inner(facts, loop)
-    )
+    if loop is None or loop in facts.training.epoch_loops or _has_inner(facts, loop):
+        return False
+    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
 
 
 def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:

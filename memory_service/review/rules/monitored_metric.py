@@ -107,16 +107,9 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     strategy = facts.values.text(given) if given is not None else "no"
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
-        yield wrong(
-            call,
-            f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save "
-            f"is {saved!r}.",
-            'eval_strategy="epoch", save_strategy="epoch"',
-        )
+        message = f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save is "
+        yield wrong(call, f"{message}{saved!r}.", 'eval_strategy="epoch", save_strategy="epoch"')
     every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
     if strategy == saved == "steps" and every is not None and each and every % each:
-        yield wrong(
-            call,
-            f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps ({each:g}).",
-            f"save_steps={int(each)}",
-        )
+        message = f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps "
+        yield wrong(call, f"{message}({each:g}).", f"save_steps={int(each)}")

@@ -32,10 +32,7 @@ _OF_MANY_CLASSES = re.compile(r"^(merror|mlogloss|multi_logloss|multi_error|Mult
 _FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
 _CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 _SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
-_WRONG_LABELS = (
-    ("categorical_crossentropy", "numbers"),
-    ("sparse_categorical_crossentropy", "one-hot vectors"),
-)
+_WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
 _JUDGED_AS_VALUES = re.compile(
     r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|regression|mae\b|"
     r"kappa"
@@ -76,10 +73,8 @@ def _wrong_keras(
     if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
         return f"{name} takes probabilities, and the last layer has no activation.", "from_logits=True"
     if activation == "softmax" and units == 1:
-        return (
-            "Softmax over one unit is always 1.",
-            'Dense(1, activation="sigmoid"), loss="binary_crossentropy"',
-        )
+        fix = 'Dense(1, activation="sigmoid"), loss="binary_crossentropy"'
+        return "Softmax over one unit is always 1.", fix
     if name == "binary_crossentropy" and activation == "softmax" and units is not None:
         message = f"binary_crossentropy over {units:g} classes that exclude each other."
         return message, 'loss="sparse_categorical_crossentropy"'
@@ -89,7 +84,7 @@ def _wrong_keras(
     if name in _SQUARED and classes:
         fix = 'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"'
         return f"{name} for classes.", fix
-    if (name, labels) in _WRONG_LABELS:
+    if labels and _WRONG_LABELS.get(name) == labels:
         fix = f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"'
         return f"{name} does not take labels that come as {labels}.", fix
     if name in _CATEGORICAL and units == 1:
@@ -98,7 +93,6 @@ def _wrong_keras(
 
 
 def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
-    """Names of metrics: texts, and classes that are called in the list."""
     listed = facts.values.one(given)
     named = [str(one) for one in listed] if isinstance(listed, list) else []
     return named + [last_name(call.func) for call in calls_in(given)] if given else []

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
-from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.rules.data_loader import STEP_WAITS, has_reason
 from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
 from memory_service.review.source.nodes import words
 
@@ -20,8 +20,7 @@ _CHOICES = {
     "SPLIT": words("random stratified group stratified-group time"),
     "DEVICE": words("cpu cuda"),
 }
-LEAST_RESERVE = 0.05
-"""Of the minutes; plans keep 15 % and more (R14)."""
+LEAST_RESERVE = 0.05  # of the minutes; plans keep 15 % and more (R14)
 
 
 def own_rules(facts: Facts) -> Iterator[Finding]:
@@ -43,8 +42,7 @@ def _of_setting(facts: Facts, name: str, node: ast.Constant) -> Iterator[Finding
     value: Any = node.value
     match name:
         case "NUM_WORKERS" if value == 0 and context.cpu_count != 1 and not has_reason(facts, node, node):
-            message = "NUM_WORKERS = 0: the step waits while the main process reads and prepares each batch."
-            yield finding("loader-workers", node, message, "NUM_WORKERS = 8")
+            yield finding("loader-workers", node, f"NUM_WORKERS = 0{STEP_WAITS}", "NUM_WORKERS = 8")
         case "LEARNING_RATE" if not isinstance(value, int | float):
             yield wrong(node, f"LEARNING_RATE = {value!r} is no number.", "LEARNING_RATE = 0.001")
         case "LEARNING_RATE" if "BATCH_SIZE" in own:

@@ -51,10 +51,8 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     if not steps or not all(script.loops(step) and loop.batch in script.loops(step) for step in steps):
         return
     assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
-    anew = (
-        c for node in loop.batch.body for c in calls_in(node) if "torch.optim" in script.qualified(c.func)
-    )
-    if any(anew) or _passed_on(facts, loop):
+    calls = (call for node in loop.batch.body for call in calls_in(node))
+    if any("torch.optim" in script.qualified(call.func) for call in calls) or _passed_on(facts, loop):
         return
     message = "Gradients of all earlier batches are added up: nothing in the file zeroes them."
     fix = "optimizer.zero_grad(set_to_none=True)  # before loss.backward()"
@@ -130,26 +128,20 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
         return
     if not _is_map_style(facts, call) or not _feeds(facts, loader, loops) or has_reason(facts, call, shuffle):
         return
-    yield finding(
-        "train-not-shuffled",
-        call,
-        "The training loader gives the rows in one fixed order in every epoch: "
-        + ("shuffle is False." if shuffle is not None else "shuffle is not set, which means False."),
-        "shuffle=True, drop_last=True",
-    )
+    message = "The training loader gives the rows in one fixed order in every epoch: "
+    message += "shuffle is False." if shuffle is not None else "shuffle is not set, which means False."
+    yield finding("train-not-shuffled", call, message, "shuffle=True, drop_last=True")
 
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
     names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
+    own = [facts.script.classes.get(name) for name in names - _MAP_STYLE]
     return bool(names) and all(
-        name in _MAP_STYLE
-        or (
-            name in facts.script.classes
-            and "IterableDataset" not in bases_of(facts.script.classes[name])
-            and any(getattr(n, "name", "") == "__getitem__" for n in facts.script.classes[name].body)
-        )
-        for name in names
+        owner is not None
+        and "IterableDataset" not in bases_of(owner)
+        and any(getattr(part, "name", "") == "__getitem__" for part in owner.body)
+        for owner in own
     )
 
 

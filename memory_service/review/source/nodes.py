@@ -37,19 +37,11 @@ def roots(node: ast.AST) -> set[str]:
 
 def words_in(node: ast.AST) -> set[str]:
     """Every identifier of an expression, attributes and keywords included."""
-    out: set[str] = set()
-    for n in ast.walk(node):
-        if isinstance(n, ast.Name):
-            out.add(n.id)
-        elif isinstance(n, ast.Attribute):
-            out.add(n.attr)
-        elif isinstance(n, ast.keyword) and n.arg:
-            out.add(n.arg)
-    return out
+    named = (n.arg if isinstance(n, ast.keyword) else last_name(n) for n in ast.walk(node))
+    return {name for name in named if name}
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    """Every call under a node."""
     return (n for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
@@ -59,7 +51,6 @@ def names_in(*nodes: ast.AST) -> set[str]:
 
 
 def texts_in(node: ast.AST) -> list[str]:
-    """Every literal text under a node."""
     return [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
@@ -80,7 +71,6 @@ def is_call(node: ast.AST | None, *names: str) -> TypeGuard[ast.Call]:
 
 
 def is_none(node: ast.AST | None) -> bool:
-    """Whether a node is the literal None."""
     return isinstance(node, ast.Constant) and node.value is None
 
 
@@ -122,7 +112,6 @@ def bases_of(owner: ast.ClassDef | None) -> set[str]:
 
 
 def parameters_of(function: Function) -> list[str]:
-    """Names of the positional parameters."""
     return [a.arg for a in function.args.args]
 
 

@@ -16,9 +16,7 @@ from memory_service.errors import FieldError, TooLarge
 
 LONGEST_BYTES = 1_048_576
 
-MOST_TOKENS = 80_000
-"""Words and signs. A training script has a few thousand; of more a second would not do."""
-
+MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
 MOST_EXPRESSIONS = 1_000
 """In an f-string of 1 MiB, more in a shorter script: Python's parser before 3.12 takes time by their number
 times the length, and holds the lock meanwhile."""
@@ -149,22 +147,16 @@ def _decoded(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         why = f"Byte {error.start} is not {codec}: a binary file, or another encoding."
-        raise Unreadable(
-            line, 1, why, "Save it as UTF-8, or name the encoding: # -*- coding: latin-1 -*-"
-        ) from None
+        fix = "Save it as UTF-8, or name the encoding: # -*- coding: latin-1 -*-"
+        raise Unreadable(line, 1, why, fix) from None
 
 
 def _unreadable(error: SyntaxError, text: str) -> Unreadable:
     if text.lstrip()[:1] == "{" and '"cells"' in text[:2000]:
-        return Unreadable(
-            1, 1, "It is a notebook, not a script.", "jupyter nbconvert --to script notebook.ipynb"
-        )
-    if (error.msg or "").startswith("too many"):
-        return _too_deep(max(1, error.lineno or 1))
-    why = (error.msg or "invalid syntax")[:200]
-    return Unreadable(
-        max(1, error.lineno or 1),
-        max(1, error.offset or 1),
-        f"Not Python: {why}.",
-        "Make the file run through `python -m py_compile` first; no other rule was checked.",
-    )
+        fix = "jupyter nbconvert --to script notebook.ipynb"
+        return Unreadable(1, 1, "It is a notebook, not a script.", fix)
+    line, column, why = max(1, error.lineno or 1), max(1, error.offset or 1), error.msg or "invalid syntax"
+    if why.startswith("too many"):
+        return _too_deep(line)
+    fix = "Make the file run through `python -m py_compile` first; no other rule was checked."
+    return Unreadable(line, column, f"Not Python: {why[:200]}.", fix)

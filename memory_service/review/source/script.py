@@ -7,6 +7,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from memory_service.review.source.nodes import Function, last_name, words
@@ -29,9 +30,7 @@ _COMMON = words(
     "mean sum parameters state_dict load_state_dict shape"
 )
 
-MOST_FOLLOWED = 400
-"""Functions followed from one place: a script's own are fewer."""
-
+MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
 MOST_VISITED = 2_000_000
 """Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""
 
@@ -69,7 +68,6 @@ class Script:
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
-        """Functions and methods by name."""
         out: dict[str, list[Function]] = defaultdict(list)
         nodes: list[Function] = [*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)]
         for node in nodes:
@@ -130,17 +128,13 @@ class Script:
 
     def qualified(self, node: ast.AST) -> str:
         """The dotted name with imports resolved: `nn.Linear` -> `torch.nn.Linear`; "" for what has none."""
-        parts: list[str] = []
+        behind = ""
         while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            behind = f".{node.attr}{behind}"
             node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        parts.append(self.imports.get(node.id, node.id))
-        return ".".join(reversed(parts))
+        return self.imports.get(node.id, node.id) + behind if isinstance(node, ast.Name) else ""
 
     def uses(self, *modules: str) -> bool:
-        """Whether one of these packages is imported."""
         return not self._packages.isdisjoint(modules)
 
     @cached_property
@@ -183,16 +177,10 @@ class Script:
 
     def loops(self, node: ast.AST) -> list[ast.For | ast.While]:
         """Loops around a node within its function, the innermost first."""
-        out: list[ast.For | ast.While] = []
-        for up in self.above(node):
-            if isinstance(up, _FUNCTIONS):
-                break
-            if isinstance(up, _LOOPS):
-                out.append(up)  # type: ignore[arg-type]
-        return out
+        inside = takewhile(lambda up: not isinstance(up, _FUNCTIONS), self.above(node))
+        return [up for up in inside if isinstance(up, _LOOPS)]  # type: ignore[misc]
 
     def statement(self, node: ast.AST) -> ast.AST:
-        """The statement that a node is part of."""
         return node if isinstance(node, ast.stmt) else next(self.around(node, ast.stmt), node)
 
     def within(self, place: ast.AST | Iterable[ast.AST], *, follow: bool = True) -> Iterator[ast.AST]:
@@ -224,9 +212,9 @@ class Script:
             pending.extend(ast.iter_child_nodes(node) if children is None else children)
             yield node
 
-    def resolve(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
+    def resolve(self, node: ast.AST) -> list[ast.AST]:
         """Functions and classes of this file that a name can mean."""
-        name = node.id if isinstance(node, ast.Name) else node.attr
+        name = last_name(node)
         if isinstance(node, ast.Attribute) and name in _COMMON:
             return []
         found: list[ast.AST] = list(self.functions.get(name, ()))
@@ -255,14 +243,9 @@ class Script:
 
     def comment_near(self, line: int) -> str:
         """Comments on this line and on up to two lines of nothing but comment right above it."""
-        out = []
-        if 1 <= line <= len(self.lines):
-            out.append(_comment(self.lines[line - 1]))
-        for back in range(line - 1, max(0, line - 3), -1):
-            text = self.lines[back - 1].strip()
-            if not text.startswith("#"):
-                break
-            out.append(text)
+        above = (text.strip() for text in reversed(self.lines[max(0, line - 3) : line - 1]))
+        out = [_comment(text) for text in self.lines[line - 1 : line]]
+        out += takewhile(lambda text: text.startswith("#"), above)
         return " ".join(part for part in out if part).lstrip("# ").strip()
 
     @cached_property

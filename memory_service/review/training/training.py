@@ -42,9 +42,7 @@ _DRAWN = re.compile(
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-BOOSTED = re.compile(r"(LGBM|XGB|CatBoost)\w*$")
-"""Classes of boosted trees."""
-
+BOOSTED = re.compile(r"(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
 """What trains boosted trees by a function, by its full name."""
 
@@ -109,12 +107,9 @@ class Training:
         for call in self.backwards:
             if self.script.class_of(call) in self.lightning_classes:
                 continue
-            around: list[AnyLoop] = list(self.script.loops(call))
-            callers = self._caller_loops(call)
-            if not around:
-                around = callers[0] if callers else []
-            else:
-                around += [p for more in callers for p in more if p not in around]
+            around, callers = self.script.loops(call), self._caller_loops(call)
+            for more in callers if around else callers[:1]:
+                around += [loop for loop in more if loop not in around]
             batch = next((p for p in around[:1] if not self._is_over_epochs(p)), None)
             rest = [p for p in around if p is not batch]
             epoch = next((p for p in rest if not self.folds.is_fold(p)), None)
@@ -243,7 +238,6 @@ class Training:
 
     @cached_property
     def trains(self) -> bool:
-        """Whether the file itself trains something."""
         return bool(self.kinds)
 
     @cached_property
@@ -253,7 +247,6 @@ class Training:
 
     @cached_property
     def on_card(self) -> bool:
-        """Whether the script means to train on a card."""
         uses = self.script.uses
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             return bool(_TO_CARD.search(self.script.text)) or uses(

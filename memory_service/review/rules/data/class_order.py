@@ -3,12 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.nodes import last_name
 
+recoded = partial(finding, "labels-reencoded")
 _PREDICTS = re.compile(r"predict|infer|submit|test|main", re.IGNORECASE)
 
 
@@ -32,11 +34,9 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
         listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
         if len(sources) == 1 and _without_order(sources[0]):
-            yield finding(
-                "labels-reencoded",
-                comp,
-                f"Each {maker} numbers the classes anew, in an order that differs from part to part.",
-                "classes = sorted(...)  # of the training rows, once, handed to both",
+            message = f"Each {maker} numbers the classes anew, in an order that differs from part to part."
+            yield recoded(
+                comp, message, "classes = sorted(...)  # of the training rows, once, handed to both"
             )
             return
 
@@ -78,11 +78,11 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
         predicts = function is None or bool(_PREDICTS.search(function.name))
         if other and (kind == "set" or (predicts and other != {kind})):
-            yield finding(
-                "labels-reencoded",
-                place,
-                f"The order of classes is made anew by {kind}(): index 3 is another class than in training.",
-                "classes = sorted(train[label].unique())  # once, saved with the checkpoint",
+            message = (
+                f"The order of classes is made anew by {kind}(): index 3 is another class than in training."
+            )
+            yield recoded(
+                place, message, "classes = sorted(train[label].unique())  # once, saved with the checkpoint"
             )
             return
 
@@ -99,11 +99,11 @@ def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Ite
     }
     for place, kind, value in listed:
         if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
-            yield finding(
-                "labels-reencoded",
-                place,
-                "Training counted the classes as they come (factorize); sorted, index 3 is another class.",
-                "codes, classes = pd.factorize(train[label])  # keep the second, names by it",
+            message = (
+                "Training counted the classes as they come (factorize); sorted, index 3 is another class."
+            )
+            yield recoded(
+                place, message, "codes, classes = pd.factorize(train[label])  # keep the second, names by it"
             )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.targets import column_of
 from memory_service.review.source.comments import columns_listed, prose_of, several_each
-from memory_service.review.source.nodes import entries_of, last_name
+from memory_service.review.source.nodes import entries_of, last_name, receiver
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
@@ -48,15 +48,11 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
             if isinstance(name, str) and _GROUP_COLUMN.match(name):
                 yield name
     for call in script.called("nunique", "value_counts", "duplicated"):
-        if isinstance(call.func, ast.Attribute):
-            base = call.func.value
-            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
-            if (
-                column
-                and _GROUP_COLUMN.match(column)
-                and (last_name(call.func) != "nunique" or _is_reported(facts, call))
-            ):
-                yield column
+        base = receiver(call) or call
+        column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
+        reported = last_name(call.func) != "nunique" or _is_reported(facts, call)
+        if column and _GROUP_COLUMN.match(column) and reported:
+            yield column
 
 
 def _is_reported(facts: Facts, call: ast.Call) -> bool:

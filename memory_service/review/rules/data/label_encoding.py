@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
+from memory_service.review.findings import Finding
 from memory_service.review.interpretation.state import Coding
 from memory_service.review.interpretation.value import Rows
-from memory_service.review.rules.data.class_order import classes_listed
+from memory_service.review.rules.data.class_order import classes_listed, recoded
 
 _LATER = re.compile(
     r"(^|[_\W])(test|tst|valid|val|validation|submission|submit|sub|pred|predict|unseen|holdout|hold_out|new|"
@@ -39,13 +39,9 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
             columns = {later.columns} - {None}
             before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
             if any(_is_anew(facts, one, later) for one in before):
-                yield finding(
-                    "labels-reencoded",
-                    later.place,
-                    f"{what} numbers these rows by themselves, after those of training: the same "
-                    "code stands for another category there.",
-                    "fit it on the training rows once; transform both",
-                )
+                message = f"{what} numbers these rows by themselves, after those of training: the same code "
+                fix = "fit it on the training rows once; transform both"
+                yield recoded(later.place, message + "stands for another category there.", fix)
                 return
 
 

@@ -49,7 +49,6 @@ def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
 
 
 def _shuffled(facts: Facts, division: Division) -> ast.AST | None:
-    """Where rows are shuffled by a division, else None."""
     kind, maker = _divider(facts, division)
     if maker is None:
         return None
@@ -114,13 +113,11 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
             continue
         direct = division.kind in ("train_test_split", "random_split", *_BY_PARAMETER)
         place = division.place if direct or division.maker is None else division.maker
-        yield finding(
-            "groups-across-folds",
-            place,
-            f"{column!r} has several rows each, and {kind} splits rows: the same {column} is "
-            "trained on and judged.",
-            _fix(division.kind) + f", groups=df[{column!r}]",
+        message = (
+            f"{column!r} has several rows each, and {kind} splits rows: the same {column} is trained on "
         )
+        fix = _fix(division.kind) + f", groups=df[{column!r}]"
+        yield finding("groups-across-folds", place, message + "and judged.", fix)
         return
 
 
@@ -131,9 +128,8 @@ def _of_groups(division: Division) -> bool:
 
 
 def _fix(kind: str) -> str:
-    name = "StratifiedGroupKFold" if "Stratified" in kind else "GroupKFold"
+    if "Fold" not in kind:
+        return "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
     return (
-        f"{name}(n_splits=5).split(X, y, groups)"
-        if "Fold" in kind
-        else "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
+        f"{'StratifiedGroupKFold' if 'Stratified' in kind else 'GroupKFold'}(n_splits=5).split(X, y, groups)"
     )

@@ -48,12 +48,10 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         near = ["lr"] if keyword.arg == "learning_rate" and "lr" in allowed else near
         inside = facts.script.statement(keyword.value) is facts.script.statement(call)
         same_line = call.lineno == keyword.value.lineno
-        yield finding(
-            "timm-trap" if qualified.startswith("timm.") else "wrong-parameter",
-            call if inside and not same_line else keyword.value,
-            f"{name} has no parameter {keyword.arg}.",
-            f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ...",
-        )
+        rule = "timm-trap" if qualified.startswith("timm.") else "wrong-parameter"
+        place = call if inside and not same_line else keyword.value
+        fix = f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ..."
+        yield finding(rule, place, f"{name} has no parameter {keyword.arg}.", fix)
 
 
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -98,6 +96,5 @@ def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
     if of_torchvision and "pretrained" in keyword_names(call):
         name = last_name(call.func)
-        yield wrong(
-            call, f"{name}(pretrained=...) is deprecated in torchvision.", f'{name}(weights="DEFAULT")'
-        )
+        message = f"{name}(pretrained=...) is deprecated in torchvision."
+        yield wrong(call, message, f'{name}(weights="DEFAULT")')
