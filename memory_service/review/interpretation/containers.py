@@ -44,14 +44,13 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
 
 def dict_method(use: Use) -> Value | None:
     keys = use.base.keys or {}
+    every = [use.base.element, *keys.values()]
     if use.name == "items":
-        return Value(element=Value(items=[Value(), one_of([use.base.element, *keys.values()])]))
+        return Value(element=Value(items=[Value(), one_of(every)]))
     if use.name == "values":
         return Value(items=list(keys.values()) or None, element=use.base.element)
     if use.name in ("get", "pop", "setdefault"):
-        return keys.get(str(use.args[0].const) if use.args else "") or one_of(
-            [use.base.element, *keys.values()]
-        )
+        return keys.get(str(use.args[0].const) if use.args else "") or one_of(every)
     if use.name == "update":
         for given in use.args:
             keys.update(given.keys or {})
@@ -62,10 +61,9 @@ def dict_method(use: Use) -> Value | None:
 
 
 @library("enumerate")
-def enumerated(walk: Walk, use: Use) -> Value | None:
-    return (
-        Value(element=Value(items=[Value(), element_of(walk, use.first)])) if use.first is not None else None
-    )
+def enumerated(walk: Walk, use: Use) -> Value:
+    first = element_of(walk, use.first) if use.first is not None else Value()
+    return Value(element=Value(items=[Value(), first]))
 
 
 @library("zip")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from memory_service.review.interpretation.evaluation import evaluate, run_body
 from memory_service.review.interpretation.rows import outside_rows, slides
@@ -109,9 +110,7 @@ def make_instance(
     if method is not None:
         enter_function(walk, method, args, named, made, item.scope or walk.module)
     else:
-        fields = [
-            s.target.id for s in owner.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
-        ]
+        fields = [last_name(s.target) for s in owner.body if isinstance(s, ast.AnnAssign)]
         made.attrs |= dict(zip(fields, args, strict=False)) | named
     for hook in ("__post_init__", "__getitem__"):
         method = method_of(walk, owner, hook)
@@ -127,9 +126,7 @@ def make_instance(
 
 
 def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
-    for statement in owner.body if owner is not None else ():
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield statement
+    return (part for part in (owner.body if owner is not None else ()) if isinstance(part, Function))
 
 
 def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
@@ -138,11 +135,10 @@ def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
 
 
 def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
-    for method in methods_in(owner):
-        if method.name == name:
-            return method
+    own = (method for method in methods_in(owner) if method.name == name)
     above = _classes_above(walk, owner) if deep < MOST_BASES else ()
-    return next((found for one in above if (found := method_of(walk, one, name, deep + 1))), None)
+    inherited = (found for one in above if (found := method_of(walk, one, name, deep + 1)))
+    return next(chain(own, inherited), None)
 
 
 def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:

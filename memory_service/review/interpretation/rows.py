@@ -140,10 +140,8 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
     out = derived(*item)
     out.reads = frozenset().union(*(value.reads for value in item))
-    left = item[0]
-    if (
-        left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq)
-    ):  # `df.columns != "price"`
+    left, unequal = item[0], isinstance(node.ops[0], ast.NotEq)
+    if left.made == "columns" and left.names is not None and unequal:  # `df.columns != "price"`
         other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
         return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
     if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):

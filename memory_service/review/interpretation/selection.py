@@ -171,14 +171,12 @@ def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None
         base = walk.chosen.get(id(item))
         if base is None:
             continue
-        for role, pattern in ROLES:
-            if pattern.search(last_name(one)):
-                for rows in flat(base).rows:
-                    roles = walk.roles.setdefault(id(rows), {})
-                    roles[role] = node
-                    if len(roles) == 2:
-                        divide(walk, base, node, "names")
-                break
+        role = next((role for role, pattern in ROLES if pattern.search(last_name(one))), "")
+        for rows in flat(base).rows if role else ():
+            roles = walk.roles.setdefault(id(rows), set())
+            roles.add(role)
+            if len(roles) == 2:
+                divide(walk, base, node, "names")
 
 
 def set_column(
@@ -186,15 +184,9 @@ def set_column(
 ) -> None:
     """`df["a"] = ...`: what goes into one column stays with it; None: which one is unknown."""
     found = flat(value)
-    item = Value(
-        learned=found.learned,
-        stats=found.stats,
-        series=found.series,
-        centred=value.centred,
-        reads=value.reads,
-        place=walk.script.statement(target),
-        content=kind_of(made_by, walk.values) if made_by is not None else value.content,
-    )
+    item = Value(learned=found.learned, stats=found.stats, series=found.series, centred=value.centred)
+    item.reads, item.place = value.reads, walk.script.statement(target)
+    item.content = kind_of(made_by, walk.values) if made_by is not None else value.content
     if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
         base.attrs["[?]"] = either(base.attrs.get("[?]"), item)
         return

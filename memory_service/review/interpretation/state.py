@@ -75,8 +75,6 @@ class Supervised:
 
 
 MOST_SUPERVISED = 200
-
-
 _OF_NUMBERS = re.compile(
     r"Regressor$|(?<!Logistic)Regression$|mean_(squared|absolute)|r2_score|rmse|mse_?loss|l1_?loss|smooth_l1|huber|"
     r"binary_cross_?entropy|BCE",
@@ -122,7 +120,7 @@ class Walk:
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
         self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
-        self.roles: dict[int, dict[str, ast.AST]] = {}
+        self.roles: dict[int, set[str]] = {}
         self.chosen: dict[int, Value] = {}
         self.too_much = Learned(self.script.tree, "", "", frozenset())
         self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
@@ -130,8 +128,7 @@ class Walk:
     @cached_property
     def predicts_numbers(self) -> bool:
         """Whether a loss, a metric or a model says that the target is a number."""
-        stated = (last_name(call.func) for call in self.script.calls)
-        return any(_OF_NUMBERS.search(name) for name in stated)
+        return any(_OF_NUMBERS.search(last_name(call.func)) for call in self.script.calls)
 
     @property
     def targets(self) -> frozenset[str]:

@@ -96,13 +96,12 @@ class ColumnNames:
 
     def together_with(self, other: ColumnNames) -> ColumnNames:
         """What either of two lists names."""
-        if self.named is None:
-            return ColumnNames(
-                None, self.dropped & other.dropped if other.named is None else self.dropped - other.named
-            )
-        if other.named is None:
+        if self.named is not None and other.named is not None:
+            return ColumnNames(self.named | other.named)
+        if self.named is not None:
             return other.together_with(self)
-        return ColumnNames(self.named | other.named)
+        both = self.dropped & other.dropped if other.named is None else self.dropped - other.named
+        return ColumnNames(None, both)
 
 
 DEFERRED = Rows(ast.Module([], []))  # rows of whatever table an expression is handed to: polars' `col("x")`

@@ -4,8 +4,6 @@ What comes of it: `divisions` of rows, `leaks` (learned from rows that a divisio
 
 from __future__ import annotations
 
-import ast
-
 from memory_service.review.constants.values import Values
 from memory_service.review.interpretation import (  # noqa: F401 - they register what they handle
     calls,
@@ -45,12 +43,9 @@ def _walk(walk: Walk) -> None:
         for method in methods_in(made.kind):
             if method not in walk.times and not method.name.startswith("__"):
                 enter_function(walk, method, [], {}, made, walk.module)
-    for functions in list(walk.script.functions.values()):
-        for function in functions:
-            if function not in walk.times and not isinstance(
-                walk.script.scope(function), ast.FunctionDef | ast.AsyncFunctionDef
-            ):
-                enter_alone(walk, function)
+    for function in [function for functions in walk.script.functions.values() for function in functions]:
+        if function not in walk.times and not isinstance(walk.script.scope(function), Function):
+            enter_alone(walk, function)
 
 
 def enter_alone(walk: Walk, function: Function) -> None:
