@@ -363,11 +363,9 @@ def _recomputes(facts: Facts) -> bool:
     given = script.given_as("gradient_checkpointing", "grad_checkpointing")
     if script.uses("torch.utils.checkpoint") or any(one(node) is not False for node in given):
         return True
-    return any(
-        one(call.args[0] if call.args else None) is not False
-        and not any(one(up.test) is False for up in script.around(call, ast.If))
-        for call in script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
-    )
+    switches = script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
+    on = (call for call in switches if one(call.args[0] if call.args else None) is not False)
+    return any(all(one(up.test) is not False for up in script.around(call, ast.If)) for call in on)
 
 
 def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:

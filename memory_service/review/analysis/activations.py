@@ -80,7 +80,7 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
     if (isinstance(call.func, ast.Name) and name == "self") or (name == "forward" and is_of_self(call.func)):
         return _returned(facts, script.class_of(call), deep)
     named = isinstance(call.func, ast.Name) or is_of_self(call.func)
-    sources = facts.values.written_as(call.func) if named else []
+    sources = facts.values.sources(call.func) if named else []
     for maker in (m for source in sources for m in facts.training.objects.makers(source)):
         made = script.classes.get(last_name(maker.func))
         found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)

@@ -101,9 +101,8 @@ class Values:
 
     def open_ended(self, call: ast.Call) -> bool:
         """Whether arguments come from a place that is not in the file (`**kwargs`)."""
-        return any(k.arg is None and self.entries(k.value).open for k in self._keywords(call)) or any(
-            isinstance(a, ast.Starred) for a in call.args
-        )
+        starred = any(isinstance(a, ast.Starred) for a in call.args)
+        return starred or any(k.arg is None and self.entries(k.value).open for k in self._keywords(call))
 
     def _keywords(self, call: ast.Call) -> list[ast.keyword]:
         """Its keywords; where one caller is looked at, as they were before those of all were written out."""
@@ -118,11 +117,6 @@ class Values:
         """What a name or an attribute is set to, or passed as; of any other expression nothing."""
         found = self.definitions(node) if isinstance(node, ast.Name | ast.Attribute) else []
         return [source for source in found if source is not None]
-
-    def written_as(self, node: ast.AST, deep: int = 0) -> list[ast.AST]:
-        """Expressions that a name or an attribute leads to by way of other names."""
-        further = [(one, self.written_as(one, deep + 1)) for one in (self.sources(node) if deep < 4 else ())]
-        return [last for one, found in further for last in found or [one]]
 
     def origin(self, node: ast.AST, deep: int = 0) -> ast.AST:
         """Where the value of an expression is written: what to edit for another one."""

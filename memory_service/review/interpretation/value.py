@@ -257,7 +257,7 @@ def either(one: Value | None, other: Value | None) -> Value:
         one, items=pairs, keys=keys,
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
-        const=one.const if one.const is not UNKNOWN and _same(one.const, other.const) else UNKNOWN,
+        const=one.const if type(one.const) is type(other.const) and one.const == other.const else UNKNOWN,
         single=one.single and other.single, whole=one.whole and other.whole,
         dropped=one.dropped & other.dropped, content="",
     )  # fmt: skip
@@ -279,7 +279,3 @@ def one_of(values: Iterable[Value | None]) -> Value:
 _OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
 _OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
 _IF_THE_SAME = ("cut", "columns", "names")
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)

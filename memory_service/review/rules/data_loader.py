@@ -237,11 +237,10 @@ def accumulation(facts: Facts) -> int | None:
     numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
     if None in numbers:
         return 0
-    numbers += [
-        facts.values.number(node.value) or 1
-        for node in facts.script.all(ast.Assign)
-        if any(re.search(r"accum", last_name(target), re.IGNORECASE) for target in node.targets)
-    ]
+    stated = (
+        (last_name(target).lower(), s.value) for s in facts.script.all(ast.Assign) for target in s.targets
+    )
+    numbers += [facts.values.number(value) or 1 for name, value in stated if "accum" in name]
     return max((int(number) for number in numbers if number is not None), default=None)
 
 

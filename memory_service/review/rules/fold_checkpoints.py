@@ -100,10 +100,8 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     are set to such, in no loop."""
     if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
-    if isinstance(node, ast.BinOp):
-        return _is_fixed(facts, node.left, deep) and _is_fixed(facts, node.right, deep)
-    if isinstance(node, ast.JoinedStr | ast.FormattedValue):
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node.value]
+    if isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
+        parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
         return all(_is_fixed(facts, part, deep) for part in parts)
     if isinstance(node, ast.Call):
         if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):

@@ -76,23 +76,17 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
     training = facts.training
     trained, fits = set(training.fold_loops), {fit.call for fit in training.fits}
     for change in facts.script.all(ast.AugAssign):
-        divisions = [
-            n for n in ast.walk(change.value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
-        ]
         whole = change.value
+        divisions = [n for n in ast.walk(whole) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
         scaled = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div | ast.Mult)
         loops = [up for up in facts.script.loops(change) if up in trained or training.folds.is_fold(up)]
         if not isinstance(change.op, ast.Add) or not scaled or not divisions or not loops:
             continue
         share = divisions[0].right
-        over = next(
-            (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)}), None
-        )
-        number = facts.values.number(share)
+        learning = (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)})
+        over, number = next(learning, None), facts.values.number(share)
         fixed = isinstance(over, ast.For) and number is not None and number == training.folds.count(over)
-        counted = is_call(share, "len") and not any(
-            re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share)
-        )
+        counted = is_call(share, "len") and not re.search(r"fold|split", " ".join(roots(share)).lower())
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
             message = "The sum is divided by the folds planned, but the loop can end before the last one."
             fix = "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist"

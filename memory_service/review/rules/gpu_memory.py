@@ -127,12 +127,11 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
         ends += [n for n in script.all(ast.Return) if beside(n) and order[n] > here]
     if not ends and not backward and deep < MOST_HELPERS:
         callers = script.callers(call)
-        return 0 < len(callers) <= MOST_CALLERS and all(
-            _between_forward_and_backward(facts, caller, deep + 1) for caller in callers
-        )
+        followed = 0 < len(callers) <= MOST_CALLERS
+        return followed and all(_between_forward_and_backward(facts, one, deep + 1) for one in callers)
     names = names_in(*ends)
     for _ in range(MOST_NAMES):
-        leading = [n for name in names for n in _assignments(facts).get((home, name), ()) if beside(n)]
+        leading = [n for name in names for n in facts.once(_assignments).get((home, name), ()) if beside(n)]
         between = [call for node in leading if since < order[node] < here for call in calls_in(node.value)]
         if any(name_of(call) not in _MOVES for call in between):  # a network, or a loss
             return True
@@ -141,14 +140,12 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
 
 
 def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
-    """(function, name) -> what sets it there; read once a script."""
-    cached = facts.cache.get("assignments")
-    if not isinstance(cached, dict):
-        cached = facts.cache["assignments"] = defaultdict(list)
-        for node in facts.script.all(ast.Assign):
-            for name in names_in(*node.targets):
-                cached[facts.script.function(node), name].append(node)
-    return cached
+    """(function, name) -> what sets it there."""
+    out: dict[tuple[ast.AST | None, str], list[ast.Assign]] = defaultdict(list)
+    for node in facts.script.all(ast.Assign):
+        for name in names_in(*node.targets):
+            out[facts.script.function(node), name].append(node)
+    return out
 
 
 def _leaves_backward(facts: Facts, function: Function) -> bool:
@@ -260,20 +257,15 @@ def _again(facts: Facts, function: Function) -> bool:
         return named <= steps
 
     ends = [s.test for s in function.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return)]
-    return all(holds(test) for test in ends) and any(
-        all(holds(test) for test in guards_of(facts.script, node, function))
-        for node in ast.walk(function)
-        if _reads(facts, node) or _helper_reads(facts, node)
-    )
+    reads = (n for n in ast.walk(function) if _reads(facts, n) or _helper_reads(facts, n))
+    return all(map(holds, ends)) and any(all(map(holds, guards_of(facts.script, n, function))) for n in reads)
 
 
 def _helper_reads(facts: Facts, node: ast.AST) -> bool:
     """A helper of the file that reads memory; each is looked through once."""
     if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
         return False
+    known: dict[ast.AST, bool] = facts.cache.setdefault("helpers_that_read", {})
     helpers = facts.script.resolve(node)
-    known = facts.cache.setdefault("helpers_that_read", {})
-    for helper in helpers:
-        if helper not in known:
-            known[helper] = _reads_within(facts, helper)
+    known |= {helper: _reads_within(facts, helper) for helper in helpers if helper not in known}
     return any(known[helper] for helper in helpers)

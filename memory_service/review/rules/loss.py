@@ -80,10 +80,8 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
         return (_LOSSES[name] if of_torch else None), None
     makers = facts.training.objects.makers(called)
     if isinstance(called, ast.Subscript):
-        entries = facts.values.entries(called.value).known
-        makers = [
-            v for k, v in entries.items() if k == facts.values.text(called.slice) and isinstance(v, ast.Call)
-        ]
+        stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
+        makers = [stated] if isinstance(stated, ast.Call) else []
     found = next((maker for maker in makers if last_name(maker.func) in _LOSSES), None)
     return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
@@ -194,12 +192,9 @@ def _against_metric(facts: Facts, kind: str) -> Why | None:
 def _segmentation(facts: Facts) -> Iterator[Finding]:
     """Losses of segmentation_models_pytorch: mode against classes, logits against an activation."""
     script = facts.script
-    models = [
-        call
-        for call in script.calls
-        if script.qualified(call.func).startswith("segmentation_models_pytorch.")
-        and any(k.arg in ("classes", "encoder_name", "encoder_weights") for k in call.keywords)
-    ]
+    of_smp = (c for c in script.calls if script.qualified(c.func).startswith("segmentation_models_pytorch."))
+    stated = ("classes", "encoder_name", "encoder_weights")
+    models = [call for call in of_smp if any(keyword.arg in stated for keyword in call.keywords)]
     classes = {facts.number(model, "classes") for model in models}
     count = next(iter(classes)) if len(classes) == 1 else None
     activated = any(isinstance(facts.value(model, "activation"), str) for model in models)

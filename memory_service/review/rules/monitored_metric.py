@@ -45,10 +45,8 @@ def _direction(name: str) -> str | None:
 def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Finding]:
     """A mode against its metric; Lightning takes the smallest for the best, Keras and fastai tell by name."""
     name = last_name(call.func)
-    if default is not None:
-        first, at = (0 if name == "EarlyStopping" else 2), None
-    else:
-        first, at = {"ModelCheckpoint": (1, 5)}.get(name, (0, 4))
+    of_keras = (1, 5) if name == "ModelCheckpoint" else (0, 4)
+    first, at = of_keras if default is None else (0 if name == "EarlyStopping" else 2, None)
     given = facts.argument(call, "mode", at)
     mode = default if given is None and not facts.values.open_ended(call) else facts.values.text(given)
     compared = last_name(facts.argument(call, "comp", 1) or call) if facts.script.uses("fastai") else ""

@@ -161,9 +161,10 @@ def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
 
 def _boosting(facts: Facts) -> Iterator[Finding]:
     for call in facts.script.calls:
-        params = _boosting_parameters(facts, call)
-        if params is None:
+        trains = TRAINS_TREES.match(facts.script.qualified(call.func))
+        if not trains and not BOOSTED.match(last_name(call.func)):
             continue
+        params = facts.given(call, 0 if trains else None)
         named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
         objective = facts.values.text(named) if named is not None else last_name(call.func)
         metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
@@ -171,13 +172,6 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
         wrong = _wrong_objective(facts, objective, [str(m) for m in metrics]) if objective else None
         if wrong is not None:
             yield finding("wrong-loss", named or call, *wrong)
-
-
-def _boosting_parameters(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | None:
-    """The parameters of a call that makes or trains boosted trees; None for any other call."""
-    if TRAINS_TREES.match(facts.script.qualified(call.func)):
-        return facts.given(call, 0)
-    return facts.given(call) if BOOSTED.match(last_name(call.func)) else None
 
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:

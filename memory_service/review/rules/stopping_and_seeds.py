@@ -201,10 +201,9 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
-    seeded = any(_SEED.search(last_name(call.func)) and script.runs(call) for call in script.calls) or any(
-        _SEED.search(n.attr) and last_name(n.value) in _SEEDED and script.runs(n)
-        for n in script.all(ast.Attribute)  # `for seed in (random.seed, np.random.seed): seed(7)`
-    )
+    handed = (n for n in script.all(ast.Attribute) if _SEED.search(n.attr) and last_name(n.value) in _SEEDED)
+    seeds = [call for call in script.calls if _SEED.search(last_name(call.func))]
+    seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
         return  # TrainingArguments has seed=42
     message = "Nothing fixes the random numbers: two runs cannot be compared."

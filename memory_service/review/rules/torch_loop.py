@@ -72,12 +72,8 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
 def _passed_on(facts: Facts, loop: Loop) -> bool:
     """Whether the optimizer goes to a helper from elsewhere, which may do anything with it."""
     assert loop.batch is not None  # noqa: S101
-    return any(
-        _OPTIMIZER.search(last_name(argument))
-        for call in facts.script.within_calls(loop.batch.body)
-        if not is_call(call, "step", "unscale_")
-        for argument in arguments_of(call)
-    )
+    calls = (c for c in facts.script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
+    return any(_OPTIMIZER.search(last_name(argument)) for call in calls for argument in arguments_of(call))
 
 
 def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
@@ -91,17 +87,25 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     name, inside = loss.id, [n for statement in batch.body for n in ast.walk(statement)]
     if loop.backward not in inside:
         return
-    made = [n for n in inside if isinstance(n, ast.Assign) and any(_is(t, name) for t in n.targets)]
-    if any(is_call(c, *_LETS_GO) for one in made for c in calls_in(one.value)):
+    stated = [
+        (t.id, n.value)
+        for n in inside
+        if isinstance(n, ast.Assign)
+        for t in n.targets
+        if isinstance(t, ast.Name)
+    ]
+    if any(is_call(c, *_LETS_GO) for to, value in stated if to == name for c in calls_in(value)):
         return
-    fresh = {t.id for n in inside if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    fresh = {to for to, _ in stated}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
             holder = receiver(node) if _is(node.args[0], name) else None
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is(node.value, name):
             holder = node.target
-        if holder is None or last_name(holder) in fresh | {name} or _without_grad(facts, node):
+        contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign) else ()
+        without_grad = any(is_call(context, "no_grad", "inference_mode") for context in contexts)
+        if holder is None or last_name(holder) in fresh | {name} or without_grad:
             continue
         message = f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch."
         yield finding("loss-keeps-graph", node, message, f"{name}.item()  # or {name}.detach()")
@@ -109,11 +113,6 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
 
 def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _without_grad(facts: Facts, node: ast.AST) -> bool:
-    contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign) else ()
-    return any(is_call(context, "no_grad", "inference_mode") for context in contexts)
 
 
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
@@ -162,8 +161,5 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     if not loader.role:
         return False
     learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
-    return any(
-        isinstance(argument, ast.Name) and argument.id in names
-        for other in facts.script.called(*sorted(learning))
-        for argument in arguments_of(other)
-    )
+    given = (argument for call in facts.script.called(*sorted(learning)) for argument in arguments_of(call))
+    return any(isinstance(argument, ast.Name) and argument.id in names for argument in given)

@@ -87,17 +87,14 @@ def parsed(text: str) -> ast.Module:
     try:
         tree = _tree_of(text)
     except Unreadable:
-        tree = _tree_of(_MAGIC.sub(_as_pass, text))
+        lines = _MAGIC.sub(lambda m: (m["indent"] or "") + "pass" + "\n" * m[0].count("\n"), text)
+        tree = _tree_of(lines)
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     if level:
         raise _too_deep(getattr(level[0], "lineno", 1))
     return tree
-
-
-def _as_pass(magic: re.Match[str]) -> str:
-    return f"{magic['indent'] or ''}pass" + "\n" * magic[0].count("\n")
 
 
 def _too_deep(line: int) -> Unreadable:

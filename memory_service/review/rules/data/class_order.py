@@ -8,24 +8,19 @@ from functools import partial
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.targets import column_of
-from memory_service.review.source.nodes import last_name
+from memory_service.review.source.nodes import calls_in, is_call, keyword_names, last_name, receiver_name
 
 recoded = partial(finding, "labels-reencoded")
 _PREDICTS = re.compile(r"predict|infer|submit|test|main", re.IGNORECASE)
+_CLASSES = re.compile(r"class|label|categor|vocab|names|idx|id2|mapping|lookup|encode", re.IGNORECASE)
 
 
-def classes_listed(facts: Facts) -> Iterator[Finding]:
-    """labels-reencoded: classes numbered in one order here and in another there."""
-    yield from _listed_twice(facts)
-    yield from _listed_unordered(facts)
-
-
-def _listed_unordered(facts: Facts) -> Iterator[Finding]:
+def listed_unordered(facts: Facts) -> Iterator[Finding]:
     """Classes numbered by walking a set, in what is made once for training and once more for validation."""
     script = facts.script
     for comp in script.all(ast.DictComp):
         over = comp.generators[0].iter
-        if not (isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and over.args):
+        if not is_call(over, "enumerate") or not over.args:
             continue
         owner, function = script.class_of(comp), script.function(comp)
         maker = owner.name if owner is not None else function.name if function is not None else ""
@@ -51,23 +46,18 @@ def _without_order(node: ast.AST) -> bool:
     if name in ("list", "tuple", "tolist") and (node.args or isinstance(node.func, ast.Attribute)):
         inner = node.args[0] if node.args else node.func.value  # type: ignore[attr-defined]
         return _without_order(inner)
-    of_numpy = isinstance(node.func, ast.Attribute) and last_name(node.func.value) in ("np", "numpy")
+    of_numpy = receiver_name(node) in ("np", "numpy")
     return name in ("set", "listdir", "iterdir", "glob") or (name == "unique" and not of_numpy)
 
 
-def _listed_twice(facts: Facts) -> Iterator[Finding]:
+def listed_twice(facts: Facts) -> Iterator[Finding]:
     """Classes listed by set() or unique() in one place and by another order in another."""
     script = facts.script
     if not facts.training.trains and not facts.training.offers:
         return
     listed: list[tuple[ast.AST, str, ast.AST]] = []
     for node in script.all(ast.Assign):
-        name = last_name(node.targets[0])
-        if not re.search(
-            r"class|label|categor|vocab|names|idx|id2|mapping|lookup|encode", name, re.IGNORECASE
-        ):
-            continue
-        kind = _order_of(node.value)
+        kind = _order_of(node.value) if _CLASSES.search(last_name(node.targets[0])) else ""
         if kind:
             listed.append((node, kind, node.value))
     yield from _factorized(facts, listed)
@@ -89,14 +79,11 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
 
 def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
     """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    columns = {
-        column
-        for call in facts.script.called("factorize")
-        if isinstance(facts.script.parents.get(call), ast.Subscript)
-        and "sort" not in {k.arg for k in call.keywords}
-        for n in ast.walk(call)
-        if (column := column_of(facts.values, n))
-    }
+    of_item = (
+        c for c in facts.script.called("factorize") if isinstance(facts.script.parents[c], ast.Subscript)
+    )
+    unsorted = [call for call in of_item if "sort" not in keyword_names(call)]
+    columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
     for place, kind, value in listed:
         if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
             message = (
@@ -109,15 +96,11 @@ def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Ite
 
 def _order_of(node: ast.AST) -> str:
     """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
-    names = {last_name(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    names = {last_name(call.func) for call in calls_in(node)}
     if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
-        if names & {"sorted", "sort"} or (names & {"unique"} and any(
-            isinstance(n, ast.Attribute) and n.attr == "unique" and last_name(n.value) in ("np", "numpy")
-            for n in ast.walk(node)
-        )):  # fmt: skip
+        unique = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "unique")
+        of_numpy = "unique" in names and any(last_name(n.value) in ("np", "numpy") for n in unique)
+        if names & {"sorted", "sort"} or of_numpy:
             return "sorted"
-        if "set" in names:
-            return "set"
-        if names & {"unique", "drop_duplicates"}:
-            return "unique"
+        return "set" if "set" in names else "unique" if names & {"unique", "drop_duplicates"} else ""
     return ""

@@ -10,7 +10,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding
 from memory_service.review.interpretation.state import Coding
 from memory_service.review.interpretation.value import Rows
-from memory_service.review.rules.data.class_order import classes_listed, recoded
+from memory_service.review.rules.data.class_order import listed_twice, listed_unordered, recoded
 
 _LATER = re.compile(
     r"(^|[_\W])(test|tst|valid|val|validation|submission|submit|sub|pred|predict|unseen|holdout|hold_out|new|"
@@ -22,7 +22,7 @@ _SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
     """labels-reencoded: classes listed in two orders, or codes made of other rows alone."""
-    yield from [*classes_listed(facts)] or _recoded(facts)
+    yield from [*listed_twice(facts), *listed_unordered(facts)] or _recoded(facts)
 
 
 def _recoded(facts: Facts) -> Iterator[Finding]:

@@ -67,13 +67,10 @@ def _of_time(facts: Facts, division: Division) -> str:
     values = metric is not None and metric.family in VALUE_FAMILIES
     if facts.context.task == _FORECAST or (facts.context.task == "time-series" and values):
         return _IS_FORECAST
-    made = [
-        n
-        for n in division.contents.series
-        if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func))
-    ]
-    made.sort(key=lambda node: facts.script.order.get(node, 0))
-    return f"line {getattr(made[0], 'lineno', 0)} makes them of their neighbours in time" if made else ""
+    series = sorted(division.contents.series, key=lambda node: facts.script.order.get(node, 0))
+    made = (n for n in series if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func)))
+    line = next((getattr(node, "lineno", 0) for node in made), None)
+    return f"line {line} makes them of their neighbours in time" if line is not None else ""
 
 
 def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:

@@ -142,21 +142,17 @@ def _has_mask(facts: Facts, function: Function) -> bool:
 
 def _reads_mask(call: ast.Call) -> bool:
     """`cv2.imread(path.replace("/img/", "/mask/"), 0)`."""
-    return is_call(call, "imread", "open", "load", "read_image", "decode_png") and any(
-        re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call)
-    )
+    named = any(re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call))
+    return named and is_call(call, "imread", "open", "load", "read_image", "decode_png")
 
 
 def _returns_arrays(facts: Facts, function: Function) -> bool:
     """In segmentation, an item whose second part is an array made a tensor: a mask."""
     if facts.context.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
         return False
-    return function.name == "__getitem__" and any(
-        isinstance(n, ast.Return)
-        and isinstance(n.value, ast.Tuple)
-        and any(is_call(c, "from_numpy", "as_tensor") for part in n.value.elts[1:2] for c in calls_in(part))
-        for n in ast.walk(function)
-    )
+    items = facts.script.returned(function) if function.name == "__getitem__" else []
+    second = (part for item in items if isinstance(item, ast.Tuple) for part in item.elts[1:2])
+    return any(is_call(call, "from_numpy", "as_tensor") for part in second for call in calls_in(part))
 
 
 def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:

@@ -73,10 +73,8 @@ def _modules(facts: Facts) -> Iterator[Finding]:
 
 def _losses(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    mixes = any(
-        script.qualified(call.func).startswith(("timm.", "torchvision."))
-        for call in script.called("Mixup", "FastCollateMixup", "CutMix", "MixUp")
-    )
+    mixers = script.called("Mixup", "FastCollateMixup", "CutMix", "MixUp")
+    mixes = any(script.qualified(call.func).startswith(("timm.", "torchvision.")) for call in mixers)
     text = script.text.replace("softtargetcrossentropy", "")
     soft = mixes or re.search(r"mixup|cutmix|one_hot|soft(?!max)|distil|teacher|eye\(", text)
     for call in script.calls:
@@ -96,11 +94,8 @@ def _losses(facts: Facts) -> Iterator[Finding]:
 
 def _models(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    calls = [
-        call
-        for call in script.called("create_model")
-        if not script.qualified(call.func).startswith("segmentation_models_pytorch.")
-    ]
+    made = script.called("create_model")
+    calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
     if len(names) == 1:
         yield from _wrong_head(facts, next(iter(names)))
