@@ -143,9 +143,9 @@ class Facts:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
         places = [place for call in self.script.called("resize") for place in call.args[:2]]
         pairs = [(place, self.values.one(place)) for place in places]
-        square = [
-            place for place, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
-        ]
+        square = (
+            at for at, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
+        )
         return {size for place in square if (size := self._pixels(place)) is not None}
 
     def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:

@@ -61,8 +61,6 @@ _OPTIMIZERS = {
     "NAdam": "adam",
     "RAdam": "adam",
 }
-
-
 _FAMILIES = (
     tuple(f"efficientnet_b{n}" for n in range(9)),
     ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),

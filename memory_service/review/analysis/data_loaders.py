@@ -9,15 +9,7 @@ from typing import Any, Literal
 
 from memory_service.review.facts import Facts
 from memory_service.review.interpretation.value import Value, flat
-from memory_service.review.source.nodes import (
-    Function,
-    all_parameters,
-    last_name,
-    roots,
-    texts_in,
-    unpacked,
-    words_in,
-)
+from memory_service.review.source.nodes import Function, all_parameters, last_name, roots, unpacked, words_in
 from memory_service.review.source.script import Script
 
 Role = Literal["train", "valid", "test", ""]
@@ -161,7 +153,8 @@ def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
 
 def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
     """Texts of a data set that name files to predict: its own, and those that its tables were read from."""
-    out = [text for text in texts_in(node) if _TEST_FILE.search(text)]
+    constants = (str(n.value) for n in ast.walk(node) if isinstance(n, ast.Constant))
+    out = [text for text in constants if _TEST_FILE.search(text)]
     for n in ast.walk(node):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
             sources = facts.values.assigned(n.id, n)

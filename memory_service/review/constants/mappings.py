@@ -26,8 +26,6 @@ _HOLDERS = words("copy deepcopy Munch AttrDict DotMap Box ConfigDict create to_c
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
-
-
 _UNKNOWN = Entries(open=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memory_service.review.interpretation.evaluation import library
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
+from memory_service.review.interpretation.rows import element_of, slides_along
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, either, one_of
 
@@ -30,7 +30,7 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
         base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
         loop = walk.loops[-1] if walk.loops else None
-        if isinstance(loop, ast.For) and goes_by_one(loop.iter) and slides(use.node, loop.target):
+        if isinstance(loop, ast.For) and slides_along(loop, use.node):
             base.series |= {use.node}
         base.items = base.items or None
         return Value(const=None)

@@ -16,8 +16,6 @@ EXPRESSIONS: dict[type[ast.AST], Handler] = {}
 STATEMENTS: dict[type[ast.AST], Handler] = {}
 METHODS: dict[str, Handler] = {}
 LIBRARY: dict[str, Handler] = {}
-
-
 Registered = TypeVar("Registered", bound=Handler)
 
 

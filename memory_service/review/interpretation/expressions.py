@@ -20,9 +20,8 @@ from memory_service.review.interpretation.rows import (
     combine,
     compare_values,
     element_of,
-    goes_by_one,
     invert,
-    slides,
+    slides_along,
 )
 from memory_service.review.interpretation.selection import (
     column_value,
@@ -223,7 +222,7 @@ def eval_comprehension(walk: Walk, node: Comprehension, scope: Scope) -> Value:
             items.append(evaluate(walk, node.elt, inner))
         return Value(items=items)
     out = Value(element=evaluate(walk, node.elt, inner))
-    if goes_by_one(through.iter) and slides(node.elt, through.target):
+    if slides_along(through, node.elt):
         out.series = frozenset((node,))
     return out
 

@@ -17,7 +17,7 @@ from memory_service.review.interpretation.value import (
     one_of,
 )
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
-from memory_service.review.source.nodes import last_name, roots
+from memory_service.review.source.nodes import is_call, roots
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -194,9 +194,10 @@ def element_of(walk: Walk, over: Value) -> Value:
     return found
 
 
-def goes_by_one(over: ast.AST) -> bool:
-    """`range(n)`: each position after the other."""
-    return isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange") and len(over.args) < 3
+def slides_along(loop: ast.For | ast.comprehension, node: ast.AST) -> bool:
+    """Whether neighbours share rows where each position is gone through: `for i in range(n)`."""
+    by_one = is_call(loop.iter, "range", "trange") and len(loop.iter.args) < 3
+    return by_one and slides(node, loop.target)
 
 
 def slides(node: ast.AST, position: ast.AST) -> bool:

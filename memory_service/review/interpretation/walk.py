@@ -5,15 +5,7 @@ What comes of it: `divisions` of rows, `leaks` (learned from rows that a divisio
 from __future__ import annotations
 
 from memory_service.review.constants.values import Values
-from memory_service.review.interpretation import (  # noqa: F401 - they register what they handle
-    calls,
-    containers,
-    division,
-    expressions,
-    grouping,
-    learning,
-    statements,
-)
+from memory_service.review.interpretation import division, statements  # noqa: F401 - they register handlers
 from memory_service.review.interpretation.evaluation import run_body
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
 from memory_service.review.interpretation.state import Walk

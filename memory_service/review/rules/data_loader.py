@@ -252,8 +252,6 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
         if isinstance(node, ast.Subscript):
             known, key = facts.values.entries(node.value).known, facts.values.text(node.slice)
             places += [known[key]] if key in known else []
-    for line in {int(getattr(node, "lineno", 0)) for node in places} - {0}:
-        comment = facts.script.comment_near(line)
-        if len(comment.split()) >= 3 and not _NO_REASON.search(comment):
-            return True
-    return False
+    lines = {int(getattr(node, "lineno", 0)) for node in places} - {0}
+    comments = map(facts.script.comment_near, lines)
+    return any(len(comment.split()) >= 3 and not _NO_REASON.search(comment) for comment in comments)

@@ -133,12 +133,11 @@ def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
 def _both_phases(facts: Facts) -> set[ast.AST]:
     """Loops over batches whose backward pass is for one phase only, where no mode is ever switched."""
     script = facts.script
-    batches = {loop.batch for loop in facts.training.loops if loop.batch is not None}
     found: set[ast.AST] = set()
     for step in script.called("backward"):
         tests = [up.test for up in script.around(step, ast.If)]
         if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
-            found |= batches & set(script.loops(step))
+            found |= facts.training.batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train"))
     switched = switched or (bool(found) and any(switch_of(facts, c) == "eval" for c in script.calls))
     return set() if switched else found
@@ -192,9 +191,7 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
     """`u(x) for u in unets`: what is called goes through a collection of models."""
     for up in facts.script.above(call):
-        over: list[ast.comprehension | ast.For] = [up] if isinstance(up, ast.For) else []
-        over = list(up.generators) if isinstance(up, ast.ListComp | ast.GeneratorExp) else over
-        for one in over:
+        for one in [up] if isinstance(up, ast.For) else getattr(up, "generators", []):
             if last_name(one.target) == last_name(call.func) and last_name(one.iter):
                 name = last_name(one.iter)
                 return name.endswith("s") and bool(_MODEL.search(name[:-1]))
@@ -252,9 +249,9 @@ def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
         if isinstance(up, ast.ListComp | ast.GeneratorExp):
             if _names_rows(word for generator in up.generators for word in words_in(generator.iter)):
                 return True
-            trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
             evaluated = mode_at(facts, call) == "eval" and bool(facts.training.backwards)
-            return not trained & {*facts.script.above(call)} and (_under_no_grad(facts, call) or evaluated)
+            learning = facts.training.batches & {*facts.script.above(call)}
+            return not learning and (_under_no_grad(facts, call) or evaluated)
         if isinstance(up, ast.stmt):
             break
     return False

@@ -9,15 +9,7 @@ from dataclasses import replace
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
-    arguments_of,
-    calls_in,
-    is_call,
-    last_name,
-    texts_in,
-    words,
-    words_in,
-)
+from memory_service.review.source.nodes import arguments_of, is_call, last_name, texts_in, words, words_in
 from memory_service.review.training.training import LIGHTNING
 
 _SAVES = words(
@@ -79,7 +71,7 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
             return fixed and not formatted and facts.value(call, "enable_version_counter") is False
         return fixed
     if name == "dump":
-        opened = [c for c in calls_in(call) if is_call(c, "open") and c.args]
+        opened = [c for c in ast.walk(call) if is_call(c, "open") and c.args]
         if opened and facts.values.text(opened[0].args[0]):
             return True
     same = [a for a in arguments_of(call) if _is_fixed(facts, a)]

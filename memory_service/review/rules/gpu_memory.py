@@ -158,12 +158,14 @@ def _leaves_backward(facts: Facts, function: Function) -> bool:
 
 def _reads(facts: Facts, node: ast.AST) -> bool:
     """Whether a node reads memory itself, or calls a helper from elsewhere that says so."""
-    if isinstance(node, ast.Attribute | ast.Name):
-        return last_name(node) in _ANY
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str) and "nvidia-smi" in node.value
-    name = last_name(node.func) if isinstance(node, ast.Call) else ""
-    return bool(_HELPER.search(name)) and name not in facts.script.functions
+    match node:
+        case ast.Attribute() | ast.Name():
+            return last_name(node) in _ANY
+        case ast.Constant(value=str(text)):
+            return "nvidia-smi" in text
+        case ast.Call():
+            return bool(_HELPER.search(name_of(node))) and name_of(node) not in facts.script.functions
+    return False
 
 
 def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:

@@ -155,12 +155,10 @@ def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
     if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
         return False
     fitted = _network_behind(facts, call.args[0])
-    for picked in script.called("argmax"):
-        by_torch = receiver_name(picked) == "torch" and picked.args
-        base = picked.args[0] if by_torch else receiver(picked)
-        if fitted and _network_behind(facts, base) == fitted:
-            return True
-    return False
+    by_torch = (
+        c.args[0] if receiver_name(c) == "torch" and c.args else receiver(c) for c in script.called("argmax")
+    )
+    return bool(fitted) and any(_network_behind(facts, base) == fitted for base in by_torch)
 
 
 def _network_behind(facts: Facts, node: ast.AST | None) -> str:

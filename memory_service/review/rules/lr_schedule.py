@@ -38,8 +38,8 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     """Whether the number of steps was computed from the length of a loader."""
     if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
         return True
-    loops = [loop.batch for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
-    supervised = {w for loop in loops for w in words_in(loop.iter)} - words("self enumerate tqdm range zip")
+    over = (loop.iter for loop in facts.training.batches if isinstance(loop, ast.For))
+    supervised = {word for node in over for word in words_in(node)} - words("self enumerate tqdm range zip")
     given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
@@ -80,6 +80,5 @@ def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
     loop = _nearest(facts, call)
     if loop is None or _every_batch(facts, call):
         return False
-    loops = facts.training.loops
-    over_epochs = loop in {x.epoch for x in loops} and loop not in {x.batch for x in loops}
+    over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
     return over_epochs or _has_inner(facts, loop)

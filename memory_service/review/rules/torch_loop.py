@@ -151,13 +151,11 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
-    beside = facts.script.function(statement) if not loader.role else None
-    for loop in loops:
-        if not loader.role and facts.script.function(loop.backward) is not beside:
-            continue
-        walked = ast.walk(loop.batch.iter) if isinstance(loop.batch, ast.For) else ()
-        if names & {n.id for n in walked if isinstance(n, ast.Name)}:
-            return True
+    function = facts.script.function
+    beside = [x for x in loops if loader.role or function(x.backward) is function(statement)]
+    over = (node for loop in beside if isinstance(loop.batch, ast.For) for node in ast.walk(loop.batch.iter))
+    if any(isinstance(node, ast.Name) and node.id in names for node in over):
+        return True
     if not loader.role:
         return False
     learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}

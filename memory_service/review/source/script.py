@@ -22,8 +22,6 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 """Nodes that say how, not what; the parser makes one of each for the whole tree."""
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
 _RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
 _COMMON = words(
     "append add items keys values get update copy close read write split join format to cuda cpu item "

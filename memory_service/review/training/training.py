@@ -13,16 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import (
-    bases_of,
-    calls_in,
-    is_call,
-    keyword_names,
-    last_name,
-    names_in,
-    words,
-    words_in,
-)
+from memory_service.review.source.nodes import bases_of, calls_in, last_name, names_in, words, words_in
 from memory_service.review.source.script import Script
 from memory_service.review.training.construction import Folds, Objects
 from memory_service.review.training.stopping import AnyLoop, Stopping
@@ -171,12 +162,17 @@ class Training:
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
         if isinstance(loop, ast.While):
-            return any(_EPOCH.search(word) for word in words_in(loop.test))
+            return any(map(_EPOCH.search, words_in(loop.test)))
         over = words_in(loop.iter)
         counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
         if any(_EPOCH.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
             return True
         return any("epochs" in word.lower() for word in over) and not any("loader" in w.lower() for w in over)
+
+    @cached_property
+    def batches(self) -> set[AnyLoop]:
+        """Loops over batches that something is learned from."""
+        return {loop.batch for loop in self.loops if loop.batch is not None}
 
     @cached_property
     def epoch_loops(self) -> list[AnyLoop]:
@@ -205,7 +201,7 @@ class Training:
             return "transformers" if known and any(b.endswith("Trainer") for b in bases) else None
         if name not in ("fit", "fit_generator"):
             return None
-        given = keyword_names(call)
+        given = {keyword.arg for keyword in call.keywords}
         tests: tuple[tuple[Kind, bool], ...] = (
             ("lightning", made_by == "Trainer" and uses(*LIGHTNING)),
             ("boosting", bool(BOOSTED.match(made_by))),
@@ -280,7 +276,7 @@ class Training:
             known = [bound for n in nodes if (bound := number(n)) is not None and bound > 1]
             return int(known[0]) if len(known) == 1 else None
         for call in calls_in(loop.iter):
-            if is_call(call, "range", "trange"):
+            if last_name(call.func) in ("range", "trange"):
                 ends = [number(a) for a in call.args[:2]]
                 known = [end for end in ends if end is not None]
                 if len(known) < len(ends) or not ends:

@@ -34,9 +34,8 @@ _OWN_NAME = re.compile(
 
 def group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
-    found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
-    found = found or next(_parsed_columns(facts), None) or next(_documented_columns(facts), None)
-    return found or next(_noted_columns(facts), "")
+    evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
+    return next((column for found in evidence for column in found(facts)), "")
 
 
 def _counted_columns(facts: Facts) -> Iterator[str]:

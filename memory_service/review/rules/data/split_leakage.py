@@ -18,8 +18,6 @@ _IGNORES_GROUPS = words(
     "train_test_split random_split"
 )
 _BY_PARAMETER = words("cross_val_score cross_validate cross_val_predict learning_curve fit cv")
-
-
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
 _MESSAGE = "Rows are split at random although {}: training sees the future of what it is judged on."
 _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|lag", re.IGNORECASE)
