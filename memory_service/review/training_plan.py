@@ -318,13 +318,8 @@ def _boosting(facts: Facts) -> Boosting | None:
     numbers = [[facts.values.number(n) for n in _stated(facts, *names)] for names in (_RATES, _PATIENCES)]
     rate, patience = (next((n for n in found if n is not None and n > 0), None) for found in numbers)
     devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_DEVICES)}
-    return Boosting(
-        rounds=int(rounds),
-        learning_rate=rate,
-        stops=stops_rounds(facts, fit),
-        patience=None if patience is None else int(patience),
-        on_card=bool(devices & {"cuda", "gpu", "gpu_"}),
-    )
+    waits, on_card = None if patience is None else int(patience), bool(devices & {"cuda", "gpu", "gpu_"})
+    return Boosting(int(rounds), rate, stops_rounds(facts, fit), waits, on_card)
 
 
 _RATES, _PATIENCES = ("learning_rate", "eta"), ("early_stopping_rounds", "early_stopping_round", "od_wait")

@@ -127,10 +127,8 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
 def _loads_own_model(facts: Facts, function: Function) -> bool:
     """The function makes the model that it loads weights into: nobody can have switched it before."""
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return any(
-        receiver_name(call) in stored and facts.script.function(call) is function
-        for call in facts.script.called("load_state_dict")
-    )
+    loads = (c for c in facts.script.called("load_state_dict") if facts.script.function(c) is function)
+    return any(receiver_name(call) in stored for call in loads)
 
 
 def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
@@ -173,12 +171,8 @@ def switch_of(facts: Facts, call: ast.Call) -> str:
         own = (facts.script.class_of(f) is owner for f in facts.script.functions.get("train", ()))
         return "" if owner is not None and any(own) else "train"
     helpers = facts.script.functions.get(name, ()) if model is None or is_of_self(call.func) else ()
-    switches = [
-        switch_of(facts, inner)
-        for helper in helpers[:1]
-        for inner in calls_in(helper)
-        if isinstance(inner.func, ast.Attribute) and inner.func.attr in ("eval", "train")
-    ]
+    inside = [call for helper in helpers[:1] for call in calls_in(helper) if receiver(call) is not None]
+    switches = [switch_of(facts, call) for call in inside if last_name(call.func) in ("eval", "train")]
     return next((switch for switch in reversed(switches) if switch), "")
 
 

@@ -260,10 +260,8 @@ class Values:
         self, name: str, *, method: bool, deep: int, only_properties: bool = False
     ) -> list[ast.AST]:
         """What the one function or method of that name in the file returns."""
-        found = [
-            f for f in self.script.functions.get(name, ())
-            if isinstance(self.script.parents.get(f), ast.ClassDef) is method
-        ]  # fmt: skip
+        found = [*self.script.functions.get(name, ())]
+        found = [f for f in found if isinstance(self.script.parents.get(f), ast.ClassDef) is method]
         if only_properties:
             found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
         if len(found) != 1 or deep > DEEPEST_DEFINITION:

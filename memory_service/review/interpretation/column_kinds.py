@@ -63,9 +63,9 @@ def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
         table: ast.AST = node.args[0]
         if isinstance(table, ast.Name):
             table = next(iter(values.assigned(table.id, table)), table)
-        return _both(table.values, values, deep) if isinstance(table, ast.Dict) else kind_of(
-            table, values, deep + 1
-        )  # fmt: skip
+        if not isinstance(table, ast.Dict):
+            return kind_of(table, values, deep + 1)
+        return _both(table.values, values, deep)
     if name in ("where", "iif") and len(node.args) == 3:
         return _both(node.args[1:], values, deep)
     if name in _KEEPS and isinstance(node.func, ast.Attribute):

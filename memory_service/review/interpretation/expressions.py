@@ -77,10 +77,8 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
 
 @evaluates(ast.JoinedStr)
 def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
-    parts = [
-        evaluate(walk, part.value if isinstance(part, ast.FormattedValue) else part, scope)
-        for part in node.values
-    ]
+    stated = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    parts = [evaluate(walk, part, scope) for part in stated]
     if all(isinstance(one.const, str | int) for one in parts):
         return Value(const="".join(str(one.const) for one in parts))
     return derived(*parts)

@@ -76,9 +76,7 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     by = base.attrs.get("by")
     key = by.const if by is not None else None
     keys = set(key if isinstance(key, list) else [key])
-    of_target = (
-        columns is not None and len(columns) == 1 and bool(columns & walk.targets) and not keys & columns
-    )
+    of_target = columns is not None and len(columns) == 1 and columns & walk.targets and not keys & columns
     out = derived(base)
     out.columns = columns
     if not rowwise:
@@ -169,11 +167,9 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
             out |= {str(constant(walk, k, scope)) for k in inner.keys if k is not None}
         elif is_call(inner, "col") and inner is not node and inner.args:
             out.add(str(constant(walk, inner.args[0], scope)))
-        elif (
-            isinstance(inner, ast.Tuple) and len(inner.elts) == 2
-            and constant(walk, inner.elts[1], scope) not in _COUNTS
-        ):  # fmt: skip
-            out.add(str(constant(walk, inner.elts[0], scope)))
+        elif isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            column, how = (constant(walk, part, scope) for part in inner.elts)
+            out |= {str(column)} if how not in _COUNTS else set()
     return out
 
 

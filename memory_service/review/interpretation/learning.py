@@ -31,12 +31,8 @@ def learner_in(item: Value) -> str:
         if any(vocabulary.PREDICTS.search(name) for name in inside):
             return ""
         return next((n for n in inside if vocabulary.LEARNS.match(n) or vocabulary.BY_TARGET.match(n)), "")
-    known = (
-        vocabulary.LEARNS.match(item.made)
-        or vocabulary.RESAMPLES.search(item.made)
-        or vocabulary.BY_TARGET.match(item.made)
-    )
-    return item.made if known else ""
+    known = vocabulary.LEARNS.match(item.made) or vocabulary.BY_TARGET.match(item.made)
+    return item.made if known or vocabulary.RESAMPLES.search(item.made) else ""
 
 
 @method(*vocabulary.FITS)

@@ -203,11 +203,10 @@ def slides_along(loop: ast.For | ast.comprehension, node: ast.AST) -> bool:
 def slides(node: ast.AST, position: ast.AST) -> bool:
     """`values[i : i + n]` at position i: neighbours share rows."""
     names = {getattr(n, "id", getattr(n, "arg", "")) for n in ast.walk(position)}
-    return any(
-        isinstance(cut, ast.Slice)
-        and cut.lower is not None
-        and cut.upper is not None
-        and all(names & roots(end) for end in (cut.lower, cut.upper))
-        and not any(isinstance(n, ast.Mult) for end in (cut.lower, cut.upper) for n in ast.walk(end))
-        for cut in ast.walk(node)
-    )
+    for cut in ast.walk(node):
+        if isinstance(cut, ast.Slice) and cut.lower is not None and cut.upper is not None:
+            ends = (cut.lower, cut.upper)
+            scaled = any(isinstance(n, ast.Mult) for end in ends for n in ast.walk(end))
+            if not scaled and all(names & roots(end) for end in ends):
+                return True
+    return False

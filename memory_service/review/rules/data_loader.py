@@ -32,6 +32,7 @@ _FASTAI = (
     "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
 )  # fmt: skip
 STEP_WAITS = ": the step waits while the main process reads and prepares each batch."
+_NO_WORKERS = "no num_workers, which means 0"
 _COPIES = ": copies to the card wait for pageable memory."
 _STARTS_ANEW = " is not on: every epoch starts the workers anew."
 _NO_REASON = re.compile(
@@ -75,9 +76,7 @@ def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
     place = facts.argument(loader.call, "num_workers", 5)
     if given >= least or cores == 1 or has_reason(facts, loader.call, place):
         return
-    message = (
-        f"The loader has {f'num_workers={given}' if loader.workers else 'no num_workers, which means 0'}"
-    )
+    message = "The loader has " + (f"num_workers={given}" if loader.workers else _NO_WORKERS)
     message += f" beside {cores} cores" if cores else ""
     wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
     fix = f"num_workers={wanted}, pin_memory=True, persistent_workers=True, prefetch_factor=4"
@@ -237,10 +236,8 @@ def accumulation(facts: Facts) -> int | None:
     numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
     if None in numbers:
         return 0
-    stated = (
-        (last_name(target).lower(), s.value) for s in facts.script.all(ast.Assign) for target in s.targets
-    )
-    numbers += [facts.values.number(value) or 1 for name, value in stated if "accum" in name]
+    stated = ((last_name(t), node.value) for node in facts.script.all(ast.Assign) for t in node.targets)
+    numbers += [facts.values.number(value) or 1 for name, value in stated if "accum" in name.lower()]
     return max((int(number) for number in numbers if number is not None), default=None)
 
 

@@ -180,12 +180,10 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
     """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
     if not _MODEL.search(receiver_name(call)):
         return False
-    return any(
-        "Module" in bases_of(facts.script.class_of(method))
-        and any(last_name(c.func) in ("self", "forward") for c in calls_in(method))
-        and not words_in(method) & (_OFF | {"eval"})
-        for method in facts.script.functions.get(last_name(call.func), ())
-    )
+    methods = facts.script.functions.get(last_name(call.func), ())
+    own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
+    plain = (method for method in own if not words_in(method) & (_OFF | {"eval"}))
+    return any(last_name(c.func) in ("self", "forward") for method in plain for c in calls_in(method))
 
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:

@@ -36,13 +36,12 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
-            found = finding(
-                "no-fold-checkpoint",
-                _switched_off(facts, loop) or loop,
-                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
-                "predict with.",
-                'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")',
+            message = (
+                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to predict "
             )
+            fix = 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")'
+            place = _switched_off(facts, loop) or loop
+            found = finding("no-fold-checkpoint", place, message + "with.", fix)
             yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
         elif saves and all(_same_path(facts, c) for c in saves):
             message = "Every fold writes the same file: only the last one is left."

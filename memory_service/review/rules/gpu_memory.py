@@ -179,11 +179,9 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
     first = batches is None or _reads_within(facts, batches)
     trials = [f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found]
     if not first and not any(_reads_within(facts, trial) for trial in trials):  # of a batch before the epochs
-        message = (
-            "Memory is not read after the first batch: a batch far too small shows only when the budget "
-        )
+        message = "Memory is not read after the first batch: a batch far too small shows only when the "
         place, fix = loop.batch or steps or epoch, f"if step == 0:\n    {_PASTE}"
-        yield finding("no-memory-at-first-batch", place, message + "is gone.", fix)
+        yield finding("no-memory-at-first-batch", place, message + "budget is gone.", fix)
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
         message = "Memory is not read in every epoch: a leak or a half-empty card stays unseen."
         yield finding("no-memory-every-epoch", epoch, message, _PASTE)

@@ -155,10 +155,9 @@ def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
     if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
         return False
     fitted = _network_behind(facts, call.args[0])
-    by_torch = (
-        c.args[0] if receiver_name(c) == "torch" and c.args else receiver(c) for c in script.called("argmax")
-    )
-    return bool(fitted) and any(_network_behind(facts, base) == fitted for base in by_torch)
+    picked = script.called("argmax")
+    bases = (c.args[0] if receiver_name(c) == "torch" and c.args else receiver(c) for c in picked)
+    return bool(fitted) and any(_network_behind(facts, base) == fitted for base in bases)
 
 
 def _network_behind(facts: Facts, node: ast.AST | None) -> str:

@@ -59,10 +59,8 @@ def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
 
 def _has_inner(facts: Facts, loop: ast.For) -> bool:
     """Another loop within it holds the backward pass: this one goes over epochs."""
-    return any(
-        isinstance(node, ast.For) and any(is_call(c, "backward") for c in calls_in(node))
-        for node in facts.script.within(loop.body)
-    )
+    inner = (node for node in facts.script.within(loop.body) if isinstance(node, ast.For))
+    return any(is_call(call, "backward") for node in inner for call in calls_in(node))
 
 
 def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import Function, last_name, receiver
+from memory_service.review.source.nodes import Function, last_name, receiver, targets_of
 from memory_service.review.training.training import TRAINS_TREES
 
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
@@ -75,10 +75,8 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
         if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
             what = "steps" if any(x.batch is loop for x in training.loops) else "epochs"
-            message = (
-                f"{'All' if epochs is None else epochs} {what} run to the end, whether validation gains "
-            )
-            message += "or not; the best is often among the first five."
+            message = f"{'All' if epochs is None else epochs} {what} run to the end, whether validation "
+            message += "gains or not; the best is often among the first five."
             yield finding("no-early-stopping", loop, message, _GAIN_PASTE)
         if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
             message = "The loop over epochs never looks at the clock: when the budget ends there is no "
@@ -182,12 +180,10 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
     script, is_clock = facts.script, facts.training.stopping.is_clock
-    places: list[ast.Assign | ast.AugAssign | ast.Raise] = [
-        node for node in script.all(ast.Assign) if any(last_name(t) in _FLAGS for t in node.targets)
-    ]
-    places += [node for node in script.all(ast.AugAssign) if last_name(node.target) in _FLAGS]
-    places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
-    for place in (p for p in places if script.runs(p)):
+    stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
+    flags = [node for node in stated if any(last_name(target) in _FLAGS for target in targets_of(node))]
+    raised = (n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200])
+    for place in (place for place in (*flags, *raised) if script.runs(place)):
         function = script.function(place)
         tests: list[ast.AST] = [up.test for up in script.around(place, ast.If)]
         if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):

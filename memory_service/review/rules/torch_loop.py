@@ -87,16 +87,10 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     name, inside = loss.id, [n for statement in batch.body for n in ast.walk(statement)]
     if loop.backward not in inside:
         return
-    stated = [
-        (t.id, n.value)
-        for n in inside
-        if isinstance(n, ast.Assign)
-        for t in n.targets
-        if isinstance(t, ast.Name)
-    ]
-    if any(is_call(c, *_LETS_GO) for to, value in stated if to == name for c in calls_in(value)):
+    stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
+    if any(is_call(c, *_LETS_GO) for to, value in stated if _is(to, name) for c in calls_in(value)):
         return
-    fresh = {to for to, _ in stated}
+    fresh = {to.id for to, _ in stated if isinstance(to, ast.Name)}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
@@ -136,12 +130,9 @@ def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
     names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
     own = [facts.script.classes.get(name) for name in names - _MAP_STYLE]
-    return bool(names) and all(
-        owner is not None
-        and "IterableDataset" not in bases_of(owner)
-        and any(getattr(part, "name", "") == "__getitem__" for part in owner.body)
-        for owner in own
-    )
+    parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
+    by_key = all("__getitem__" in inside for inside in parts)
+    return bool(names) and by_key and not any("IterableDataset" in bases_of(owner) for owner in own)
 
 
 def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:

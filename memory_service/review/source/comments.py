@@ -55,11 +55,8 @@ MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 def prose_of(script: Script) -> list[str]:
     """Docstrings, and comments with those on the lines below joined, in lower case, marks of emphasis left
     out."""
-    out = [t for t in script.notes if t] + [
-        node.value.value
-        for node in script.all(ast.Expr)
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    ]
+    docs = (getattr(node.value, "value", None) for node in script.all(ast.Expr))
+    out = [*script.notes, *(text for text in docs if isinstance(text, str))]
     joined = [" ".join(re.sub(r"[*`_]{1,2}(\w+)[*`]{1,2}", r"\1", text).lower().split()) for text in out]
     read = accumulate(map(len, joined))
     return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]

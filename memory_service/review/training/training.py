@@ -13,7 +13,15 @@ from functools import cached_property
 from typing import Literal
 
 from memory_service.review.constants.values import Values
-from memory_service.review.source.nodes import bases_of, calls_in, last_name, names_in, words, words_in
+from memory_service.review.source.nodes import (
+    bases_of,
+    calls_in,
+    last_name,
+    names_in,
+    receiver,
+    words,
+    words_in,
+)
 from memory_service.review.source.script import Script
 from memory_service.review.training.construction import Folds, Objects
 from memory_service.review.training.stopping import AnyLoop, Stopping
@@ -81,11 +89,8 @@ class Training:
     @cached_property
     def backwards(self) -> list[ast.Call]:
         """Backward passes: `loss.backward()`, `accelerator.backward(loss)`; not of an autograd Function."""
-        return [
-            call for call in self.script.called("backward", "manual_backward")
-            if isinstance(call.func, ast.Attribute)
-            and not any("Function" in base for base in bases_of(self.script.class_of(call)))
-        ]  # fmt: skip
+        calls = [c for c in self.script.called("backward", "manual_backward") if receiver(c) is not None]
+        return [c for c in calls if not any("Function" in b for b in bases_of(self.script.class_of(c)))]
 
     @cached_property
     def lightning_classes(self) -> list[ast.ClassDef]:
@@ -150,14 +155,14 @@ class Training:
         return [
             loop for loop in self.script.all(ast.For)
             if self._is_over_epochs(loop) and any(
-                _HELPER.search(name := last_name(call.func))
-                and not _NOT_HELPER.search(name)
-                and name not in self.script.functions
-                and name not in ("train", "fit")
-                and self.script.loops(call)[:1] == [loop]
+                self._is_helper(last_name(call.func)) and self.script.loops(call)[:1] == [loop]
                 for call in self.script.within_calls(loop.body, follow=False)
             )
         ]  # fmt: skip
+
+    def _is_helper(self, name: str) -> bool:
+        known = name in self.script.functions or name in ("train", "fit") or _NOT_HELPER.search(name)
+        return not known and bool(_HELPER.search(name))
 
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
@@ -245,9 +250,8 @@ class Training:
     def on_card(self) -> bool:
         uses = self.script.uses
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
-            return bool(_TO_CARD.search(self.script.text)) or uses(
-                "transformers", "accelerate", "fastai", *LIGHTNING
-            )
+            by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
+            return by_itself or bool(_TO_CARD.search(self.script.text))
         return uses(*KERAS, "fastai", "transformers")
 
     @cached_property

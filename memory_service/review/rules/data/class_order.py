@@ -30,9 +30,8 @@ def listed_unordered(facts: Facts) -> Iterator[Finding]:
         sources = facts.values.sources(listed) or [listed]
         if len(sources) == 1 and _without_order(sources[0]):
             message = f"Each {maker} numbers the classes anew, in an order that differs from part to part."
-            yield recoded(
-                comp, message, "classes = sorted(...)  # of the training rows, once, handed to both"
-            )
+            fix = "classes = sorted(...)  # of the training rows, once, handed to both"
+            yield recoded(comp, message, fix)
             return
 
 
@@ -68,30 +67,22 @@ def listed_twice(facts: Facts) -> Iterator[Finding]:
         other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
         predicts = function is None or bool(_PREDICTS.search(function.name))
         if other and (kind == "set" or (predicts and other != {kind})):
-            message = (
-                f"The order of classes is made anew by {kind}(): index 3 is another class than in training."
-            )
-            yield recoded(
-                place, message, "classes = sorted(train[label].unique())  # once, saved with the checkpoint"
-            )
+            message = f"The order of classes is made anew by {kind}(): index 3 is another class than in "
+            fix = "classes = sorted(train[label].unique())  # once, saved with the checkpoint"
+            yield recoded(place, message + "training.", fix)
             return
 
 
 def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
     """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    of_item = (
-        c for c in facts.script.called("factorize") if isinstance(facts.script.parents[c], ast.Subscript)
-    )
-    unsorted = [call for call in of_item if "sort" not in keyword_names(call)]
+    unsorted = [call for call in facts.script.called("factorize") if "sort" not in keyword_names(call)]
+    unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
     columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
     for place, kind, value in listed:
         if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
-            message = (
-                "Training counted the classes as they come (factorize); sorted, index 3 is another class."
-            )
-            yield recoded(
-                place, message, "codes, classes = pd.factorize(train[label])  # keep the second, names by it"
-            )
+            message = "Training counted the classes as they come (factorize); sorted, index 3 is another "
+            fix = "codes, classes = pd.factorize(train[label])  # keep the second, names by it"
+            yield recoded(place, message + "class.", fix)
 
 
 def _order_of(node: ast.AST) -> str:

@@ -86,10 +86,9 @@ def _parsed_columns(facts: Facts) -> Iterator[str]:
 
 def _cut_from_file(node: ast.AST) -> bool:
     text = ast.dump(node)[:4000]
-    return bool(
-        re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
-        and re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
-    )
+    cut = re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
+    file = re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
+    return bool(cut and file)
 
 
 def _documented_columns(facts: Facts) -> Iterator[str]:

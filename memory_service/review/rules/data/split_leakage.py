@@ -108,11 +108,9 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
             continue
         direct = division.kind in ("train_test_split", "random_split", *_BY_PARAMETER)
         place = division.place if direct or division.maker is None else division.maker
-        message = (
-            f"{column!r} has several rows each, and {kind} splits rows: the same {column} is trained on "
-        )
+        message = f"{column!r} has several rows each, and {kind} splits rows: the same {column} is trained "
         fix = _fix(division.kind) + f", groups=df[{column!r}]"
-        yield finding("groups-across-folds", place, message + "and judged.", fix)
+        yield finding("groups-across-folds", place, message + "on and judged.", fix)
         return
 
 
@@ -125,6 +123,4 @@ def _of_groups(division: Division) -> bool:
 def _fix(kind: str) -> str:
     if "Fold" not in kind:
         return "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
-    return (
-        f"{'StratifiedGroupKFold' if 'Stratified' in kind else 'GroupKFold'}(n_splits=5).split(X, y, groups)"
-    )
+    return f"{'Stratified' if 'Stratified' in kind else ''}GroupKFold(n_splits=5).split(X, y, groups)"

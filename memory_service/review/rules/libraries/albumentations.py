@@ -211,8 +211,6 @@ def _versions(facts: Facts) -> Iterator[Finding]:
     """albumentations pins albucore itself; another version beside it does not import."""
     for number, line in enumerate(facts.script.lines, 1):
         if "albucore" in line and re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
-            message = (
-                "Each albumentations works with one albucore only, and brings it; another one beside it "
-            )
+            message = "Each albumentations works with one albucore only, and brings it; another one beside "
             fix = "pip install albumentations==2.0.8  # and nothing about albucore"
-            yield trap(number, message + "does not import.", fix)
+            yield trap(number, message + "it does not import.", fix)

@@ -42,6 +42,10 @@ _METRICS = {
 """Metrics that a library does not know -> one that it does."""
 
 LEAST_RATE = 0.002  # from 0.02 down nothing is gained that could be told from noise (docs/boosting_rounds.md)
+_MULTICLASS = {
+    "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
+    "xgboost.train": ("multi:softmax", "multi:softprob"),
+}
 _IGNORED = {
     "use_label_encoder": "leave it out; labels must be 0 ... n - 1",
     "gpu_id": 'device="cuda:0"',
@@ -81,10 +85,7 @@ def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterat
     """An objective and a number of classes that do not go together."""
     objective = facts.values.text(params.get("objective"))
     complete = not facts.values.entries(facts.argument(call, "params", 0)).open
-    multiclass = {
-        "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
-        "xgboost.train": ("multi:softmax", "multi:softprob"),
-    }.get(facts.script.qualified(call.func), ())
+    multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
     if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
         yield wrong(call, f"objective {objective} needs num_class.", '"num_class": N_CLASSES')
     count = facts.values.number(params.get("num_class"))

@@ -78,9 +78,8 @@ def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Probabilities, dropout, smoothing and parts of the rows that are not between 0 and 1."""
     name = last_name(call.func)
-    random = name.startswith(("Dropout", "Random")) or facts.script.qualified(call.func).startswith(
-        ("albumentations.", "torchvision.transforms.")
-    )
+    transforms = facts.script.qualified(call.func).startswith(("albumentations.", "torchvision.transforms."))
+    random = transforms or name.startswith(("Dropout", "Random"))
     for parameter in _SHARES:
         if (parameter == "p" and not random) or (parameter == "subsample" and not _BOOSTED.search(name)):
             continue

@@ -159,10 +159,8 @@ def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
     right = next((head for head, pattern in _HEADS.items() if re.match(pattern, name)), None)
     for node, target in new_heads(facts.script) if right else ():
         if target.attr != right and facts.training.objects.made_by(target.value) == "create_model":
-            message = (
-                f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head "
-            )
-            yield trap(node, message + "stays.", f"{_NEW_HEAD}  # or model.reset_classifier(N_CLASSES)")
+            message = f"The head of {name} is .{right}; a new .{target.attr} is never called and the old "
+            yield trap(node, message + "head stays.", f"{_NEW_HEAD}  # or model.reset_classifier(N_CLASSES)")
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
