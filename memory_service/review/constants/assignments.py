@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from memory_service.review.source.nodes import last_name, targets_of, unpacked
+from memory_service.review.source.nodes import grouped, last_name, targets_of, unpacked
 from memory_service.review.source.script import Script
 
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
@@ -14,15 +14,13 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 def assignments(script: Script) -> Assigned:
     """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
-    out: Assigned = defaultdict(list)
-    for target, value in _settings(script):
-        for item, given in unpacked(target, value):
-            if isinstance(item, ast.Name):
-                out[script.scope(item), item.id].append(given)
+    pairs = (pair for target, value in _settings(script) for pair in unpacked(target, value))
+    named = ((item, given) for item, given in pairs if isinstance(item, ast.Name))
+    out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
     for stated in script.all(ast.Global):
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
-            out[script.tree, name] += inner
+            out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
     return {key: _without_retries(script, operand) for key, operand in out.items()}
 
 

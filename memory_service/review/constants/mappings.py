@@ -7,13 +7,12 @@ has no workers, and may hold more keys (`open`).
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, ValueLookup
-from memory_service.review.source.nodes import Function, is_none, last_name, words
+from memory_service.review.source.nodes import Function, grouped, is_none, last_name, receiver, words
 from memory_service.review.source.settings_text import settings_of
 
 DEEPEST = 8
@@ -229,18 +228,14 @@ class Mappings:
     @cached_property
     def _growth(self) -> dict[str, list[ast.AST]]:
         """Name of a dict -> statements that put more into it or take out of it, in the order of the text."""
-        out: dict[str, list[ast.AST]] = defaultdict(list)
-        for call in self._script.called("update", "setdefault", "pop"):
-            if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-                out[call.func.value.id].append(call)
-        for node in self._script.all(ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                    out[target.value.id].append(node)
-        for joined in self._script.all(ast.AugAssign):
-            if isinstance(joined.op, ast.BitOr) and isinstance(joined.target, ast.Name):
-                out[joined.target.id].append(joined)
-        return {name: sorted(item, key=self._script.order.__getitem__) for name, item in out.items()}
+        script = self._script
+        grown: list[tuple[ast.AST | None, ast.AST]] = []
+        grown += [(receiver(call), call) for call in script.called("update", "setdefault", "pop")]
+        stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
+        grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
+        grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
+        grown.sort(key=lambda change: script.order[change[1]])
+        return grouped((holder.id, change) for holder, change in grown if isinstance(holder, ast.Name))
 
 
 def expand(values: ValueLookup) -> None:

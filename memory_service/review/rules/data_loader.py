@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, last_name, parameters_of, words_in
+from memory_service.review.source.nodes import calls_in, grouped, last_name, parameters_of, words_in
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
@@ -43,11 +42,9 @@ _NO_REASON = re.compile(
 def loader_rules(facts: Facts) -> Iterator[Finding]:
     """loader-workers, loader-pin-memory and loader-persistent-workers."""
     training = facts.training
-    loaders: dict[ast.Call, list[Loader]] = defaultdict(list)
-    for loader in loaders_of(facts) if training.offers or training.trains else ():
-        if loader.role != "test" or training.trains:
-            loaders[loader.call].append(loader)
-    for made in loaders.values():
+    loaders = loaders_of(facts) if training.offers or training.trains else []
+    judged = (loader for loader in loaders if loader.role != "test" or training.trains)
+    for made in grouped((loader.call, loader) for loader in judged).values():
         if not any(any(loader.persistent or ()) for loader in made):
             yield from _shown(made, [_persistent(facts, loader) for loader in made], same=True)
         for rule, given in ((_workers, "workers"), (_pinned, "pinned")):

@@ -22,6 +22,7 @@ from memory_service.review.source.nodes import (
     Function,
     bases_of,
     calls_in,
+    grouped,
     is_call,
     last_name,
     name_of,
@@ -94,10 +95,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
 def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
     """`model.eval()` in the loop over batches, then `model(x)` and the backward pass of it."""
     script = facts.script
-    directly_in: dict[ast.AST, list[ast.Call]] = {}
-    for call in script.calls:
-        for innermost in script.loops(call)[:1]:
-            directly_in.setdefault(innermost, []).append(call)
+    directly_in = grouped((inner, call) for call in script.calls for inner in script.loops(call)[:1])
     for loop in facts.training.loops:
         if loop.batch is None:
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
@@ -13,6 +12,7 @@ from memory_service.review.source.nodes import (
     Function,
     bases_of,
     calls_in,
+    grouped,
     is_call,
     last_name,
     name_of,
@@ -141,11 +141,8 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
 
 def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
     """(function, name) -> what sets it there."""
-    out: dict[tuple[ast.AST | None, str], list[ast.Assign]] = defaultdict(list)
-    for node in facts.script.all(ast.Assign):
-        for name in names_in(*node.targets):
-            out[facts.script.function(node), name].append(node)
-    return out
+    stated = ((name, node) for node in facts.script.all(ast.Assign) for name in names_in(*node.targets))
+    return grouped(((facts.script.function(node), name), node) for name, node in stated)
 
 
 def _leaves_backward(facts: Facts, function: Function) -> bool:

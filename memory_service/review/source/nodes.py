@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
-from typing import TypeGuard
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeGuard, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 def words(text: str) -> frozenset[str]:
@@ -17,6 +20,14 @@ def words(text: str) -> frozenset[str]:
 def word_pairs(text: str) -> dict[str, str]:
     """`left:right` words as a mapping that reads well."""
     return {left: right for left, _, right in (word.partition(":") for word in text.split())}
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Key -> all that go by it, in their order."""
+    out: dict[Key, list[Item]] = defaultdict(list)
+    for key, item in pairs:
+        out[key].append(item)
+    return out
 
 
 def last_name(node: ast.AST) -> str:

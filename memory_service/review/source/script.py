@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from memory_service.review.source.nodes import Function, last_name, words
+from memory_service.review.source.nodes import Function, grouped, last_name, words
 from memory_service.review.source.short_names import write_in_full
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -66,11 +66,8 @@ class Script:
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
-        out: dict[str, list[Function]] = defaultdict(list)
         nodes: list[Function] = [*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)]
-        for node in nodes:
-            out[node.name].append(node)
-        return out
+        return grouped((node.name, node) for node in nodes)
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
@@ -79,11 +76,7 @@ class Script:
     @cached_property
     def heirs(self) -> dict[str, list[ast.ClassDef]]:
         """Class -> classes of this file that are made from it."""
-        out: dict[str, list[ast.ClassDef]] = defaultdict(list)
-        for node in self.all(ast.ClassDef):
-            for base in node.bases:
-                out[last_name(base)].append(node)
-        return out
+        return grouped((last_name(base), node) for node in self.all(ast.ClassDef) for base in node.bases)
 
     @cached_property
     def own(self) -> dict[str, ast.Constant]:
@@ -114,10 +107,7 @@ class Script:
     @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """Calls by the last part of what is called: `nn.Linear(...)` under `Linear`."""
-        out: dict[str, list[ast.Call]] = defaultdict(list)
-        for call in self.calls:
-            out[last_name(call.func)].append(call)
-        return out
+        return grouped((last_name(call.func), call) for call in self.calls)
 
     def called(self, *names: str) -> list[ast.Call]:
         """Calls of these last names, in the order of the text."""
