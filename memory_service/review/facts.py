@@ -91,8 +91,7 @@ class Facts:
 
     @cached_property
     def modality(self) -> str:
-        """image | text | audio | tabular | time-series | "" of the task asked for, else by what is
-        imported."""
+        """image | text | audio | tabular | time-series | "" of the task asked for, else by imports."""
         uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""

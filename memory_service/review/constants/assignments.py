@@ -38,8 +38,7 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
 
 
 def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts
-    with."""
+    """What an `except` sets (a batch halved when memory is out) is not what a run starts with."""
     first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
     return first or value
 

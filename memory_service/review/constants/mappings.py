@@ -180,8 +180,7 @@ class Mappings:
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
     def _with_growth(self, node: ast.Name, scope: ast.AST, first: Entries, deep: int) -> Entries:
-        """A dict with what `d.update(...)`, `d |= ...` and `d["key"] = ...` add; under a condition only
-        new keys."""
+        """A dict with what `update`, `|=` and `d["key"] = ...` add; under a condition only new keys."""
         script, out = self._script, Entries(dict(first.known), first.open)
         here, home = script.order.get(node, 0), script.function(node)
         loops = set(script.loops(node))

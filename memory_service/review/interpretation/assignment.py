@@ -10,9 +10,8 @@ from memory_service.review.interpretation.grouping import sum_into
 from memory_service.review.interpretation.rows import element_of
 from memory_service.review.interpretation.selection import set_column
 from memory_service.review.interpretation.state import Walk
-from memory_service.review.interpretation.targets import TARGET, TARGET_COLUMN
 from memory_service.review.interpretation.value import Scope, Value, derived, either
-from memory_service.review.interpretation.vocabulary import VIEWS
+from memory_service.review.interpretation.vocabulary import TARGET, TARGET_COLUMN, VIEWS
 
 LONGEST_SUM = 400
 _FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")

@@ -31,8 +31,7 @@ _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 
 def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
-    """The kind of what an expression makes of columns, "" where the text does not say (or it is true or
-    false)."""
+    """The kind of what an expression makes of columns, "" where the text does not say, or of flags."""
     if deep > MOST_DEEP:
         return ""
     if isinstance(node, ast.Constant):

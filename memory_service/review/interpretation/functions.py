@@ -9,8 +9,8 @@ from itertools import chain
 from memory_service.review.interpretation.evaluation import evaluate, run_body
 from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
-from memory_service.review.interpretation.targets import TARGET
 from memory_service.review.interpretation.value import Scope, Value, derived, one_of
+from memory_service.review.interpretation.vocabulary import TARGET
 from memory_service.review.source.nodes import Function, bases_of, last_name
 
 Named = dict[str, Value]

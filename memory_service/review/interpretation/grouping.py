@@ -187,8 +187,7 @@ def over_group(walk: Walk, use: Use) -> Value | None:
 
 
 def _of_each_column(use: Use) -> bool:
-    """Whether it is a value for each column of a table. Of one column, or of an array without an axis, it is
-    one number: a unit, as 255 is."""
+    """Whether it is a value for each column: of an array without an axis it is one number, as 255 is."""
     method = bool(use.base.rows)
     base = use.base if method else use.args[0]
     table = base.whole or (base.columns is not None and len(base.columns) > 1)

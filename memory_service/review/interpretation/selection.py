@@ -236,8 +236,7 @@ def names_in(over: Value) -> ColumnNames | None:
 
 @method("select_dtypes")
 def columns_of_kind(walk: Walk, use: Use) -> Value | None:
-    """`df.select_dtypes("number")`: of the columns made here those that are of the kind, and no target
-    of which that is not known."""
+    """`df.select_dtypes("number")`: columns made here that are of the kind, and no target that may not be."""
     kind = kind_selected(use.node, walk.values)
     if not kind or not use.base.rows:
         return None

@@ -76,3 +76,8 @@ ROLES = (
     ("train", re.compile(r"train|(^|_)tr(n|$|_)|(^|_)fit(_|$)|learn", re.IGNORECASE)),
     ("valid", re.compile(r"val|test|(^|_)va($|_)|dev|hold_?out|eval", re.IGNORECASE)),
 )
+TARGET = re.compile(r"^(y|ys|y_\w+|targets?|labels?|y\d?|Y|train_y|y_train|train_labels?|train_targets?)$")
+"""Names of values that are to be predicted."""
+
+TARGET_COLUMN = re.compile(r"^(target|label|y|dependent)(_?(col|column|name|var))?s?$", re.IGNORECASE)
+"""Names of constants that name a column to be predicted."""

@@ -241,8 +241,7 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
 
 
 def _again(facts: Facts, function: Function) -> bool:
-    """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0` without asking for the
-    epoch."""
+    """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0`, whatever the epoch."""
     if not _BATCH_HOOKS.search(function.name):
         return False
     steps = {*parameters_of(function)} | _OF_EACH_EPOCH

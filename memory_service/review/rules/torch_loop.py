@@ -42,8 +42,7 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:
-    """Only where the file says nowhere that gradients are zeroed, and optimizer steps stand beside the
-    backward."""
+    """Only where nothing in the file zeroes gradients and the optimizer steps beside the backward pass."""
     script = facts.script
     owner = script.class_of(loop.backward)
     if owner is not None and bases_of(owner) - {"object"}:

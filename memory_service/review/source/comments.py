@@ -53,8 +53,7 @@ MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 
 
 def prose_of(script: Script) -> list[str]:
-    """Docstrings, and comments with those on the lines below joined, in lower case, marks of emphasis left
-    out."""
+    """Docstrings, and comments with those below joined, in lower case, without marks of emphasis."""
     docs = (getattr(node.value, "value", None) for node in script.all(ast.Expr))
     out = [*script.notes, *(text for text in docs if isinstance(text, str))]
     joined = [" ".join(re.sub(r"[*`_]{1,2}(\w+)[*`]{1,2}", r"\1", text).lower().split()) for text in out]

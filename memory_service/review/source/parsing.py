@@ -59,8 +59,7 @@ class TooLong(Exception):
 
 
 def text_of(script: bytes | str) -> str:
-    """The script as text by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is
-    none."""
+    """The script by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is no text."""
     plain = isinstance(script, bytes) or len(script) > LONGEST_BYTES or script.isascii()
     size = len(script) if plain else len(script.encode("utf-8", "surrogatepass"))  # type: ignore[union-attr]
     if size > LONGEST_BYTES:

@@ -80,8 +80,7 @@ class Script:
 
     @cached_property
     def own(self) -> dict[str, ast.Constant]:
-        """What a script of this service states at its head, by name; its loop may be in another file. Empty
-        for others."""
+        """What a script of this service states at its head, by name; empty for others."""
         stated = {
             target.id: node.value
             for node in self.tree.body

@@ -116,8 +116,7 @@ class Training:
         return out + [Loop(epoch, None, epoch) for epoch in self._helper_loops if epoch not in known]
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
-        """`while step < N`, `for step in range(N)` with a batch drawn in each: the loop is the whole
-        training."""
+        """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
         if isinstance(loop, ast.While):
             return True
         called = {last_name(c.func): c for c in calls_in(loop.iter)}
@@ -225,8 +224,7 @@ class Training:
 
     @cached_property
     def arguments(self) -> list[ast.Call]:
-        """transformers' TrainingArguments that something is trained with, not those of a Trainer that only
-        predicts."""
+        """transformers' TrainingArguments that something is trained with, not of a Trainer that only predicts."""
         made = self.script.called("TrainingArguments", "Seq2SeqTrainingArguments")
         predicting: set[ast.AST] = set()
         for trainer in self.script.calls if made else ():

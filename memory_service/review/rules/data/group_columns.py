@@ -6,10 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.review.constants.values import Values
 from memory_service.review.facts import Facts
-from memory_service.review.interpretation.targets import column_of
+from memory_service.review.interpretation.vocabulary import TARGET_COLUMN
 from memory_service.review.source.comments import columns_listed, prose_of, several_each
-from memory_service.review.source.nodes import entries_of, last_name, receiver
+from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
@@ -125,3 +126,17 @@ def _noted_columns(facts: Facts) -> Iterator[str]:
         for name in names:
             if _PERSON.match(name) and any(_OWN_NAME.search(n) for n in names if n != name):
                 yield name
+
+
+def column_of(values: Values, node: ast.AST) -> str | None:
+    """`df["a"]`, `df.loc[:, "a"]`, `df.pop("a")` -> "a"."""
+    if isinstance(node, ast.Subscript):
+        inner = node.slice
+        if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            inner = inner.elts[1]
+        return values.text(inner)
+    if is_call(node, "pop") and node.args and receiver(node) is not None:
+        return values.text(node.args[0])
+    named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    named = named and bool(TARGET_COLUMN.match(last_name(node)))
+    return last_name(node) if named and not isinstance(values.one(node), str) else None

@@ -10,8 +10,8 @@ from functools import partial
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding
-from memory_service.review.interpretation.targets import column_of
 from memory_service.review.interpretation.value import Rows
+from memory_service.review.rules.data.group_columns import column_of
 from memory_service.review.source.nodes import calls_in, grouped, is_call, last_name, receiver_name
 
 recoded = partial(finding, "labels-reencoded")
@@ -60,8 +60,7 @@ def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:
 
 
 def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) -> bool:
-    """Rows of validation beside those of training, or a file of prediction beside that of training; with
-    `alike` of one file only."""
+    """Rows of validation beside those of training, or (not if `alike`) a file of prediction beside theirs."""
     roots = _roots(first), _roots(later)
     if roots[0] & roots[1]:
         parts = {rows.part for rows in first}, {rows.part for rows in later}
