@@ -52,15 +52,10 @@ RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 
 _NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
-_OPTIMIZERS = {
-    "PagedAdamW8bit": "paged-adamw-8bit",
-    "AdamW8bit": "adamw-8bit",
-    "SGD": "sgd-momentum",
-    "Adam": "adam",
-    "AdamW": "adamw",
-    "NAdam": "adam",
-    "RAdam": "adam",
-}
+_OPTIMIZERS = word_pairs(
+    "PagedAdamW8bit:paged-adamw-8bit AdamW8bit:adamw-8bit SGD:sgd-momentum Adam:adam AdamW:adamw NAdam:adam "
+    "RAdam:adam"
+)
 _FAMILIES = (
     tuple(f"efficientnet_b{n}" for n in range(9)),
     ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),

@@ -35,7 +35,7 @@ _NO_WORKERS = "no num_workers, which means 0"
 _COPIES = ": copies to the card wait for pageable memory."
 _STARTS_ANEW = " is not on: every epoch starts the workers anew."
 _NO_REASON = re.compile(
-    r"todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$", re.IGNORECASE
+    r"(?i)todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$"
 )
 
 

@@ -33,14 +33,12 @@ from memory_service.review.source.nodes import (
 )
 
 _MODEL = re.compile(
-    r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
-    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model",
-    re.IGNORECASE,
+    r"(?i)(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
+    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model"
 )
 _JUDGES = re.compile(
-    r"^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
-    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction",
-    re.IGNORECASE,
+    r"(?i)^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
+    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction"
 )
 _ROWS = re.compile(
     r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|"

@@ -27,9 +27,7 @@ _LOADS = re.compile(
     r"load_\w*(model|fold|ckpt|checkpoint|weights).*)$"
 )
 _CHECKS = words("exists isfile is_file glob rglob iglob listdir iterdir scandir")
-_FOLDS = re.compile(
-    r"n_?(folds|splits)|num_?(folds|splits)|^n?folds$|^k$|n_splits|kfold|^k_folds?$", re.IGNORECASE
-)
+_FOLDS = re.compile(r"(?i)n_?(folds|splits)|num_?(folds|splits)|^n?folds$|^k$|n_splits|kfold|^k_folds?$")
 _KEPT = re.compile(r"fold|ckpt|checkpoint|model|weights|\.pth?\b|\.cbm|\.ubj|\.joblib|\.pkl", re.IGNORECASE)
 _NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
 _WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)

@@ -159,9 +159,6 @@ def _fastai(facts: Facts) -> Iterator[Finding]:
 
 
 _FRAMEWORKS = {
-    "torch": _torch,
-    "lightning": _lightning,
-    "transformers": _transformers,
-    "keras": _keras,
+    "torch": _torch, "lightning": _lightning, "transformers": _transformers, "keras": _keras,
     "fastai": _fastai,
-}
+}  # fmt: skip

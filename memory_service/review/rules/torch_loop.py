@@ -14,9 +14,7 @@ from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.source.nodes import arguments_of, bases_of, calls_in, is_call, last_name, receiver
 from memory_service.review.training.training import Loop
 
-_ZEROES = re.compile(
-    r"zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS", re.IGNORECASE
-)
+_ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
 _OPTIMIZER = re.compile(r"^(opt|optim|optimi[sz]er)s?\d*$|_(opt|optim|optimi[sz]er)\d*$", re.IGNORECASE)
 _ORDERED = re.compile(r"randperm|permutation|shuffle|sample\(frac|time_?series|stateful", re.IGNORECASE)
 _MAP_STYLE = frozenset(
@@ -51,8 +49,10 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
         return
     assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
     calls = (call for node in loop.batch.body for call in calls_in(node))
-    if any("torch.optim" in script.qualified(call.func) for call in calls) or _passed_on(facts, loop):
-        return
+    others = (c for c in script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
+    handed = any(_OPTIMIZER.search(last_name(argument)) for call in others for argument in arguments_of(call))
+    if handed or any("torch.optim" in script.qualified(call.func) for call in calls):
+        return  # a helper from elsewhere may do anything with it; one made anew has no gradients
     message = "Gradients of all earlier batches are added up: nothing in the file zeroes them."
     fix = "optimizer.zero_grad(set_to_none=True)  # before loss.backward()"
     yield finding("gradients-not-zeroed", loop.backward, message, fix)
@@ -66,13 +66,6 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
         return False
     makers = facts.training.objects.makers(base)
     return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
-
-
-def _passed_on(facts: Facts, loop: Loop) -> bool:
-    """Whether the optimizer goes to a helper from elsewhere, which may do anything with it."""
-    assert loop.batch is not None  # noqa: S101
-    calls = (c for c in facts.script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
-    return any(_OPTIMIZER.search(last_name(argument)) for call in calls for argument in arguments_of(call))
 
 
 def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:

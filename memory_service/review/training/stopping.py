@@ -17,10 +17,9 @@ _CLOCK_CALLS = words(
     "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
 )
 _CLOCK_WORDS = re.compile(
-    r"deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
+    r"(?i)deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
     r"out_of_time|minutes|over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|"
-    r"(^|_)late\b|clock|timer|time_to_stop|should_stop_for_time|hours|expired",
-    re.IGNORECASE,
+    r"(^|_)late\b|clock|timer|time_to_stop|should_stop_for_time|hours|expired"
 )
 _OTHER_STOPS = re.compile(
     r"debug|dry_?run|smoke|isnan|isfinite|isinf|\bnan\b|max_steps|max_batches|limit_|sanity|quick|overfit",

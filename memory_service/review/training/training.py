@@ -29,12 +29,10 @@ from memory_service.review.training.stopping import AnyLoop, Stopping
 Kind = Literal["torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn"]
 
 _HELPER = re.compile(
-    r"(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$", re.IGNORECASE
+    r"(?i)(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$"
 )
 _HELPER_OF_FOLD = re.compile(r"^(train|run_train|run_fold|fit)_?\w*$")
-_NOT_HELPER = re.compile(
-    r"split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx", re.IGNORECASE
-)
+_NOT_HELPER = re.compile(r"(?i)split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx")
 _DRAWN = re.compile(
     r"^next$|^(get|next|sample|draw|fetch|make)_?(\w+_)?batch|^(randint|choice|randperm|sample)$"
 )
@@ -224,7 +222,7 @@ class Training:
 
     @cached_property
     def arguments(self) -> list[ast.Call]:
-        """transformers' TrainingArguments that something is trained with, not of a Trainer that only predicts."""
+        """transformers' TrainingArguments that something is trained with, not of a Trainer that predicts."""
         made = self.script.called("TrainingArguments", "Seq2SeqTrainingArguments")
         predicting: set[ast.AST] = set()
         for trainer in self.script.calls if made else ():
