@@ -273,18 +273,15 @@ def _merged(alternatives: Iterable[Entries]) -> Entries:
     all_of = list(alternatives)
     known: dict[str, ast.AST] = {}
     for key in dict.fromkeys(k for one in all_of for k in one.known):
-        given = [one.known.get(key) for one in all_of]
         distinct: dict[str, ast.AST] = {}
-        for node in given:
-            if node is not None:
-                same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
-                distinct.setdefault(same, node)
+        for node in (one.known[key] for one in all_of if key in one.known):
+            same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
+            distinct.setdefault(same, node)
         nodes = list(distinct.values())
-        if None in given:
+        if any(key not in one.known for one in all_of):
             nodes.append(ast.copy_location(ast.Name("", ast.Load()), nodes[0]))
-        value = nodes[-1]
-        for node in reversed(nodes[:-1]):
-            choice = ast.IfExp(ast.Name("", ast.Load()), node, value)  # type: ignore[arg-type]
-            value = ast.copy_location(choice, node)
-        known[key] = value
+        known[key] = nodes.pop()
+        for node in reversed(nodes):
+            choice = ast.IfExp(ast.Name("", ast.Load()), node, known[key])  # type: ignore[arg-type]
+            known[key] = ast.copy_location(choice, node)
     return Entries(known, any(one.open for one in all_of))

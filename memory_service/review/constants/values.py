@@ -308,12 +308,9 @@ class Values:
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
-        out: set[tuple[ast.AST, str]] = set()
-        for call in self.script.called("append", "extend", "insert", "remove", "discard", "add", "update"):
-            changed = receiver(call)
-            if isinstance(changed, ast.Name) and (bound := self.binding(changed.id, call)) is not None:
-                out.add((bound[0], changed.id))
-        return out
+        changes = self.script.called("append", "extend", "insert", "remove", "discard", "add", "update")
+        changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
+        return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
 
 
 def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | None]:

@@ -92,8 +92,7 @@ def kind_selected(node: ast.Call, values: Values) -> Kind:
     if stated is None or (given is not None and leaves_out is not None):
         return ""
     types = stated.elts if isinstance(stated, ast.List | ast.Tuple) else [stated]
-    found = {_type_named(one, values) for one in types[:20]} if types else {""}
+    found = {_type_named(one, values) for one in types[:20]}
     kind: Any = found.pop() if len(found) == 1 else ""
-    if given is not None:
-        return kind  # type: ignore[no-any-return]
-    return {"number": "text", "text": "number"}.get(kind, "")  # type: ignore[return-value]
+    others: Any = {"number": "text", "text": "number"}
+    return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]

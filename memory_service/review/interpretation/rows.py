@@ -60,7 +60,7 @@ def divide(walk: Walk, value: Value, place: ast.AST, kind: str, maker: ast.Call 
     found = flat(value)
     if len(walk.divisions) >= MOST_DIVISIONS:
         return
-    walk.divisions.append(Division(place, kind, maker, value, found))
+    walk.divisions.append(Division(place, kind, maker, found))
     everything = found.learned | {s for s in found.stats if s.kind == "target"}
     for learned in sorted(everything, key=lambda one: walk.script.order.get(one.place, 0)):
         if any(rows.within(learned.rows) and not rows.divided for rows in found.rows):

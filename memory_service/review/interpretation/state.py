@@ -25,7 +25,6 @@ class Division:
     place: ast.AST
     kind: str
     maker: ast.Call | None
-    value: Value
     contents: Flat
 
 

@@ -60,12 +60,10 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     if not script.uses("torch", "timm", "transformers"):
         return
-    seen: set[ast.AST] = set()
-    for call in _shared_passes(facts):
-        stated = script.statement(call)
-        if stated not in seen:
-            seen.add(stated)
-            yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+    shared = dict.fromkeys(script.statement(call) for call in _shared_passes(facts))
+    for stated in shared:
+        yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+    seen = set(shared)
     yield from _trained_in_evaluation(facts)
     phased = _both_phases(facts)
     for call in (c for c in script.calls if _is_model(facts, c)):

@@ -31,7 +31,7 @@ def _yaml(text: str) -> dict[str, Any] | None:
     open_at: list[tuple[int, dict[str, Any]]] = [(-1, out)]
     for line in text.splitlines():
         stated = re.sub(r"(^|\s)#.*$", "", line).rstrip()
-        if not stated or stated.lstrip().startswith(("-", "---")):
+        if not stated or stated.lstrip().startswith("-"):
             continue
         entry = _ENTRY.match(stated)
         if entry is None:

@@ -138,10 +138,9 @@ class Training:
         for place in self.script.calls_by_name.get(owner.name if of_object and owner else function.name, ()):
             if self.script.function(place) is function:
                 continue
-            here = self.script.loops(place)
-            further = self._caller_loops(place, deep + 1, seen | {function})
+            here, further = self.script.loops(place), self._caller_loops(place, deep + 1, seen | {function})
             if further or here:
-                out += [[*here, *more] for more in further[:4]] or [list(here)]
+                out += [[*here, *more] for more in further[:4]] or [here]
         return out
 
     @cached_property
@@ -224,13 +223,12 @@ class Training:
     def arguments(self) -> list[ast.Call]:
         """transformers' TrainingArguments that something is trained with, not of a Trainer that predicts."""
         made = self.script.called("TrainingArguments", "Seq2SeqTrainingArguments")
-        predicting: set[ast.AST] = set()
-        for trainer in self.script.calls if made else ():
-            if not last_name(trainer.func).endswith("Trainer") or self.values.open_ended(trainer):
-                continue
-            given = self.values.argument(trainer, "args", 1)
-            if given is not None and self.values.argument(trainer, "train_dataset") is None:
-                predicting.update([given, *self.values.sources(given)[:1]])
+        calls, values = self.script.calls if made else (), self.values
+        trainers = [c for c in calls if last_name(c.func).endswith("Trainer") and not values.open_ended(c)]
+        idle = [
+            values.argument(t, "args", 1) for t in trainers if values.argument(t, "train_dataset") is None
+        ]
+        predicting = {node for given in idle if given for node in (given, *values.sources(given)[:1])}
         return [call for call in made if call not in predicting] or made
 
     @cached_property
