@@ -14,7 +14,7 @@ from memory_service.review.rules.data_loader import accumulation, training_batch
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import entries_of, last_name, targets_of, word_pairs
+from memory_service.review.source.nodes import entries_of, last_name, targets_of, word_pairs, words
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
@@ -91,8 +91,7 @@ class Boosting:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is
-    set.
+    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is set.
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
     options   what else /predict can be asked of the model
@@ -164,7 +163,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
     if not stated:
         return {}
     known: dict[str, Any] = {n: node.value for n, node in stated.items() if _can_be(node.value, n)}
-    named: dict[str, Any] = {name: known[key] for name, key in _OWN.items() if key in known}
+    named: dict[str, Any] = {name: known[name.upper()] for name in _OWN if name.upper() in known}
     network = "BATCH_SIZE" in stated
     if network:
         named["epochs"] = known.get("EPOCHS")
@@ -174,7 +173,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
         on_card = known.get("DEVICE") == "cuda"
         named["boosting"] = Boosting(known["EPOCHS"], rate, patience is not None, patience, on_card, True)
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
-    options |= {name: known[key] for name, key in _OPTIONS.items() if key in known}
+    options |= {name: known[name.upper()] for name in _OPTIONS if name.upper() in known}
     if "LORA_RANK" in stated:
         options["method"] = "qlora" if "bitsandbytesconfig" in script.text else "lora"
     return named | {
@@ -195,12 +194,8 @@ def _can_be(value: Any, name: str) -> bool:
     return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
 
 
-_OWN = {
-    "model": "MODEL", "batch_size": "BATCH_SIZE", "grad_accumulation": "GRAD_ACCUMULATION",
-    "image_size": "IMAGE_SIZE", "seq_len": "SEQ_LEN", "precision": "PRECISION", "folds": "FOLDS",
-    "seeds": "SEEDS",
-}  # fmt: skip
-_OPTIONS = {"gradient_checkpointing": "GRADIENT_CHECKPOINTING", "lora_rank": "LORA_RANK"}
+_OWN = words("model batch_size grad_accumulation image_size seq_len precision folds seeds")
+_OPTIONS = ("gradient_checkpointing", "lora_rank")
 _ONE = ast.Constant(1)
 
 
