@@ -72,8 +72,7 @@ def _depends(call: ast.Call, function: Function | None) -> bool:
 
 
 def _of_torch(script: Script, call: ast.Call) -> bool:
-    qualified = script.qualified(call.func)
-    if qualified.startswith(("torch_geometric", "dgl", "fastai", "monai")):
+    if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
         return False
     return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
 

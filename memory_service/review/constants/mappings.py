@@ -144,8 +144,7 @@ class Mappings:
             return sources
         passed = [s for s in sources if script.order.get(s, here) < here]
         for position in range(len(passed) - 1, 0, -1):
-            statement = script.statement(passed[position])
-            block = script.parents.get(statement)
+            block = script.parents.get(script.statement(passed[position]))
             if block is home or block is script.tree:
                 return passed[position:]
         return passed or sources

@@ -27,8 +27,7 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     elif isinstance(target, ast.Starred):
         assign(walk, target.value, value, scope)
     elif isinstance(target, ast.Attribute):
-        item = evaluate(walk, target.value, scope)
-        item.attrs[target.attr] = value
+        evaluate(walk, target.value, scope).attrs[target.attr] = value
         note_target(walk, target.attr, value)
     elif isinstance(target, ast.Subscript):
         assign_item(walk, target, value, scope)

@@ -178,8 +178,7 @@ def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None 
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):
         columns = frozenset((f"[{given.slice.id}]",))  # of a loop over columns
-    found = Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0)
-    walk.codings.append(found)
+    walk.codings.append(Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0))
 
 
 def _alias_of(item: Value) -> str:

@@ -36,12 +36,10 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
-            message = (
-                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to predict "
-            )
+            message = "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
             fix = 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")'
             place = _switched_off(facts, loop) or loop
-            found = finding("no-fold-checkpoint", place, message + "with.", fix)
+            found = finding("no-fold-checkpoint", place, message + "predict with.", fix)
             yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
         elif saves and all(_same_path(facts, c) for c in saves):
             message = "Every fold writes the same file: only the last one is left."
@@ -65,8 +63,7 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
         known = [facts.values.all(g) for g in given if g is not None]
         fixed = bool(known) and all(k is not None for k in known)
         if name == "ModelCheckpoint" and facts.script.uses(*LIGHTNING):
-            # Lightning writes -v1, -v2 behind a name that is taken
-            formatted = any("{" in str(v) for k in known for v in k or ())
+            formatted = any("{" in str(v) for k in known for v in k or ())  # else -v1, -v2 is put behind it
             return fixed and not formatted and facts.value(call, "enable_version_counter") is False
         return fixed
     if name == "dump":

@@ -100,18 +100,13 @@ def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
 
 def _keras_labels(facts: Facts) -> str:
     """How labels come: "numbers", "one-hot vectors", or "" where it is unknown."""
-    script, found = facts.script, set()
-    if script.called("to_categorical", "one_hot", "CategoryEncoding"):
-        found.add("categorical")
-    for name, parameter, position, default in (
-        ("image_dataset_from_directory", "label_mode", 2, "int"),
-        ("text_dataset_from_directory", "label_mode", 2, "int"),
-        ("flow_from_directory", "class_mode", None, "categorical"),
-        ("flow_from_dataframe", "class_mode", None, "categorical"),
-    ):
-        for call in script.called(name):
-            given = facts.argument(call, parameter, position)
-            found.add(default if given is None else facts.values.text(given) or "")
+    called, argument = facts.script.called, facts.argument
+    found = {"categorical"} if called("to_categorical", "one_hot", "CategoryEncoding") else set()
+    readers = called("image_dataset_from_directory", "text_dataset_from_directory")
+    stated = [(argument(call, "label_mode", 2), "int") for call in readers]
+    flows = called("flow_from_directory", "flow_from_dataframe")
+    stated += [(argument(call, "class_mode"), "categorical") for call in flows]
+    found |= {default if given is None else facts.values.text(given) or "" for given, default in stated}
     forms = {"int": "numbers", "sparse": "numbers", "categorical": "one-hot vectors"}
     kinds = {forms.get(form, "") for form in found}
     return kinds.pop() if len(kinds) == 1 else ""

@@ -25,8 +25,7 @@ LEAST_RESERVE = 0.05  # of the minutes; plans keep 15 % and more (R14)
 
 def own_rules(facts: Facts) -> Iterator[Finding]:
     """Of a script of this service: wrong-parameter, loader-workers, no-deadline, groups-across-folds."""
-    own = facts.script.own
-    for name, node in own.items():
+    for name, node in facts.script.own.items():
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         if name in COUNTS and not (whole and (node.value or name == "SEED")):
             message = f"{name} = {node.value!r}: it is a whole number{'' if name == 'SEED' else ' over 0'}."

@@ -178,8 +178,7 @@ class Script:
         pending = [place] if isinstance(place, ast.AST) else list(place)
         followed: set[ast.AST] = set(pending)
         while pending:
-            start = pending.pop()
-            for node in self._walk(start):
+            for node in self._walk(pending.pop()):
                 self._left -= 1
                 if self._left < 0:
                     return

@@ -25,8 +25,7 @@ _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|l
 
 def row_rules(facts: Facts) -> Iterator[Finding]:
     """shuffled-time-series and groups-across-folds."""
-    order = facts.script.order
-    found = sorted(facts.walk.divisions, key=lambda one: order.get(one.place, 0))
+    found = sorted(facts.walk.divisions, key=lambda one: facts.script.order.get(one.place, 0))
     yield from _series(facts, found)
     yield from _groups(facts, found)
 

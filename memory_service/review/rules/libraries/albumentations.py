@@ -31,9 +31,8 @@ _RANDOM = words(
     "RandomBrightnessContrast CoarseDropout RandomRotate90 Affine HueSaturationValue GaussNoise "
     "Transpose ElasticTransform GridDistortion RandomScale RandomSizedCrop Perspective"
 )
-_MOVES = _RANDOM - words("ColorJitter RandomBrightnessContrast HueSaturationValue GaussNoise") | words(
-    "Resize CenterCrop LongestMaxSize PadIfNeeded"
-)
+_COLOURS = words("ColorJitter RandomBrightnessContrast HueSaturationValue GaussNoise")
+_MOVES = _RANDOM - _COLOURS | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
 _DATASETS = words(
     "ImageFolder DatasetFolder CIFAR10 CIFAR100 MNIST FashionMNIST SVHN STL10 Food101 OxfordIIITPet"
 )

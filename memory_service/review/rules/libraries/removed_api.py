@@ -87,8 +87,7 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         if any(facts.script.around(node, ast.Try)):
             continue
         module = node.module or ""
-        for removed in removed_of(module):
-            yield wrong(node, f"{module} is gone.", removed.instead)
+        yield from (wrong(node, f"{module} is gone.", removed.instead) for removed in removed_of(module))
         for alias in node.names:
             for removed in removed_of(f"{module}.{alias.name}"):
                 yield wrong(node, f"{module} has no {alias.name} any more.", removed.instead)
