@@ -52,8 +52,6 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     lr_schedule.step_rules, probability_metrics.score_rules, loss.loss_rules,
     objective.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
-
-
 Known = TypeVar("Known")
 
 

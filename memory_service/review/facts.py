@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.state import Walk
@@ -31,6 +31,7 @@ _SIZE_NAME = re.compile(r"(img|image|input|crop)_?(size|sz|dim|height)|size|sz|h
 _CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform")
 _SIZES = ("size", "height", "width", "input_size")
 _LENGTHS = ("max_length", "max_len", "model_max_length")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,15 @@ class Facts:
     values: Values
     training: Training
     context: Context
-    cache: dict[str, Any] = field(default_factory=dict)
-    """What one rule has worked out and others want."""
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, work_out: Callable[[Facts], Found]) -> Found:
+        """What one rule has worked out and others want."""
+        if work_out not in self.cache:
+            self.cache[work_out] = work_out(self)
+        return self.cache[work_out]  # type: ignore[no-any-return]
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
-        """The expression given for a parameter, by keyword, `**settings` or position."""
         return self.values.argument(call, name, position)
 
     def value(self, call: ast.Call, name: str, position: int | None = None) -> Any:
@@ -70,28 +75,23 @@ class Facts:
         return self.values.one(self.values.argument(call, name, position))
 
     def number(self, call: ast.Call, name: str, position: int | None = None) -> float | None:
-        """The one number given for a parameter."""
         return self.values.number(self.values.argument(call, name, position))
 
     def text(self, call: ast.Call, name: str, position: int | None = None) -> str | None:
-        """The one text given for a parameter."""
         return self.values.text(self.values.argument(call, name, position))
 
     def given(self, call: ast.Call, params: int | None = None) -> dict[str, ast.AST]:
         """What a call is given by keyword, and by the entries of its `params`, which stand at a position."""
         stated: dict[str, ast.AST] = {k.arg: k.value for k in call.keywords if k.arg}
-        settings = self.values.argument(call, "params", params)
-        return stated | (self.values.entries(settings).known if settings is not None else {})
+        return stated | self.values.entries(self.values.argument(call, "params", params)).known
 
     @cached_property
     def walk(self) -> Walk:
-        """What a run of the script would do with its rows."""
         return walk_script(self.values)
 
     @cached_property
     def modality(self) -> str:
-        """image | text | audio | tabular | time-series | "" of the task asked for, else by what is
-        imported."""
+        """image | text | audio | tabular | time-series | "" of the task asked for, else by imports."""
         uses, text, task = self.script.uses, self.script.text, self.context.task
         if task:
             known = "image" if task in ("object-detection", "video-classification") else ""
@@ -142,9 +142,9 @@ class Facts:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
         places = [place for call in self.script.called("resize") for place in call.args[:2]]
         pairs = [(place, self.values.one(place)) for place in places]
-        square = [
-            place for place, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
-        ]
+        square = (
+            at for at, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
+        )
         return {size for place in square if (size := self._pixels(place)) is not None}
 
     def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:

@@ -9,8 +9,7 @@ from typing import Any, Literal, cast
 
 Severity = Literal["error", "warning", "note"]
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""The gravest first."""
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")  # the gravest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,6 @@ loss-keeps-graph | warning | R25 | A loss is kept with its graph: memory grows w
 no-seed | note | R28 | Nothing fixes the random numbers.
 wrong-loss | error | R28 | The loss does not match the model's output or the metric.
 """
-
-
 _ROWS = (line.split(" | ") for line in _TABLE.strip().splitlines())
 RULES: Mapping[str, Rule] = {
     name: Rule(name, cast("Severity", severity), source, about) for name, severity, source, about in _ROWS
@@ -119,7 +116,5 @@ _BLOCKS = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassD
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """By line; one finding a rule and line."""
-    seen: dict[tuple[str, int], Finding] = {}
-    for item in found:
-        seen.setdefault((item.rule, item.line), item)
-    return tuple(sorted(seen.values(), key=lambda f: (f.line, SEVERITIES.index(f.severity), f.rule)))
+    first = {(item.rule, item.line): item for item in reversed([*found])}
+    return tuple(sorted(first.values(), key=lambda f: (f.line, SEVERITIES.index(f.severity), f.rule)))

@@ -15,31 +15,21 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 def sarif(findings: Iterable[Mapping[str, Any]], filename: str, version: str) -> dict[str, Any]:
     """One run with every rule described and every finding as a result. `findings` as the answer has them."""
     order = list(RULES)
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "memory-service",
-                        "semanticVersion": version,
-                        "rules": [
-                            {
-                                "id": rule.id,
-                                "shortDescription": {"text": rule.about},
-                                "defaultConfiguration": {"level": rule.severity},
-                                "properties": {"source": rule.source},
-                            }
-                            for rule in RULES.values()
-                        ],
-                    }
-                },
-                "columnKind": "unicodeCodePoints",
-                "results": [_result(found, filename, order) for found in findings],
-            }
-        ],
+    rules = [
+        {
+            "id": rule.id,
+            "shortDescription": {"text": rule.about},
+            "defaultConfiguration": {"level": rule.severity},
+            "properties": {"source": rule.source},
+        }
+        for rule in RULES.values()
+    ]
+    run = {
+        "tool": {"driver": {"name": "memory-service", "semanticVersion": version, "rules": rules}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(found, filename, order) for found in findings],
     }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _result(found: Mapping[str, Any], filename: str, order: list[str]) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""A review and what sizing by the card needs of its facts, as plain values that can leave the process that
-read the script."""
+"""A review and what sizing needs of its facts, as plain values that can leave the reading process."""
 
 from __future__ import annotations
 

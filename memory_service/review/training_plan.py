@@ -14,7 +14,7 @@ from memory_service.review.rules.data_loader import accumulation, training_batch
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import entries_of, last_name, targets_of, word_pairs
+from memory_service.review.source.nodes import entries_of, last_name, targets_of, word_pairs, words
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
@@ -52,17 +52,10 @@ RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 
 _NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
-_OPTIMIZERS = {
-    "PagedAdamW8bit": "paged-adamw-8bit",
-    "AdamW8bit": "adamw-8bit",
-    "SGD": "sgd-momentum",
-    "Adam": "adam",
-    "AdamW": "adamw",
-    "NAdam": "adam",
-    "RAdam": "adam",
-}
-
-
+_OPTIMIZERS = word_pairs(
+    "PagedAdamW8bit:paged-adamw-8bit AdamW8bit:adamw-8bit SGD:sgd-momentum Adam:adam AdamW:adamw NAdam:adam "
+    "RAdam:adam"
+)
 _FAMILIES = (
     tuple(f"efficientnet_b{n}" for n in range(9)),
     ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
@@ -98,8 +91,7 @@ class Boosting:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is
-    set.
+    """None means "unknown". `model` as the catalogue may know it; `batch_place` where the batch is set.
 
     lighter   why memory or time differ from a full training of the model (frozen layers, adapters ...)
     options   what else /predict can be asked of the model
@@ -142,7 +134,6 @@ _SHOWN = (
 
 
 def training_plan_of(facts: Facts) -> TrainingPlan:
-    """Everything that is known."""
     training = facts.training
     models = _models(facts)
     batches = training_batches(facts)
@@ -172,7 +163,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
     if not stated:
         return {}
     known: dict[str, Any] = {n: node.value for n, node in stated.items() if _can_be(node.value, n)}
-    named: dict[str, Any] = {name: known[key] for name, key in _OWN.items() if key in known}
+    named: dict[str, Any] = {name: known[name.upper()] for name in _OWN if name.upper() in known}
     network = "BATCH_SIZE" in stated
     if network:
         named["epochs"] = known.get("EPOCHS")
@@ -182,7 +173,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
         on_card = known.get("DEVICE") == "cuda"
         named["boosting"] = Boosting(known["EPOCHS"], rate, patience is not None, patience, on_card, True)
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
-    options |= {name: known[key] for name, key in _OPTIONS.items() if key in known}
+    options |= {name: known[name.upper()] for name in _OPTIONS if name.upper() in known}
     if "LORA_RANK" in stated:
         options["method"] = "qlora" if "bitsandbytesconfig" in script.text else "lora"
     return named | {
@@ -203,12 +194,8 @@ def _can_be(value: Any, name: str) -> bool:
     return isinstance(value, int if name in COUNTS else int | float) and bool(value > 0)
 
 
-_OWN = {
-    "model": "MODEL", "batch_size": "BATCH_SIZE", "grad_accumulation": "GRAD_ACCUMULATION",
-    "image_size": "IMAGE_SIZE", "seq_len": "SEQ_LEN", "precision": "PRECISION", "folds": "FOLDS",
-    "seeds": "SEEDS",
-}  # fmt: skip
-_OPTIONS = {"gradient_checkpointing": "GRADIENT_CHECKPOINTING", "lora_rank": "LORA_RANK"}
+_OWN = words("model batch_size grad_accumulation image_size seq_len precision folds seeds")
+_OPTIONS = ("gradient_checkpointing", "lora_rank")
 _ONE = ast.Constant(1)
 
 
@@ -228,7 +215,6 @@ _FRAMEWORKS = (
 
 
 def _models(facts: Facts) -> list[str]:
-    """Names of architectures that the file makes, each once."""
     saved = _saved_to(facts)
     found = [name for call in facts.script.calls if (name := _model_of(facts, call, saved))]
     if not found and "boosting" in facts.training.kinds:
@@ -322,13 +308,8 @@ def _boosting(facts: Facts) -> Boosting | None:
     numbers = [[facts.values.number(n) for n in _stated(facts, *names)] for names in (_RATES, _PATIENCES)]
     rate, patience = (next((n for n in found if n is not None and n > 0), None) for found in numbers)
     devices = {str(facts.values.one(n)).lower()[:4] for n in _stated(facts, *_DEVICES)}
-    return Boosting(
-        rounds=int(rounds),
-        learning_rate=rate,
-        stops=stops_rounds(facts, fit),
-        patience=None if patience is None else int(patience),
-        on_card=bool(devices & {"cuda", "gpu", "gpu_"}),
-    )
+    waits, on_card = None if patience is None else int(patience), bool(devices & {"cuda", "gpu", "gpu_"})
+    return Boosting(int(rounds), rate, stops_rounds(facts, fit), waits, on_card)
 
 
 _RATES, _PATIENCES = ("learning_rate", "eta"), ("early_stopping_rounds", "early_stopping_round", "od_wait")
@@ -349,12 +330,10 @@ def _lighter(facts: Facts) -> str | None:
     return next(found, RECOMPUTED if _recomputes(facts) else None)
 
 
+_ADAPTERS = "adapters or quantised weights are trained"
 _LIGHTER = (
     (re.compile(r"requires_grad_?\s*(=|\()\s*false"), "layers are frozen"),
-    (
-        re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"),
-        "adapters or quantised weights are trained",
-    ),
+    (re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"), _ADAPTERS),
 )
 _SEVERAL = re.compile(r"dataparallel|init_process_group|deepspeed|fsdp")
 _CARDS = r"(n|num)_?(gpus|cards)|world_size"
@@ -367,11 +346,9 @@ def _recomputes(facts: Facts) -> bool:
     given = script.given_as("gradient_checkpointing", "grad_checkpointing")
     if script.uses("torch.utils.checkpoint") or any(one(node) is not False for node in given):
         return True
-    return any(
-        one(call.args[0] if call.args else None) is not False
-        and not any(one(up.test) is False for up in script.around(call, ast.If))
-        for call in script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
-    )
+    switches = script.called("set_grad_checkpointing", "gradient_checkpointing_enable")
+    on = (call for call in switches if one(call.args[0] if call.args else None) is not False)
+    return any(all(one(up.test) is not False for up in script.around(call, ast.If)) for call in on)
 
 
 def _named(facts: Facts, pattern: str) -> tuple[int | None, ast.AST | None]:

@@ -1,2 +1,1 @@
-"""Which data loaders, evaluation loops, model modes and activations does a training have? Read off the facts
-for the rules."""
+"""Which data loaders, evaluation loops, modes and activations does a training have? Read off the facts."""

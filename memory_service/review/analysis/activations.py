@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
@@ -16,6 +17,7 @@ from memory_service.review.source.nodes import (
     word_pairs,
     words,
 )
+from memory_service.review.source.script import Script
 
 _ACTIVATIONS = word_pairs(
     "softmax:softmax Softmax:softmax sigmoid:sigmoid Sigmoid:sigmoid log_softmax:log_softmax "
@@ -55,7 +57,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     return "none" if name in ("Linear", "Conv2d", "Conv1d") else _of_module(facts, node, deep)
 
 
-def units_of(facts: Facts, node: ast.AST, deep: int = 0) -> float | None:
+def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
     """How many outputs a network has, by its last linear layer; None: unknown."""
     made = facts.training.objects.makers(node)
     if len(made) != 1 or deep > DEEPEST:
@@ -64,26 +66,21 @@ def units_of(facts: Facts, node: ast.AST, deep: int = 0) -> float | None:
         return facts.number(made[0], "out_features", 1)
     if is_call(made[0], "Sequential") and made[0].args:
         return units_of(facts, made[0].args[-1], deep + 1)
-    forward = _forward(facts.script.classes.get(last_name(made[0].func)))
-    returned = facts.script.returned(forward) if forward is not None else []
+    returned = _outputs(facts, facts.script.classes.get(last_name(made[0].func)))
     last = without_methods(returned[0], SHAPES) if len(returned) == 1 else None
-    return (
-        units_of(facts, last.func, deep + 1) if isinstance(last, ast.Call) and is_of_self(last.func) else None
-    )
+    layer = last.func if isinstance(last, ast.Call) and is_of_self(last.func) else None
+    return units_of(facts, layer, deep + 1)
 
 
 def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
-    """What the module behind a call puts out."""
     script, name = facts.script, last_name(call.func)
     head = _new_head(facts, call)
     if head is not None:
-        return activation_of(facts, head, deep + 1) or (
-            _of_constructor(facts, head, deep + 1) if isinstance(head, ast.Call) else None
-        )
+        return activation_of(facts, head, deep + 1) or _of_constructor(facts, head, deep + 1)
     if (isinstance(call.func, ast.Name) and name == "self") or (name == "forward" and is_of_self(call.func)):
         return _returned(facts, script.class_of(call), deep)
     named = isinstance(call.func, ast.Name) or is_of_self(call.func)
-    sources = facts.values.written_as(call.func) if named else []
+    sources = facts.values.sources(call.func) if named else []
     for maker in (m for source in sources for m in facts.training.objects.makers(source)):
         made = script.classes.get(last_name(maker.func))
         found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)
@@ -96,19 +93,23 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
 
 
 def _new_head(facts: Facts, call: ast.Call) -> ast.AST | None:
-    """What was put where a network had its head: `net.fc = nn.Sequential(...)`, `net.classifier[1] = ...`."""
+    """What was put where the network that is called had its head."""
     network, function = ast.dump(call.func), facts.script.function(call)
     found: list[ast.AST] = []
-    for node in facts.script.all(ast.Assign):
+    for node, head in new_heads(facts.script):
+        near = facts.script.function(node) is function or isinstance(head.value, ast.Attribute)
+        if near and ast.dump(head.value) == network and not _wrapped_since(facts, call, node):
+            found.append(node.value)
+    return found[0] if len(found) == 1 else None
+
+
+def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
+    """`net.fc = nn.Linear(...)`, `net.classifier[1] = ...`."""
+    for node in script.all(ast.Assign):
         for target in node.targets:
             head = target.value if isinstance(target, ast.Subscript) else target
-            if not isinstance(head, ast.Attribute) or head.attr not in _HEADS:
-                continue
-            near = facts.script.function(node) is function or isinstance(head.value, ast.Attribute)
-            same = ast.dump(head.value).replace("Store()", "Load()") == network
-            if near and same and last_name(head.value) != "self" and not _wrapped_since(facts, call, node):
-                found.append(node.value)
-    return found[0] if len(found) == 1 else None
+            if isinstance(head, ast.Attribute) and head.attr in _HEADS and not is_of_self(head):
+                yield node, head
 
 
 def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
@@ -119,7 +120,9 @@ def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
     return any(is_call(c, "Sequential") for c in calls_in(last))
 
 
-def _of_constructor(facts: Facts, call: ast.Call, deep: int) -> str | None:
+def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None:
+    if not isinstance(call, ast.Call) or deep > DEEPEST:
+        return None
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
     if name in _ACTIVATIONS:
         return _ACTIVATIONS[name]
@@ -127,8 +130,7 @@ def _of_constructor(facts: Facts, call: ast.Call, deep: int) -> str | None:
         return "none"
     if name == "Sequential":
         layers = [a for a in call.args if not is_call(a, "Flatten", "Squeeze", "Unflatten")]
-        last = layers[-1] if layers and deep < DEEPEST else None
-        return _of_constructor(facts, last, deep + 1) if isinstance(last, ast.Call) else None
+        return _of_constructor(facts, layers[-1] if layers else None, deep + 1)
     if qualified.startswith(_SMP) and "." not in qualified.removeprefix(_SMP):
         given, activation = facts.argument(call, "activation"), facts.value(call, "activation")
         unset = given is None or (activation is None and isinstance(given, ast.Constant))
@@ -136,18 +138,16 @@ def _of_constructor(facts: Facts, call: ast.Call, deep: int) -> str | None:
     return None
 
 
-def _forward(owner: ast.ClassDef | None) -> ast.FunctionDef | None:
+def _outputs(facts: Facts, owner: ast.ClassDef | None) -> list[ast.expr]:
+    """What the `forward` of a class returns."""
     body = owner.body if owner is not None else []
-    return next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+    forward = next((n for n in body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
+    return facts.script.returned(forward) if forward is not None else []
 
 
 def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None:
-    forward, script = _forward(owner), facts.script
-    found = {
-        activation_of(facts, value, deep + 1)
-        for value in (script.returned(forward) if forward is not None else ())
-        if not any(script.around(value, ast.If))
-    }
+    certain = (value for value in _outputs(facts, owner) if not any(facts.script.around(value, ast.If)))
+    found = {activation_of(facts, value, deep + 1) for value in certain}
     return found.pop() if len(found) == 1 else None
 
 

@@ -19,12 +19,9 @@ _SMALL_WORDS = {
     "valid": r"val(?!ue)|dev|holdout|oof|va_|va$",
     "test": r"test|infer|pred|sub|tta",
 }
-
-
 _TEST_FILE = re.compile(r"(^|[/_])(test|submission|sample_sub\w*)([/_.]|$)", re.IGNORECASE)
 
-MOST_CALLERS = 8
-"""Callers of a function that makes loaders, each looked at by itself."""
+MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by itself
 
 
 @dataclass(frozen=True)
@@ -48,20 +45,13 @@ class Loader:
 
 def loaders_of(facts: Facts) -> list[Loader]:
     """Every loader that the file makes, in its order; of a function that makes them one for each caller."""
-    item = facts.cache.get("loaders")
-    if not isinstance(item, list):
-        item = facts.cache["loaders"] = _loaders(facts)
-    return item
+    return facts.once(_loaders)
 
 
 def _loaders(facts: Facts) -> list[Loader]:
     script, values = facts.script, facts.values
-    names = {"DataLoader"}
-    names |= {
-        c.name for c in script.classes.values() if any(last_name(base) == "DataLoader" for base in c.bases)
-    }
     found = []
-    for call in script.called(*sorted(names)):
+    for call in script.called("DataLoader", *(heir.name for heir in script.heirs.get("DataLoader", ()))):
         if not _of_torch(script, call):
             continue
         function = script.function(call)
@@ -82,8 +72,7 @@ def _depends(call: ast.Call, function: Function | None) -> bool:
 
 
 def _of_torch(script: Script, call: ast.Call) -> bool:
-    qualified = script.qualified(call.func)
-    if qualified.startswith(("torch_geometric", "dgl", "fastai", "monai")):
+    if script.qualified(call.func).startswith(("torch_geometric", "dgl", "fastai", "monai")):
         return False
     return script.uses("torch", "lightning", "pytorch_lightning", "accelerate") or "torch" in script.text
 
@@ -110,9 +99,9 @@ def _in_memory(data: Value) -> bool:
     """Tensors that lie in memory already: workers only cost there."""
     inner = data.attrs.get("0")
     parts = inner.items if inner is not None and inner.items else [inner] if inner is not None else []
-    return data.made in ("TensorDataset", "ArrayDataset") or (
-        data.made in ("Subset", "ConcatDataset") and bool(parts) and all(_in_memory(one) for one in parts)
-    )
+    if data.made in ("Subset", "ConcatDataset"):
+        return bool(parts) and all(_in_memory(one) for one in parts)
+    return data.made in ("TensorDataset", "ArrayDataset")
 
 
 def _as_given(facts: Facts, node: ast.AST | None) -> ast.AST | None:
@@ -135,11 +124,9 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
             for target in own_targets(statement, made):
                 names += [last_name(t) for t in ast.walk(target) if last_name(t) != "self"]
         given = dataset if made is call else None
-        names += sorted(words_in(given)) if given is not None else []
-        names += _keys_in(given) if given is not None else []
+        names += [*sorted(words_in(given)), *_keys_in(given)] if given is not None else []
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
-        function = script.function(made)
-        names += [function.name] if function is not None else []
+        names.append(getattr(script.function(made), "name", ""))
     for name in names:
         for role, pattern in _SMALL_WORDS.items():
             if re.search(pattern, name.lower()):
@@ -165,11 +152,10 @@ def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
 
 def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
     """Texts of a data set that name files to predict: its own, and those that its tables were read from."""
-    out: list[str] = []
+    constants = (str(n.value) for n in ast.walk(node) if isinstance(n, ast.Constant))
+    out = [text for text in constants if _TEST_FILE.search(text)]
     for n in ast.walk(node):
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and _TEST_FILE.search(n.value):
-            out.append("test")
-        elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
             sources = facts.values.assigned(n.id, n)
             if len(sources) == 1 and isinstance(sources[0], ast.Call):
                 out += _test_files(facts, sources[0], deep + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import takewhile
 
 from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
@@ -29,7 +30,6 @@ _OTHER_PASSES = re.compile(
 
 
 def words_passed(call: ast.Call) -> set[str]:
-    """Every identifier among the arguments of a call."""
     return {word for argument in arguments_of(call) for word in words_in(argument)}
 
 
@@ -40,8 +40,8 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     function = script.function(call)
     if function is not None and _OTHER_PASSES.search(function.name):
         return False
-    trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
-    if _within(facts, near, trained):
+    trained = facts.training.batches
+    if _within(facts, near):
         return False
     reached = names_in(near.target)
     for node in script.within(near.body, follow=False):
@@ -59,30 +59,24 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     if function is None or home:
         return True
     callers = script.callers(call)
-    return bool(callers) and not any(_within(facts, caller, trained) for caller in callers)
+    return bool(callers) and not any(_within(facts, caller) for caller in callers)
 
 
-def _within(facts: Facts, node: ast.AST, trained: set[ast.For | ast.While]) -> bool:
+def _within(facts: Facts, node: ast.AST) -> bool:
     """Within the loop that trains, and not only at some steps: `if step % 500 == 0:`."""
+    trained = facts.training.batches
     for up in facts.script.above(node):
-        if up in trained:
-            return True
-        if isinstance(up, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(up.test)):
-            return False
-        if isinstance(up, ast.FunctionDef | ast.AsyncFunctionDef):
-            return False
+        sometimes = isinstance(up, ast.If) and any(isinstance(n, ast.Mod) for n in ast.walk(up.test))
+        if up in trained or sometimes or isinstance(up, Function):
+            return up in trained
     return False
 
 
 def only_predicts(facts: Facts, call: ast.Call, rows: list[ast.For]) -> ast.For | None:
     """In a file that learns nothing and loads weights: the loop whose batches the model gets."""
-    script = facts.script
-    if facts.training.backwards or facts.training.offers:
-        return None
-    loads = script.called("load")
-    if not script.called("load_state_dict") and not any(
-        script.qualified(c.func) == "torch.load" for c in loads
-    ):
+    script, called = facts.script, facts.script.called
+    loads = called("load_state_dict") or any(script.qualified(c.func) == "torch.load" for c in called("load"))
+    if facts.training.backwards or facts.training.offers or not loads:
         return None
     passed = words_passed(call)
     return next((loop for loop in rows if names_in(loop.target) & passed and over_rows(loop)), None)
@@ -95,18 +89,14 @@ def over_rows(loop: ast.For) -> bool:
 
 def held_out(facts: Facts) -> set[str]:
     """Names of the second parts of a split: `X_a, X_b, y_a, y_b = train_test_split(X, y)` -> X_b, y_b."""
-    found: set[str] = set()
-    for call in facts.script.called("train_test_split"):
-        statement = facts.script.parents.get(call)
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Tuple):
-            found |= {n.id for n in statement.targets[0].elts[1::2] if isinstance(n, ast.Name)}
-    return found
+    stated = (facts.script.parents[call] for call in facts.script.called("train_test_split"))
+    parts = (getattr(s.targets[0], "elts", []) for s in stated if isinstance(s, ast.Assign))
+    return {part.id for split in parts for part in split[1::2] if isinstance(part, ast.Name)}
 
 
 _SWITCHED = frozenset(("eval", "compile", "from_pretrained"))
 _READY_MADE = ("torchvision.models.", "timm.create_model", "segmentation_models_pytorch.")
-MOST_CALLERS = 4
-"""Functions above one another that are followed."""
+MOST_CALLERS = 4  # functions above one another that are followed
 
 
 def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()) -> str:
@@ -137,23 +127,17 @@ def mode_at(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = frozenset()
 def _loads_own_model(facts: Facts, function: Function) -> bool:
     """The function makes the model that it loads weights into: nobody can have switched it before."""
     stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return any(
-        receiver_name(call) in stored and facts.script.function(call) is function
-        for call in facts.script.called("load_state_dict")
-    )
+    loads = (c for c in facts.script.called("load_state_dict") if facts.script.function(c) is function)
+    return any(receiver_name(call) in stored for call in loads)
 
 
 def _made_anew(facts: Facts, call: ast.Call, since: int) -> bool:
     """The network that is called, or handed on, was built after the last switch: that was of another one."""
     script, order = facts.script, facts.script.order
     used = {ast.unparse(n) for n in (call.func, *call.args) if isinstance(n, ast.Name) or is_of_self(n)}
-    built = [
-        node
-        for node in script.all(ast.Assign)
-        if order[node] < order[call]
-        and script.function(node) is script.function(call)
-        and any(ast.unparse(t) in used for t in node.targets if isinstance(t, ast.Name | ast.Attribute))
-    ]
+    before = takewhile(lambda node: order[node] < order[call], script.all(ast.Assign))
+    beside = (node for node in before if script.function(node) is script.function(call))
+    built = [node for node in beside if any(ast.unparse(target) in used for target in node.targets)]
     return bool(built) and order[built[-1]] > since and _is_new_network(facts, built[-1].value)
 
 
@@ -187,12 +171,8 @@ def switch_of(facts: Facts, call: ast.Call) -> str:
         own = (facts.script.class_of(f) is owner for f in facts.script.functions.get("train", ()))
         return "" if owner is not None and any(own) else "train"
     helpers = facts.script.functions.get(name, ()) if model is None or is_of_self(call.func) else ()
-    switches = [
-        switch_of(facts, inner)
-        for helper in helpers[:1]
-        for inner in calls_in(helper)
-        if isinstance(inner.func, ast.Attribute) and inner.func.attr in ("eval", "train")
-    ]
+    inside = [call for helper in helpers[:1] for call in calls_in(helper) if receiver(call) is not None]
+    switches = [switch_of(facts, call) for call in inside if last_name(call.func) in ("eval", "train")]
     return next((switch for switch in reversed(switches) if switch), "")
 
 

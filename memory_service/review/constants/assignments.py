@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from memory_service.review.source.nodes import last_name, targets_of, unpacked
+from memory_service.review.source.nodes import grouped, last_name, targets_of, unpacked
 from memory_service.review.source.script import Script
 
 Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
@@ -14,33 +14,23 @@ Assigned = dict[tuple[ast.AST, str], list[ast.AST | None]]
 
 def assignments(script: Script) -> Assigned:
     """(scope, name) -> what it is set to; None for what comes from a loop, an unpacking or `with`."""
-    out: Assigned = defaultdict(list)
-    for target, value in _settings(script):
-        for item, given in unpacked(target, value):
-            if isinstance(item, ast.Name):
-                out[script.scope(item), item.id].append(given)
+    pairs = (pair for target, value in _settings(script) for pair in unpacked(target, value))
+    named = ((item, given) for item, given in pairs if isinstance(item, ast.Name))
+    out: Assigned = grouped(((script.scope(item), item.id), given) for item, given in named)
     for stated in script.all(ast.Global):
         for name in stated.names:
             inner = out.pop((script.scope(stated), name), [])
-            out[script.tree, name] += inner
+            out[script.tree, name] = [*out.get((script.tree, name), []), *inner]
     return {key: _without_retries(script, operand) for key, operand in out.items()}
 
 
 def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """Every target with what is put there."""
-    for node in script.all(ast.Assign):
-        for target in node.targets:
-            yield target, node.value
-    for annotated in script.all(ast.AnnAssign):
-        if annotated.value is not None:
-            yield annotated.target, annotated.value
-    for walrus in script.all(ast.NamedExpr):
-        yield walrus.target, walrus.value
-    for loop in script.all(ast.For):
-        yield loop.target, None
-    for item in script.all(ast.withitem):
-        if item.optional_vars is not None:
-            yield item.optional_vars, None
+    yield from ((target, node.value) for node in script.all(ast.Assign) for target in node.targets)
+    yield from ((stated.target, stated.value) for stated in script.all(ast.AnnAssign) if stated.value)
+    yield from ((walrus.target, walrus.value) for walrus in script.all(ast.NamedExpr))
+    yield from ((loop.target, None) for loop in script.all(ast.For))
+    yield from ((item.optional_vars, None) for item in script.all(ast.withitem) if item.optional_vars)
     for change in script.all(ast.AugAssign):
         retried = any(script.around(change, ast.ExceptHandler, ast.For, ast.While))
         if isinstance(change.target, ast.Name) and not retried:
@@ -48,8 +38,7 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
 
 
 def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except` sets (a batch halved after an out-of-memory) is not the value that a run starts
-    with."""
+    """What an `except` sets (a batch halved when memory is out) is not what a run starts with."""
     first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
     return first or value
 

@@ -53,41 +53,21 @@ def _power(a: Any, b: Any) -> Any:
 
 
 ARITHMETIC: Mapping[type[ast.AST], Operation] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: _times,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: lambda a, b: a % b if not isinstance(a, str) else None,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _times, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: lambda a, b: a % b if not isinstance(a, str) else None,
     ast.Pow: _power,
-}
+}  # fmt: skip
 _COMPARED: Mapping[type[ast.AST], Operation] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda a, b: a in b,
-    ast.NotIn: lambda a, b: a not in b,
-}
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+}  # fmt: skip
 BUILTINS: Mapping[str, Callable[..., Any]] = {
-    "int": int,
-    "float": float,
-    "bool": bool,
+    "int": int, "float": float, "bool": bool, "max": max, "min": min, "round": round, "len": len, "abs": abs,
+    "list": list, "tuple": list, "sum": sum,
     "str": lambda value: str(value) if isinstance(value, str | int | float) else None,
-    "max": max,
-    "min": min,
-    "round": round,
-    "len": len,
-    "abs": abs,
-    "list": list,
-    "tuple": list,
-    "sum": sum,
     "range": lambda *a: list(range(*a)) if len(range(*a)) <= LONGEST_LIST else None,
-}
+}  # fmt: skip
 
 
 def _pairs(operation: Operation, left: Known, right: Known) -> Known:

@@ -7,9 +7,7 @@ import ast
 from memory_service.review.constants.lookup import ValueLookup
 from memory_service.review.source.nodes import all_parameters, arguments_of, last_name, words
 
-DEEPEST = 8
-"""Names, attributes and calls followed to the class of an object."""
-
+DEEPEST = 8  # names, attributes and calls followed to the class of an object
 MOST_OBJECTS = 8
 _SETTINGS_MAKERS = words("structured cli parse from_args load merge instantiate")
 
@@ -65,14 +63,13 @@ def _annotation(values: ValueLookup, name: ast.Name) -> str:
 
 def fields(values: ValueLookup, name: str, call: ast.Call | None) -> dict[str, list[ast.AST]]:
     """The fields of an object of a class of this file: as it was made, else as the class sets them."""
-    out = dict(values.attributes_of(name))
+    out = dict(values.attributes.get(name, {}))
     body = values.script.classes[name].body if name in values.script.classes else []
     if call is None or any(isinstance(n, ast.FunctionDef) and n.name == "__init__" for n in body):
         return out
     declared = [last_name(n.target) for n in body if isinstance(n, ast.AnnAssign)]
-    given: dict[str, ast.AST] = {}
-    if not any(isinstance(a, ast.Starred) for a in call.args):
-        given |= dict(zip(declared, call.args, strict=False))
+    starred = any(isinstance(a, ast.Starred) for a in call.args)
+    given: dict[str, ast.AST] = {} if starred else dict(zip(declared, call.args, strict=False))
     for keyword in call.keywords:
         given |= {keyword.arg: keyword.value} if keyword.arg else values.entries(keyword.value).known
     return out | {field: [node] for field, node in given.items()}

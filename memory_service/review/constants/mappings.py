@@ -7,31 +7,24 @@ has no workers, and may hold more keys (`open`).
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from memory_service.review.constants.instances import fields
+from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, ValueLookup
-from memory_service.review.source.nodes import Function, last_name, words
+from memory_service.review.source.nodes import Function, grouped, is_none, last_name, receiver, words
 from memory_service.review.source.settings_text import settings_of
 
 DEEPEST = 8
 MOST_CALLERS = 24
 MOST_GROWTH = 24
-MOST_LOOKS = 20_000
-"""Looks at mappings over the whole script; a training script needs some hundreds."""
-
-MOST_SPREAD = 2_000
-"""Keywords written out for `**more` over the whole script."""
-
+MOST_LOOKS = 20_000  # looks at mappings over the whole script; a training script needs some hundreds
+MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
 _HOLDERS = words("copy deepcopy Munch AttrDict DotMap Box ConfigDict create to_container MappingProxyType")
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
-
-
 _UNKNOWN = Entries(open=True)
 
 
@@ -45,7 +38,6 @@ class Mappings:
         self._looks = 0
 
     def entries(self, node: ast.AST, deep: int = 0) -> Entries:
-        """What an expression holds as far as the text says."""
         if deep == 0 and node in self._cache:
             return self._cache[node]
         self._looks += 1
@@ -72,12 +64,9 @@ class Mappings:
         return self._defined(node, deep)
 
     def _defined(self, node: ast.AST, deep: int) -> Entries:
-        """What the expressions hold that it stands for."""
         found = self._values.definitions(node, deep)
-        if not found:
-            return _UNKNOWN
-        known = _merged([self.entries(one, deep) for one in found if one is not None])
-        return known if None not in found else Entries(known.known, open=True)
+        known = self._either([one for one in found if one is not None], deep)
+        return Entries(known.known, open=known.open or not found or None in found)
 
     def _literal(self, node: ast.Dict, deep: int) -> Entries:
         out = Entries()
@@ -155,8 +144,7 @@ class Mappings:
             return sources
         passed = [s for s in sources if script.order.get(s, here) < here]
         for position in range(len(passed) - 1, 0, -1):
-            statement = script.statement(passed[position])
-            block = script.parents.get(statement)
+            block = script.parents.get(script.statement(passed[position]))
             if block is home or block is script.tree:
                 return passed[position:]
         return passed or sources
@@ -184,14 +172,14 @@ class Mappings:
             bound = values.binding(node.id, node)
             sources = [s for s in bound[1] if s is not None] if bound else []
             if any(isinstance(s, ast.Call) and last_name(s.func) in _PARSED for s in sources):
-                return values.parsed_arguments()
-        made = [fields(values, name, call) for name, call in values.instances(node, deep)]
+                given = values.arguments.items()  # defaults; a run may be given others
+                return Entries({name: nodes[0] for name, nodes in given if len(nodes) == 1})
+        made = [fields(values, name, call) for name, call in instances(values, node, deep)]
         known = [{k: nodes[0] for k, nodes in one.items() if len(nodes) == 1} for one in made]
         return _merged([Entries(one) for one in known]) if made else _UNKNOWN
 
     def _with_growth(self, node: ast.Name, scope: ast.AST, first: Entries, deep: int) -> Entries:
-        """A dict with what `d.update(...)`, `d |= ...` and `d["key"] = ...` add; under a condition only
-        new keys."""
+        """A dict with what `update`, `|=` and `d["key"] = ...` add; under a condition only new keys."""
         script, out = self._script, Entries(dict(first.known), first.open)
         here, home = script.order.get(node, 0), script.function(node)
         loops = set(script.loops(node))
@@ -238,18 +226,14 @@ class Mappings:
     @cached_property
     def _growth(self) -> dict[str, list[ast.AST]]:
         """Name of a dict -> statements that put more into it or take out of it, in the order of the text."""
-        out: dict[str, list[ast.AST]] = defaultdict(list)
-        for call in self._script.called("update", "setdefault", "pop"):
-            if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-                out[call.func.value.id].append(call)
-        for node in self._script.all(ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                    out[target.value.id].append(node)
-        for joined in self._script.all(ast.AugAssign):
-            if isinstance(joined.op, ast.BitOr) and isinstance(joined.target, ast.Name):
-                out[joined.target.id].append(joined)
-        return {name: sorted(item, key=self._script.order.__getitem__) for name, item in out.items()}
+        script = self._script
+        grown: list[tuple[ast.AST | None, ast.AST]] = []
+        grown += [(receiver(call), call) for call in script.called("update", "setdefault", "pop")]
+        stated = [(target, node) for node in script.all(ast.Assign) for target in node.targets]
+        grown += [(target.value, node) for target, node in stated if isinstance(target, ast.Subscript)]
+        grown += [(node.target, node) for node in script.all(ast.AugAssign) if isinstance(node.op, ast.BitOr)]
+        grown.sort(key=lambda change: script.order[change[1]])
+        return grouped((holder.id, change) for holder, change in grown if isinstance(holder, ast.Name))
 
 
 def expand(values: ValueLookup) -> None:
@@ -263,25 +247,19 @@ def expand(values: ValueLookup) -> None:
         stated = {k.arg for k in call.keywords if k.arg}
         out: list[ast.keyword] = []
         for keyword in call.keywords:
-            if keyword.arg is not None:
-                out.append(keyword)
-                continue
-            item = values.entries(keyword.value)
+            item = values.entries(keyword.value) if keyword.arg is None else _UNKNOWN
             left -= len(item.known)
             for name, value in item.known.items() if left > 0 else ():
                 if name not in stated and isinstance(value, ast.expr):
                     out.append(script.added_keyword(call, name, value))
-            if item.open or left <= 0:
-                out.append(keyword)
+            out += [keyword] if item.open or left <= 0 else []
         values.spread[call] = call.keywords
         call.keywords = out
 
 
 def _is_nothing(node: ast.AST) -> bool:
     """`None` and `{}`, which hold nothing that could be missed."""
-    return (isinstance(node, ast.Constant) and node.value is None) or (
-        isinstance(node, ast.Dict) and not node.keys
-    )
+    return is_none(node) or (isinstance(node, ast.Dict) and not node.keys)
 
 
 def _over(first: Entries, more: Entries) -> Entries:
@@ -292,24 +270,17 @@ def _over(first: Entries, more: Entries) -> Entries:
 def _merged(alternatives: Iterable[Entries]) -> Entries:
     """What one of several mappings holds. A key that some have not is given with a value that is unknown."""
     all_of = list(alternatives)
-    if not all_of:
-        return Entries()
-    if len(all_of) == 1:
-        return all_of[0]
     known: dict[str, ast.AST] = {}
     for key in dict.fromkeys(k for one in all_of for k in one.known):
-        given = [one.known.get(key) for one in all_of]
         distinct: dict[str, ast.AST] = {}
-        for node in given:
-            if node is not None:
-                same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
-                distinct.setdefault(same, node)
+        for node in (one.known[key] for one in all_of if key in one.known):
+            same = ast.dump(node) if isinstance(node, ast.Constant) else str(id(node))
+            distinct.setdefault(same, node)
         nodes = list(distinct.values())
-        if any(node is None for node in given):
+        if any(key not in one.known for one in all_of):
             nodes.append(ast.copy_location(ast.Name("", ast.Load()), nodes[0]))
-        value = nodes[-1]
-        for node in reversed(nodes[:-1]):
-            choice = ast.IfExp(ast.Name("", ast.Load()), node, value)  # type: ignore[arg-type]
-            value = ast.copy_location(choice, node)
-        known[key] = value
+        known[key] = nodes.pop()
+        for node in reversed(nodes):
+            choice = ast.IfExp(ast.Name("", ast.Load()), node, known[key])  # type: ignore[arg-type]
+            known[key] = ast.copy_location(choice, node)
     return Entries(known, any(one.open for one in all_of))

@@ -20,19 +20,13 @@ from memory_service.review.constants.computed import MOST_VALUES, Unknown, compu
 from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, Known
 from memory_service.review.constants.mappings import Mappings
-from memory_service.review.source.nodes import Function, all_parameters, is_call, last_name, words
+from memory_service.review.source.nodes import Function, all_parameters, is_call, last_name, receiver, words
 from memory_service.review.source.script import Script
 
 DEEPEST = 40
-DEEPEST_DEFINITION = 8
-"""Names, attributes and calls followed to where something is written."""
-
-MOST_SOURCES = 24
-"""Assignments of one name that are looked at: a name set more often says nothing."""
-
-MOST_QUESTIONS = 6
-"""Questions that one question leads to within one another: the key of a key of a dict."""
-
+DEEPEST_DEFINITION = 8  # names, attributes and calls followed to where something is written
+MOST_SOURCES = 24  # assignments of one name that are looked at: a name set more often says nothing
+MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
 
@@ -47,8 +41,8 @@ class Values:
         self.script = script
         self._steps = self._steps_in_all = self._questions = 0
         self._assigned = assignments(script)
-        self._attributes = attributes(script)
-        self._arguments = command_line(script)
+        self.attributes = attributes(script)
+        self.arguments = command_line(script)
         self._mappings = Mappings(self)
         self._caller: dict[ast.AST, ast.Call] = {}
         self.spread: dict[ast.Call, list[ast.keyword]] = {}
@@ -83,17 +77,12 @@ class Values:
         value = self.one(node)
         return value if isinstance(value, str) else None
 
-    def entries(self, node: ast.AST, deep: int = 0) -> Entries:
+    def entries(self, node: ast.AST | None, deep: int = 0) -> Entries:
         """Keys and expressions of a mapping, as far as they are known."""
         try:
-            return self._mappings.entries(node, deep)
+            return self._mappings.entries(node, deep) if node is not None else Entries(open=True)
         except RecursionError:
             return Entries(open=True)
-
-    def mapping(self, node: ast.AST) -> dict[str, ast.AST] | None:
-        """Keys and expressions of a mapping that is known in full, else None."""
-        found = self.entries(node)
-        return None if found.open else found.known
 
     def argument(self, call: ast.Call, name: str, position: int | None = None) -> ast.AST | None:
         """The expression given for a parameter by keyword, through `**config`, or by position."""
@@ -112,9 +101,8 @@ class Values:
 
     def open_ended(self, call: ast.Call) -> bool:
         """Whether arguments come from a place that is not in the file (`**kwargs`)."""
-        return any(k.arg is None and self.entries(k.value).open for k in self._keywords(call)) or any(
-            isinstance(a, ast.Starred) for a in call.args
-        )
+        starred = any(isinstance(a, ast.Starred) for a in call.args)
+        return starred or any(k.arg is None and self.entries(k.value).open for k in self._keywords(call))
 
     def _keywords(self, call: ast.Call) -> list[ast.keyword]:
         """Its keywords; where one caller is looked at, as they were before those of all were written out."""
@@ -129,11 +117,6 @@ class Values:
         """What a name or an attribute is set to, or passed as; of any other expression nothing."""
         found = self.definitions(node) if isinstance(node, ast.Name | ast.Attribute) else []
         return [source for source in found if source is not None]
-
-    def written_as(self, node: ast.AST, deep: int = 0) -> list[ast.AST]:
-        """Expressions that a name or an attribute leads to by way of other names."""
-        further = [(one, self.written_as(one, deep + 1)) for one in (self.sources(node) if deep < 4 else ())]
-        return [last for one, found in further for last in found or [one]]
 
     def origin(self, node: ast.AST, deep: int = 0) -> ast.AST:
         """Where the value of an expression is written: what to edit for another one."""
@@ -152,10 +135,7 @@ class Values:
         if deep > DEEPEST_DEFINITION:
             return []
         if isinstance(node, ast.Name):
-            bound = self.binding(node.id, node)
-            if bound is None:
-                return []
-            scope, found = bound
+            scope, found = self.binding(node.id, node) or (None, [])
             return found or (self.passed(scope, node.id) if isinstance(scope, _FUNCTIONS) else [])
         if isinstance(node, ast.Attribute):
             return [*self._of_attribute(node, deep + 1)]
@@ -213,10 +193,8 @@ class Values:
         for call in calls:
             offset = position - skipped if position is not None and position >= skipped else None
             found = self.argument(call, name, offset) or default
-            given += [found] if found is not None else self._arguments.get(name, [None])
-        if not given:
-            given = [default] if default is not None else list(self._arguments.get(name, [None]))
-        return given
+            given += [found] if found is not None else self.arguments.get(name, [None])
+        return given or ([default] if default is not None else list(self.arguments.get(name, [None])))
 
     def _of_attribute(self, node: ast.Attribute, deep: int) -> list[ast.AST]:
         """What an attribute of settings, of `self` or of a class is set to, or what a property returns."""
@@ -224,11 +202,11 @@ class Values:
         owner = last_name(base)
         if owner in ("self", "cls"):
             around = self.script.class_of(node)
-            found = self.attributes_of(around.name).get(name, []) if around is not None else []
+            found = self.attributes.get(around.name, {}).get(name, []) if around is not None else []
         else:
             found = self._of_settings(base, name, deep)
         if not found and owner not in self.script.imports and owner not in ("", "self", "torch", "np"):
-            found = self._arguments.get(name, [])
+            found = self.arguments.get(name, [])
         return found or self._returned(name, method=True, deep=deep, only_properties=True)
 
     def _of_settings(self, base: ast.AST, name: str, deep: int) -> list[ast.AST]:
@@ -237,19 +215,17 @@ class Values:
         if name in known:
             return [known[name]]
         owner = last_name(base)
-        set_there = self.attributes_of(owner).get(name, [])
+        set_there = self.attributes.get(owner, {}).get(name, [])
         if owner in self.script.imports:  # what one function sets another may find as it was
             around = (self.script.function(base), None)
             set_there = [n for n in set_there if self.script.function(n) in around]
         made_by = [call for call in self.definitions(base, deep) if isinstance(call, ast.Call)]
         given = [k.value for call in made_by for k in call.keywords if k.arg == name]
-        if given:
+        if given or set_there:
             return [*given, *set_there]
-        if set_there:
-            return set_there
         if owner == "hparams":
             return self._hyperparameter(base, name)
-        objects = self.instances(base, deep + 1)
+        objects = instances(self, base, deep + 1)
         found = [fields(self, holder, call).get(name, []) for holder, call in objects]
         return [n for nodes in found for n in nodes] if all(found) else []
 
@@ -284,24 +260,14 @@ class Values:
         self, name: str, *, method: bool, deep: int, only_properties: bool = False
     ) -> list[ast.AST]:
         """What the one function or method of that name in the file returns."""
-        found = [
-            f for f in self.script.functions.get(name, ())
-            if isinstance(self.script.parents.get(f), ast.ClassDef) is method
-        ]  # fmt: skip
+        found = [*self.script.functions.get(name, ())]
+        found = [f for f in found if isinstance(self.script.parents.get(f), ast.ClassDef) is method]
         if only_properties:
             found = [f for f in found if any("property" in last_name(d) for d in f.decorator_list)]
         if len(found) != 1 or deep > DEEPEST_DEFINITION:
             return []
         returned = self.script.returned(found[0])
         return [*returned] if len(returned) <= MOST_SOURCES else []
-
-    def instances(self, node: ast.AST, deep: int = 0) -> list[tuple[str, ast.Call | None]]:
-        """Classes of this file whose object an expression is, with the calls that make it."""
-        return instances(self, node, deep)
-
-    def attributes_of(self, holder: str) -> dict[str, list[ast.AST]]:
-        """Attributes of a class, or of a variable, with all that they are set to in the file."""
-        return self._attributes.get(holder, {})
 
     # --- values
 
@@ -317,8 +283,12 @@ class Values:
             found = computed(partial(self.of, deep=deep + 1, seen=seen | {node}), node)
         if found is None:
             found = self.union(self.definitions(node), deep + 1, seen | {node})
-        if found is None or (isinstance(found[0], list) and self._is_changed(node)):
+        if found is None:
             return None
+        if isinstance(found[0], list) and isinstance(node, ast.Name):
+            scope, _ = self.binding(node.id, node) or (None, [])
+            if (scope, node.id) in self._changed:  # `gone.append("price")`
+                return None
         distinct: list[Any] = []
         for value in found:
             if not any(value is item or (type(value) is type(item) and value == item) for item in distinct):
@@ -335,24 +305,12 @@ class Values:
             out += found
         return out or None
 
-    def _is_changed(self, node: ast.AST) -> bool:
-        """A list that is not left as it was written: `gone.append("price")`."""
-        bound = self.binding(node.id, node) if isinstance(node, ast.Name) else None
-        return bound is not None and isinstance(node, ast.Name) and (bound[0], node.id) in self._changed
-
     @cached_property
     def _changed(self) -> set[tuple[ast.AST, str]]:
         """(scope, name) of lists that grow or shrink."""
-        out: set[tuple[ast.AST, str]] = set()
-        for call in self.script.called("append", "extend", "insert", "remove", "discard", "add", "update"):
-            changed = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if isinstance(changed, ast.Name) and (bound := self.binding(changed.id, call)) is not None:
-                out.add((bound[0], changed.id))
-        return out
-
-    def parsed_arguments(self) -> Entries:
-        """What the parsed command line holds: its defaults; a run may be given others."""
-        return Entries({name: nodes[0] for name, nodes in self._arguments.items() if len(nodes) == 1})
+        changes = self.script.called("append", "extend", "insert", "remove", "discard", "add", "update")
+        changed = [(holder.id, call) for call in changes if isinstance(holder := receiver(call), ast.Name)]
+        return {(bound[0], name) for name, call in changed if (bound := self.binding(name, call))}
 
 
 def _parameter_of(function: Function, name: str) -> tuple[int | None, ast.AST | None]:

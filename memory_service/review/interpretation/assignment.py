@@ -10,11 +10,11 @@ from memory_service.review.interpretation.grouping import sum_into
 from memory_service.review.interpretation.rows import element_of
 from memory_service.review.interpretation.selection import set_column
 from memory_service.review.interpretation.state import Walk
-from memory_service.review.interpretation.targets import TARGET, TARGET_COLUMN
 from memory_service.review.interpretation.value import Scope, Value, derived, either
-from memory_service.review.interpretation.vocabulary import VIEWS
+from memory_service.review.interpretation.vocabulary import TARGET, TARGET_COLUMN, VIEWS
 
 LONGEST_SUM = 400
+_FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
 
 
 def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
@@ -27,8 +27,7 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
     elif isinstance(target, ast.Starred):
         assign(walk, target.value, value, scope)
     elif isinstance(target, ast.Attribute):
-        item = evaluate(walk, target.value, scope)
-        item.attrs[target.attr] = value
+        evaluate(walk, target.value, scope).attrs[target.attr] = value
         note_target(walk, target.attr, value)
     elif isinstance(target, ast.Subscript):
         assign_item(walk, target, value, scope)
@@ -48,9 +47,8 @@ def unpack(walk: Walk, targets: Sequence[ast.expr], value: Value, scope: Scope) 
     if items is None and value.keys is not None and len(value.keys) == len(targets):
         items = list(value.keys.values()) if value.made == "parts" else None
     for at, target in enumerate(targets):
-        if (items is not None and len(items) == len(targets) and not starred) or (
-            items is not None and starred and at < starred[0] < len(items)
-        ):
+        fits = items is not None and (at < starred[0] < len(items) if starred else len(items) == len(targets))
+        if items is not None and fits:
             assign(walk, target, items[at], scope)
         elif isinstance(value.const, list | tuple) and len(value.const) == len(targets):
             assign(walk, target, Value(const=value.const[at]), scope)
@@ -77,17 +75,11 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
             base.element = either(base.element, value)
         return
     found = derived(value)
-    if (
-        not base.rows
-        and not base.items
-        and base.made in ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
-    ):
+    if not base.rows and not base.items and base.made in _FILLED_LATER:
         base.rows = found.rows
         base.element = either(base.element, value) if base.element is not None or base.made else base.element
-    inner = (
-        target.slice.elts[1] if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2 else None
-    )
-    key = constant(walk, inner, scope) if inner is not None else key
+    if isinstance(target.slice, ast.Tuple) and len(target.slice.elts) == 2:
+        key = constant(walk, target.slice.elts[1], scope)
     if isinstance(key, list) and key and all(isinstance(one, str) for one in key):
         for one in key:
             set_column(walk, base, one, value, target)

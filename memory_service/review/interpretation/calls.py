@@ -78,11 +78,8 @@ def other_method(walk: Walk, use: Use) -> Value:
         return base
     found = flat(base, *use.given)
     if not (base.made or found.rows or found.stats or found.learned):
-        return (
-            outside_rows(walk, use.node, file_name_in(walk, use))
-            if vocabulary.READS.match(name)
-            else Value(made=name)
-        )
+        reads = vocabulary.READS.match(name)
+        return outside_rows(walk, use.node, file_name_in(walk, use)) if reads else Value(made=name)
     out = like(base, *use.given)
     if name in vocabulary.ROW_BY_ROW:
         out.reads = base.reads.union(*(item.reads for item in use.given))
@@ -115,10 +112,9 @@ def other_function(walk: Walk, use: Use) -> Value:
         return keeping(use.first, like(use.first, *given[1:]), "reads", "single", "centred", "index")
     found = flat(*given)
     if not found.rows and not found.learned:
-        if vocabulary.READS.match(name) or isinstance(walk.script.parents.get(use.node), ast.Assign):
-            item = outside_rows(
-                walk, use.node, file_name_in(walk, use), file=bool(vocabulary.READS.match(name))
-            )
+        reads = bool(vocabulary.READS.match(name))
+        if reads or isinstance(walk.script.parents.get(use.node), ast.Assign):
+            item = outside_rows(walk, use.node, file_name_in(walk, use), file=reads)
             item.whole = bool(vocabulary.TABLES.match(name))
             known = use.first is not None and isinstance(use.first.const, str)
             item.single = not known and bool(vocabulary.ONE_SAMPLE.search(use.dotted))
@@ -319,7 +315,6 @@ def polars_column(_walk: Walk, use: Use) -> Value | None:
 
 
 def file_name_in(walk: Walk, use: Use) -> str:
-    """The name of the file that is read, as far as the text says."""
     first = use.args[0] if use.args else None
     first = first.attrs.get("0") if first is not None and first.made == "open" else first
     if first is not None and isinstance(first.const, str):

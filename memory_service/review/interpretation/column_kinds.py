@@ -31,8 +31,7 @@ _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
 
 def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
-    """The kind of what an expression makes of columns, "" where the text does not say (or it is true or
-    false)."""
+    """The kind of what an expression makes of columns, "" where the text does not say, or of flags."""
     if deep > MOST_DEEP:
         return ""
     if isinstance(node, ast.Constant):
@@ -63,9 +62,9 @@ def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
         table: ast.AST = node.args[0]
         if isinstance(table, ast.Name):
             table = next(iter(values.assigned(table.id, table)), table)
-        return _both(table.values, values, deep) if isinstance(table, ast.Dict) else kind_of(
-            table, values, deep + 1
-        )  # fmt: skip
+        if not isinstance(table, ast.Dict):
+            return kind_of(table, values, deep + 1)
+        return _both(table.values, values, deep)
     if name in ("where", "iif") and len(node.args) == 3:
         return _both(node.args[1:], values, deep)
     if name in _KEEPS and isinstance(node.func, ast.Attribute):
@@ -93,8 +92,7 @@ def kind_selected(node: ast.Call, values: Values) -> Kind:
     if stated is None or (given is not None and leaves_out is not None):
         return ""
     types = stated.elts if isinstance(stated, ast.List | ast.Tuple) else [stated]
-    found = {_type_named(one, values) for one in types[:20]} if types else {""}
+    found = {_type_named(one, values) for one in types[:20]}
     kind: Any = found.pop() if len(found) == 1 else ""
-    if given is not None:
-        return kind  # type: ignore[no-any-return]
-    return {"number": "text", "text": "number"}.get(kind, "")  # type: ignore[return-value]
+    others: Any = {"number": "text", "text": "number"}
+    return kind if given is not None else others.get(kind, "")  # type: ignore[no-any-return]

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from memory_service.review.interpretation.evaluation import library
 from memory_service.review.interpretation.functions import call_value
-from memory_service.review.interpretation.rows import element_of, goes_by_one, slides
+from memory_service.review.interpretation.rows import element_of, slides_along
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, either, one_of
 
-MOST_NAMES = 200
-"""Texts that a list is followed to by name; a longer one only grows."""
+MOST_NAMES = 200  # texts that a list is followed to by name; a longer one only grows
 
 
 def collection_method(walk: Walk, use: Use) -> Value | None:
@@ -31,7 +30,7 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
     if name in ("append", "add", "extend", "insert", "appendleft") and args:
         base.element = either(base.element, element_of(walk, args[-1]) if name == "extend" else args[-1])
         loop = walk.loops[-1] if walk.loops else None
-        if isinstance(loop, ast.For) and goes_by_one(loop.iter) and slides(use.node, loop.target):
+        if isinstance(loop, ast.For) and slides_along(loop, use.node):
             base.series |= {use.node}
         base.items = base.items or None
         return Value(const=None)
@@ -45,14 +44,13 @@ def collection_method(walk: Walk, use: Use) -> Value | None:
 
 def dict_method(use: Use) -> Value | None:
     keys = use.base.keys or {}
+    every = [use.base.element, *keys.values()]
     if use.name == "items":
-        return Value(element=Value(items=[Value(), one_of([use.base.element, *keys.values()])]))
+        return Value(element=Value(items=[Value(), one_of(every)]))
     if use.name == "values":
         return Value(items=list(keys.values()) or None, element=use.base.element)
     if use.name in ("get", "pop", "setdefault"):
-        return keys.get(str(use.args[0].const) if use.args else "") or one_of(
-            [use.base.element, *keys.values()]
-        )
+        return keys.get(str(use.args[0].const) if use.args else "") or one_of(every)
     if use.name == "update":
         for given in use.args:
             keys.update(given.keys or {})
@@ -63,10 +61,9 @@ def dict_method(use: Use) -> Value | None:
 
 
 @library("enumerate")
-def enumerated(walk: Walk, use: Use) -> Value | None:
-    return (
-        Value(element=Value(items=[Value(), element_of(walk, use.first)])) if use.first is not None else None
-    )
+def enumerated(walk: Walk, use: Use) -> Value:
+    first = element_of(walk, use.first) if use.first is not None else Value()
+    return Value(element=Value(items=[Value(), first]))
 
 
 @library("zip")

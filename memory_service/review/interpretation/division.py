@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.learning import PICKS, classes_within
 from memory_service.review.interpretation.rows import divide, part_of, short
@@ -17,7 +15,7 @@ from memory_service.review.interpretation.selection import (
 from memory_service.review.interpretation.state import Use, Walk
 from memory_service.review.interpretation.value import Value, derived, flat
 from memory_service.review.interpretation.vocabulary import SCORING, SPLITTER_NAMES, SPLITTERS
-from memory_service.review.source.nodes import last_name
+from memory_service.review.source.nodes import receiver_name
 
 _PARTS = ("train", "valid", "part")
 
@@ -45,11 +43,8 @@ def split_data_set(walk: Walk, use: Use) -> Value | None:
     if not flat(use.base).rows:
         return None
     divide(walk, use.base, use.node, use.name, use.node)
-    parts = {
-        name: part_of(walk, use.base, use.node, part)
-        for name, part in (("train", "train"), ("test", "valid"))
-    }
-    return Value(keys=parts, made="parts")
+    train, valid = (part_of(walk, use.base, use.node, part) for part in ("train", "valid"))
+    return Value(keys={"train": train, "test": valid}, made="parts")
 
 
 @library("random_split")
@@ -78,8 +73,8 @@ def split_folds(walk: Walk, use: Use) -> Value | None:
     """`splitter.split(X, y)`: positions of both parts, fold by fold."""
     base, node = use.base, use.node
     if not SPLITTERS.search(base.made):
-        named = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        if base.made or base.rows or base.dotted or not use.given or not SPLITTER_NAMES.search(named):
+        named = SPLITTER_NAMES.search(receiver_name(node))
+        if base.made or base.rows or base.dotted or not use.given or not named:
             return None
     walk.answers += use.given[1:2]
     for at, item in enumerate(use.given):
@@ -156,9 +151,8 @@ def take(walk: Walk, use: Use) -> Value | None:
     if use.first.index is not None:
         divide(walk, use.base, use.first.index[0], "positions")
         return part_of(walk, use.base, *use.first.index)
-    return choose_by(
-        walk, use.base, ("take", short(use.node.args[0]) if use.node.args else "", use.name), use.node
-    )
+    rows = short(use.node.args[0]) if use.node.args else ""
+    return choose_by(walk, use.base, ("take", rows, use.name), use.node)
 
 
 @library("Subset")

@@ -11,15 +11,11 @@ from memory_service.review.interpretation.state import MOST_STEPS, Walk
 from memory_service.review.interpretation.value import UNKNOWN, Scope, Value, derived
 from memory_service.review.source.nodes import last_name
 
-Handler = Callable[..., Any]
-"""(walk, node, scope) of a node of the tree, (walk, use) of a call."""
-
+Handler = Callable[..., Any]  # (walk, node, scope) of a node of the tree, (walk, use) of a call
 EXPRESSIONS: dict[type[ast.AST], Handler] = {}
 STATEMENTS: dict[type[ast.AST], Handler] = {}
 METHODS: dict[str, Handler] = {}
 LIBRARY: dict[str, Handler] = {}
-
-
 Registered = TypeVar("Registered", bound=Handler)
 
 
@@ -40,7 +36,6 @@ MOST_DEEP = 120
 
 
 def evaluate(walk: Walk, node: ast.AST | None, scope: Scope) -> Value:
-    """What an expression gives."""
     walk.steps += 1
     if node is None or walk.steps > MOST_STEPS or walk.deep > MOST_DEEP:
         return Value()

@@ -20,9 +20,8 @@ from memory_service.review.interpretation.rows import (
     combine,
     compare_values,
     element_of,
-    goes_by_one,
     invert,
-    slides,
+    slides_along,
 )
 from memory_service.review.interpretation.selection import (
     column_value,
@@ -35,8 +34,8 @@ from memory_service.review.interpretation.value import UNKNOWN, ColumnNames, Sco
 from memory_service.review.interpretation.vocabulary import VIEWS
 from memory_service.review.source.nodes import is_call, last_name, receiver
 
-MOST_ITEMS = 200
-"""Expressions and bodies within one another."""
+Comprehension = ast.ListComp | ast.GeneratorExp | ast.SetComp
+MOST_ITEMS = 200  # expressions and bodies within one another
 
 
 @evaluates(
@@ -44,7 +43,6 @@ MOST_ITEMS = 200
     ast.NamedExpr, ast.Starred, ast.Await, ast.Yield, ast.YieldFrom,
 )  # fmt: skip
 def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
-    """Nodes that one step says all of."""
 
     def of(part: ast.AST | None) -> Value:
         return evaluate(walk, part, scope)
@@ -79,10 +77,8 @@ def eval_plain(walk: Walk, node: ast.AST, scope: Scope) -> Value:
 
 @evaluates(ast.JoinedStr)
 def eval_joinedstr(walk: Walk, node: ast.JoinedStr, scope: Scope) -> Value:
-    parts = [
-        evaluate(walk, part.value if isinstance(part, ast.FormattedValue) else part, scope)
-        for part in node.values
-    ]
+    stated = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    parts = [evaluate(walk, part, scope) for part in stated]
     if all(isinstance(one.const, str | int) for one in parts):
         return Value(const="".join(str(one.const) for one in parts))
     return derived(*parts)
@@ -197,47 +193,39 @@ def enter_doubt(walk: Walk, test: ast.AST | None, scope: Scope) -> bool:
 
 
 def leave_doubt(walk: Walk, known: bool) -> None:
-    """Out of it again."""
     walk.present, walk.unsure = walk.present - known, walk.unsure - (not known)
 
 
 @evaluates(ast.BoolOp)
 def eval_boolop(walk: Walk, node: ast.BoolOp, scope: Scope) -> Value:
     operands = [evaluate(walk, v, scope) for v in node.values]
-    return (
-        either(operands[0], operands[-1])
-        if isinstance(node.op, ast.Or) and len(operands) == 2
-        else derived(*operands)
-    )
+    if isinstance(node.op, ast.Or) and len(operands) == 2:
+        return either(*operands)
+    return derived(*operands)
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
-def eval_comprehension(
-    walk: Walk, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, scope: Scope
-) -> Value:
+def eval_comprehension(walk: Walk, node: Comprehension, scope: Scope) -> Value:
     inner = comprehension_scope(walk, node.generators, scope)
     over = evaluate(walk, node.generators[0].iter, scope)
     names = filter_columns(walk, node, over, scope)
     if names is not None:
         return names
-    if (
-        len(node.generators) == 1 and over.items is not None and 1 <= len(over.items) <= 4
-        and not node.generators[0].ifs
-    ):  # fmt: skip
+    through = node.generators[0]
+    few = len(node.generators) == 1 and over.items is not None and len(over.items) <= 4 and not through.ifs
+    if few and over.items:
         items = []
         for item in over.items:
-            assign(walk, node.generators[0].target, item, inner)
+            assign(walk, through.target, item, inner)
             items.append(evaluate(walk, node.elt, inner))
         return Value(items=items)
     out = Value(element=evaluate(walk, node.elt, inner))
-    if goes_by_one(node.generators[0].iter) and slides(node.elt, node.generators[0].target):
+    if slides_along(through, node.elt):
         out.series = frozenset((node,))
     return out
 
 
-def filter_columns(
-    walk: Walk, node: ast.ListComp | ast.GeneratorExp | ast.SetComp, over: Value, scope: Scope
-) -> Value | None:
+def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -> Value | None:
     """`[c for c in df.columns if c not in ("id", "y")]`: names of columns."""
     through = node.generators[0]
     if over.whole and over.names is None:
@@ -266,8 +254,7 @@ def filter_columns(
 def matched_columns(
     walk: Walk, through: ast.comprehension, table: Value | None, scope: Scope
 ) -> frozenset[str]:
-    """`c for c in df.columns if c.startswith("lag_")`: of the columns made here, and of the target, those
-    that begin or end so."""
+    """`c for c in df.columns if c.startswith("lag_")`: the columns made here that begin or end so."""
     test = through.ifs[0] if len(through.ifs) == 1 and table is not None else None
     name = receiver(test)
     if table is None or name is None or not is_call(test, "startswith", "endswith") or len(test.args) != 1:
@@ -320,10 +307,8 @@ def truth_of_comparison(walk: Walk, test: ast.Compare, scope: Scope) -> bool | N
         item = evaluate(walk, left, scope)
         if item.const is None:
             return isinstance(op, ast.Is)
-        known = (
-            item.const is not UNKNOWN or item.rows or item.made or item.items or item.state or item.function
-        )
-        return isinstance(op, ast.IsNot) if known else None
+        known = item.rows or item.made or item.items or item.state or item.function
+        return isinstance(op, ast.IsNot) if known or item.const is not UNKNOWN else None
     if isinstance(op, ast.Eq | ast.NotEq) and isinstance(left, ast.Name):
         held_name = scope.find(left.id)
         other = constant(walk, right, scope)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from memory_service.review.interpretation.evaluation import evaluate, run_body
 from memory_service.review.interpretation.rows import outside_rows, slides
 from memory_service.review.interpretation.state import MOST_STEPS, Walk
-from memory_service.review.interpretation.targets import TARGET
 from memory_service.review.interpretation.value import Scope, Value, derived, one_of
+from memory_service.review.interpretation.vocabulary import TARGET
 from memory_service.review.source.nodes import Function, bases_of, last_name
 
-MOST_CALLED = 8
-"""Functions entered within one another."""
-
-MOST_BASES = 4
-"""Classes above one another."""
-
-MOST_TIMES = 12
-"""A function is entered that often; a run of the script may do it a thousand times."""
+Named = dict[str, Value]
+MOST_CALLED = 8  # functions entered within one another
+MOST_BASES = 4  # classes above one another
+MOST_TIMES = 12  # A function is entered that often; a run of the script may do it a thousand times
 
 
 def is_own(walk: Walk, base: Value, name: str) -> bool:
@@ -27,23 +24,18 @@ def is_own(walk: Walk, base: Value, name: str) -> bool:
     return name in base.attrs or found is not None
 
 
-def call_value(walk: Walk, callee: Value, args: list[Value], named: dict[str, Value]) -> Value:
+def call_value(walk: Walk, callee: Value, args: list[Value], named: Named) -> Value:
     """What a function of the file gives for these."""
     if callee.function is None:
         return derived(*args, *named.values())
     if isinstance(callee.function, ast.Lambda):
-        inner = Scope(bind(walk, callee.function.args, args, named, None, callee.scope), callee.scope)
+        inner = Scope(bind(walk, callee.function.args, args, named, callee.scope), callee.scope)
         return evaluate(walk, callee.function.body, inner)
     return enter_function(walk, callee.function, args, named, callee.owner, callee.scope or walk.module)
 
 
 def enter_function(
-    walk: Walk,
-    function: Function,
-    args: list[Value],
-    named: dict[str, Value],
-    owner: Value | None,
-    scope: Scope,
+    walk: Walk, function: Function, args: list[Value], named: Named, owner: Value | None, scope: Scope
 ) -> Value:
     again = function in walk.active or walk.times[function] >= MOST_TIMES
     if again or len(walk.active) > MOST_CALLED or walk.steps > MOST_STEPS:
@@ -52,8 +44,8 @@ def enter_function(
     walk.times[function] += 1
     free = walk.times[function] == 1 and not args and not named
     static = any(last_name(d) == "staticmethod" for d in function.decorator_list)
-    names = bind(walk, function.args, args, named, None if static else owner, scope, fresh=free)
-    inner = Scope(names, scope)
+    given = args if owner is None or static else [owner, *args]
+    inner = Scope(bind(walk, function.args, given, named, scope, fresh=free), scope)
     walk.active.append(function)
     walk.returned.append([])
     walk.yielded.append([])
@@ -70,16 +62,14 @@ def enter_function(
 def bind(
     walk: Walk,
     parameters: ast.arguments,
-    args: list[Value],
-    named: dict[str, Value],
-    owner: Value | None,
+    given: list[Value],
+    named: Named,
     scope: Scope | None,
     fresh: bool = False,
-) -> dict[str, Value]:
+) -> Named:
     """Parameters with what is given for them; with `fresh` those left out are rows of their own."""
-    out: dict[str, Value] = {}
+    out: Named = {}
     positional = [*parameters.posonlyargs, *parameters.args]
-    given: list[Value] = [owner, *args] if owner is not None else args
     behind = len(positional) - len(parameters.defaults)
     at_home = scope or walk.module
     for at, parameter in enumerate(positional):
@@ -102,9 +92,7 @@ def bind(
     return out
 
 
-def make_instance(
-    walk: Walk, item: Value, args: list[Value], named: dict[str, Value], node: ast.Call | None
-) -> Value:
+def make_instance(walk: Walk, item: Value, args: list[Value], named: Named, node: ast.Call | None) -> Value:
     """An object of a class of the file, its `__init__` run, and what indexing it gives."""
     owner = item.kind
     if owner is None:
@@ -114,9 +102,7 @@ def make_instance(
     if method is not None:
         enter_function(walk, method, args, named, made, item.scope or walk.module)
     else:
-        fields = [
-            s.target.id for s in owner.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
-        ]
+        fields = [last_name(s.target) for s in owner.body if isinstance(s, ast.AnnAssign)]
         made.attrs |= dict(zip(fields, args, strict=False)) | named
     for hook in ("__post_init__", "__getitem__"):
         method = method_of(walk, owner, hook)
@@ -132,23 +118,19 @@ def make_instance(
 
 
 def methods_in(owner: ast.ClassDef | None) -> Iterator[Function]:
-    for statement in owner.body if owner is not None else ():
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield statement
+    return (part for part in (owner.body if owner is not None else ()) if isinstance(part, Function))
 
 
 def _classes_above(walk: Walk, owner: ast.ClassDef) -> Iterator[ast.ClassDef]:
-    """The classes of this file that a class is made from."""
     above = (walk.script.classes.get(last_name(base)) for base in owner.bases)
     return (one for one in above if one is not None and one is not owner)
 
 
 def method_of(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Function | None:
-    for method in methods_in(owner):
-        if method.name == name:
-            return method
+    own = (method for method in methods_in(owner) if method.name == name)
     above = _classes_above(walk, owner) if deep < MOST_BASES else ()
-    return next((found for one in above if (found := method_of(walk, one, name, deep + 1))), None)
+    inherited = (found for one in above if (found := method_of(walk, one, name, deep + 1)))
+    return next(chain(own, inherited), None)
 
 
 def class_attribute(walk: Walk, owner: ast.ClassDef, name: str, deep: int = 0) -> Value | None:

@@ -32,10 +32,8 @@ def reduce(walk: Walk, use: Use) -> Value:
         if base.made == "rolling":
             out.reads = base.reads  # of a window that ends with the row itself
         return out
-    if (
-        walk.loops and base.columns and base.columns & walk.targets
-        and (by_hand := _selected(found.rows))
-    ):  # fmt: skip
+    by_hand = _selected(found.rows) if walk.loops and base.columns and base.columns & walk.targets else None
+    if by_hand:
         stat = learned_from(walk, use.node, "mean", "target", by_hand)
         return Value(learned=found.learned, stats=frozenset((stat,)))
     what = use.name
@@ -48,12 +46,8 @@ def reduce(walk: Walk, use: Use) -> Value:
 def is_across(walk: Walk, use: Use) -> bool:
     """Whether each row is reduced by itself: `axis=1`."""
     behind = int(use.name.endswith(("percentile", "quantile"))) + (not use.base.rows)
-    given = (
-        walk.values.argument(use.node, "axis")
-        or walk.values.argument(use.node, "dim")
-        or walk.values.argument(use.node, "axis", behind)
-    )
-    axis = constant(walk, given, use.scope)
+    given = walk.values.argument
+    axis = constant(walk, given(use.node, "dim") or given(use.node, "axis", behind), use.scope)
     if isinstance(axis, int) and not isinstance(axis, bool):
         return axis != 0
     return isinstance(axis, list | tuple) and 0 not in axis
@@ -82,9 +76,7 @@ def reduce_groups(walk: Walk, node: ast.AST, base: Value, *, rowwise: bool = Fal
     by = base.attrs.get("by")
     key = by.const if by is not None else None
     keys = set(key if isinstance(key, list) else [key])
-    of_target = (
-        columns is not None and len(columns) == 1 and bool(columns & walk.targets) and not keys & columns
-    )
+    of_target = columns is not None and len(columns) == 1 and columns & walk.targets and not keys & columns
     out = derived(base)
     out.columns = columns
     if not rowwise:
@@ -112,7 +104,6 @@ def sum_into(walk: Walk, node: ast.AST, key: Value, more: Value) -> Value:
 @method("pivot_table")
 @library("pivot_table")
 def pivot(walk: Walk, use: Use) -> Value:
-    """A table of means by group."""
     function = not use.base.rows
     base = use.args[0] if function and use.args else use.base
     column = constant(walk, walk.values.argument(use.node, "values", int(function)), use.scope)
@@ -176,11 +167,9 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
             out |= {str(constant(walk, k, scope)) for k in inner.keys if k is not None}
         elif is_call(inner, "col") and inner is not node and inner.args:
             out.add(str(constant(walk, inner.args[0], scope)))
-        elif (
-            isinstance(inner, ast.Tuple) and len(inner.elts) == 2
-            and constant(walk, inner.elts[1], scope) not in _COUNTS
-        ):  # fmt: skip
-            out.add(str(constant(walk, inner.elts[0], scope)))
+        elif isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            column, how = (constant(walk, part, scope) for part in inner.elts)
+            out |= {str(column)} if how not in _COUNTS else set()
     return out
 
 
@@ -198,8 +187,7 @@ def over_group(walk: Walk, use: Use) -> Value | None:
 
 
 def _of_each_column(use: Use) -> bool:
-    """Whether it is a value for each column of a table. Of one column, or of an array without an axis, it is
-    one number: a unit, as 255 is."""
+    """Whether it is a value for each column: of an array without an axis it is one number, as 255 is."""
     method = bool(use.base.rows)
     base = use.base if method else use.args[0]
     table = base.whole or (base.columns is not None and len(base.columns) > 1)

@@ -31,12 +31,8 @@ def learner_in(item: Value) -> str:
         if any(vocabulary.PREDICTS.search(name) for name in inside):
             return ""
         return next((n for n in inside if vocabulary.LEARNS.match(n) or vocabulary.BY_TARGET.match(n)), "")
-    known = (
-        vocabulary.LEARNS.match(item.made)
-        or vocabulary.RESAMPLES.search(item.made)
-        or vocabulary.BY_TARGET.match(item.made)
-    )
-    return item.made if known else ""
+    known = vocabulary.LEARNS.match(item.made) or vocabulary.BY_TARGET.match(item.made)
+    return item.made if known or vocabulary.RESAMPLES.search(item.made) else ""
 
 
 @method(*vocabulary.FITS)
@@ -182,8 +178,7 @@ def code(walk: Walk, node: ast.AST, what: str, item: Value, coder: Value | None 
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if columns is None and isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Name):
         columns = frozenset((f"[{given.slice.id}]",))  # of a loop over columns
-    found = Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0)
-    walk.codings.append(found)
+    walk.codings.append(Coding(node, what, rows, not walk.unsure, coder, columns, walk.present > 0))
 
 
 def _alias_of(item: Value) -> str:
@@ -193,7 +188,6 @@ def _alias_of(item: Value) -> str:
 
 
 def classes_within(item: Value, deep: int = 0) -> list[str]:
-    """Names of what a pipeline is made of."""
     out = [item.made] if item.made else []
     if deep < 6:
         for part in (*(item.items or ()), *item.attrs.values()):

@@ -17,7 +17,7 @@ from memory_service.review.interpretation.value import (
     one_of,
 )
 from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM
-from memory_service.review.source.nodes import last_name, roots
+from memory_service.review.source.nodes import is_call, roots
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -42,7 +42,6 @@ def grouped_rows(walk: Walk, rows: Rows, place: ast.AST) -> Rows:
 
 
 def part_of(walk: Walk, value: Value, place: ast.AST, part: str, how: str = "") -> Value:
-    """One part of a value's rows."""
     if value.items is not None:
         return Value(items=[part_of(walk, item, place, part, how) for item in value.items])
     found = flat(value if value.kind is not None else bare(value))
@@ -61,7 +60,7 @@ def divide(walk: Walk, value: Value, place: ast.AST, kind: str, maker: ast.Call 
     found = flat(value)
     if len(walk.divisions) >= MOST_DIVISIONS:
         return
-    walk.divisions.append(Division(place, kind, maker, value, found))
+    walk.divisions.append(Division(place, kind, maker, found))
     everything = found.learned | {s for s in found.stats if s.kind == "target"}
     for learned in sorted(everything, key=lambda one: walk.script.order.get(one.place, 0)):
         if any(rows.within(learned.rows) and not rows.divided for rows in found.rows):
@@ -141,10 +140,8 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     """A mask: by chance, by the column of folds, or by what it says."""
     out = derived(*item)
     out.reads = frozenset().union(*(value.reads for value in item))
-    left = item[0]
-    if (
-        left.made == "columns" and left.names is not None and isinstance(node.ops[0], ast.NotEq)
-    ):  # `df.columns != "price"`
+    left, unequal = item[0], isinstance(node.ops[0], ast.NotEq)
+    if left.made == "columns" and left.names is not None and unequal:  # `df.columns != "price"`
         other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
         return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
     if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
@@ -197,19 +194,19 @@ def element_of(walk: Walk, over: Value) -> Value:
     return found
 
 
-def goes_by_one(over: ast.AST) -> bool:
-    """`range(n)`: each position after the other."""
-    return isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange") and len(over.args) < 3
+def slides_along(loop: ast.For | ast.comprehension, node: ast.AST) -> bool:
+    """Whether neighbours share rows where each position is gone through: `for i in range(n)`."""
+    by_one = is_call(loop.iter, "range", "trange") and len(loop.iter.args) < 3
+    return by_one and slides(node, loop.target)
 
 
 def slides(node: ast.AST, position: ast.AST) -> bool:
     """`values[i : i + n]` at position i: neighbours share rows."""
     names = {getattr(n, "id", getattr(n, "arg", "")) for n in ast.walk(position)}
-    return any(
-        isinstance(cut, ast.Slice)
-        and cut.lower is not None
-        and cut.upper is not None
-        and all(names & roots(end) for end in (cut.lower, cut.upper))
-        and not any(isinstance(n, ast.Mult) for end in (cut.lower, cut.upper) for n in ast.walk(end))
-        for cut in ast.walk(node)
-    )
+    for cut in ast.walk(node):
+        if isinstance(cut, ast.Slice) and cut.lower is not None and cut.upper is not None:
+            ends = (cut.lower, cut.upper)
+            scaled = any(isinstance(n, ast.Mult) for end in ends for n in ast.walk(end))
+            if not scaled and all(names & roots(end) for end in ends):
+                return True
+    return False

@@ -171,14 +171,12 @@ def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None
         base = walk.chosen.get(id(item))
         if base is None:
             continue
-        for role, pattern in ROLES:
-            if pattern.search(last_name(one)):
-                for rows in flat(base).rows:
-                    roles = walk.roles.setdefault(id(rows), {})
-                    roles[role] = node
-                    if len(roles) == 2:
-                        divide(walk, base, node, "names")
-                break
+        role = next((role for role, pattern in ROLES if pattern.search(last_name(one))), "")
+        for rows in flat(base).rows if role else ():
+            roles = walk.roles.setdefault(id(rows), set())
+            roles.add(role)
+            if len(roles) == 2:
+                divide(walk, base, node, "names")
 
 
 def set_column(
@@ -186,15 +184,9 @@ def set_column(
 ) -> None:
     """`df["a"] = ...`: what goes into one column stays with it; None: which one is unknown."""
     found = flat(value)
-    item = Value(
-        learned=found.learned,
-        stats=found.stats,
-        series=found.series,
-        centred=value.centred,
-        reads=value.reads,
-        place=walk.script.statement(target),
-        content=kind_of(made_by, walk.values) if made_by is not None else value.content,
-    )
+    item = Value(learned=found.learned, stats=found.stats, series=found.series, centred=value.centred)
+    item.reads, item.place = value.reads, walk.script.statement(target)
+    item.content = kind_of(made_by, walk.values) if made_by is not None else value.content
     if name is None or (len(base.attrs) >= MOST_COLUMNS and f"[{name}]" not in base.attrs):
         base.attrs["[?]"] = either(base.attrs.get("[?]"), item)
         return
@@ -223,7 +215,6 @@ def pick_columns(
 
 
 def without_columns(base: Value, dropped: frozenset[str]) -> Value:
-    """A table without some of its columns."""
     left = {k: v for k, v in base.attrs.items() if k[:1] == "[" and k[1:-1] not in dropped}
     out = derived(bare(base), *left.values())
     out.attrs, out.made = left, base.made if base.made == "groupby" else ""
@@ -245,8 +236,7 @@ def names_in(over: Value) -> ColumnNames | None:
 
 @method("select_dtypes")
 def columns_of_kind(walk: Walk, use: Use) -> Value | None:
-    """`df.select_dtypes("number")`: of the columns made here those that are of the kind, and no target
-    of which that is not known."""
+    """`df.select_dtypes("number")`: columns made here that are of the kind, and no target that may not be."""
     kind = kind_selected(use.node, walk.values)
     if not kind or not use.base.rows:
         return None

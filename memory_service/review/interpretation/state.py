@@ -12,13 +12,10 @@ from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.value import Flat, Learned, Rows, Scope, Value
 from memory_service.review.source.nodes import last_name
 
-MOST_STEPS = 30_000
-"""Statements and expressions of one walk; a training script takes some thousand."""
-
+MOST_STEPS = 30_000  # statements and expressions of one walk; a training script takes some thousand
 MOST_FITS = 100
 MOST_DIVISIONS = 200
-MOST_PARTS = 2_000
-"""Fits and statistics, divisions, and parts of rows that are distinguished."""
+MOST_PARTS = 2_000  # fits and statistics, divisions, and parts of rows that are distinguished
 
 
 @dataclass(eq=False, slots=True)
@@ -28,7 +25,6 @@ class Division:
     place: ast.AST
     kind: str
     maker: ast.Call | None
-    value: Value
     contents: Flat
 
 
@@ -78,8 +74,6 @@ class Supervised:
 
 
 MOST_SUPERVISED = 200
-
-
 _OF_NUMBERS = re.compile(
     r"Regressor$|(?<!Logistic)Regression$|mean_(squared|absolute)|r2_score|rmse|mse_?loss|l1_?loss|smooth_l1|huber|"
     r"binary_cross_?entropy|BCE",
@@ -125,7 +119,7 @@ class Walk:
         self.files: dict[tuple[object, str], Rows] = {}
         self.parts: dict[tuple[int, int, str], Rows] = {}
         self.cuts: dict[tuple[str, ...], dict[str, Value]] = {}
-        self.roles: dict[int, dict[str, ast.AST]] = {}
+        self.roles: dict[int, set[str]] = {}
         self.chosen: dict[int, Value] = {}
         self.too_much = Learned(self.script.tree, "", "", frozenset())
         self.known: dict[tuple[int, frozenset[Rows]], Learned] = {}
@@ -133,8 +127,7 @@ class Walk:
     @cached_property
     def predicts_numbers(self) -> bool:
         """Whether a loss, a metric or a model says that the target is a number."""
-        stated = (last_name(call.func) for call in self.script.calls)
-        return any(_OF_NUMBERS.search(name) for name in stated)
+        return any(_OF_NUMBERS.search(last_name(call.func)) for call in self.script.calls)
 
     @property
     def targets(self) -> frozenset[str]:

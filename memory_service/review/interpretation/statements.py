@@ -20,7 +20,6 @@ from memory_service.review.interpretation.value import Scope, Value, either
     ast.AsyncFunctionDef,
 )  # fmt: skip
 def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
-    """Statements that one step says all of."""
     match node:
         case ast.Expr(value=value):
             evaluate(walk, value, scope)

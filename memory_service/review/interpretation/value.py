@@ -31,7 +31,6 @@ def like(base: Value, *others: Value) -> Value:
 
 
 def keeping(base: Value, out: Value, *names: str) -> Value:
-    """A value with these fields of another one."""
     for name in names:
         setattr(out, name, getattr(base, name))
     return out
@@ -97,17 +96,15 @@ class ColumnNames:
 
     def together_with(self, other: ColumnNames) -> ColumnNames:
         """What either of two lists names."""
-        if self.named is None:
-            return ColumnNames(
-                None, self.dropped & other.dropped if other.named is None else self.dropped - other.named
-            )
-        if other.named is None:
+        if self.named is not None and other.named is not None:
+            return ColumnNames(self.named | other.named)
+        if self.named is not None:
             return other.together_with(self)
-        return ColumnNames(self.named | other.named)
+        both = self.dropped & other.dropped if other.named is None else self.dropped - other.named
+        return ColumnNames(None, both)
 
 
-DEFERRED = Rows(ast.Module([], []))
-"""Rows of whatever table an expression is handed to: polars' `col("x")`."""
+DEFERRED = Rows(ast.Module([], []))  # rows of whatever table an expression is handed to: polars' `col("x")`
 
 
 @dataclass(eq=False, slots=True)
@@ -260,7 +257,7 @@ def either(one: Value | None, other: Value | None) -> Value:
         one, items=pairs, keys=keys,
         element=either(one.element, other.element) if one.element or other.element else None,
         attrs={**other.attrs, **one.attrs},
-        const=one.const if one.const is not UNKNOWN and _same(one.const, other.const) else UNKNOWN,
+        const=one.const if type(one.const) is type(other.const) and one.const == other.const else UNKNOWN,
         single=one.single and other.single, whole=one.whole and other.whole,
         dropped=one.dropped & other.dropped, content="",
     )  # fmt: skip
@@ -282,7 +279,3 @@ def one_of(values: Iterable[Value | None]) -> Value:
 _OF_BOTH = ("rows", "learned", "stats", "series", "state", "reads", "centred", "order", "on_card")
 _OF_THE_FIRST = ("made", "dotted", "function", "owner", "kind", "scope", "index", "call", "place")
 _IF_THE_SAME = ("cut", "columns", "names")
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)

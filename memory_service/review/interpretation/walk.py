@@ -4,22 +4,13 @@ What comes of it: `divisions` of rows, `leaks` (learned from rows that a divisio
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Iterable
 
 from memory_service.review.constants.values import Values
-from memory_service.review.interpretation import (  # noqa: F401 - they register what they handle
-    calls,
-    containers,
-    division,
-    expressions,
-    grouping,
-    learning,
-    statements,
-)
+from memory_service.review.interpretation import division, statements  # noqa: F401 - they register handlers
 from memory_service.review.interpretation.evaluation import run_body
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
 from memory_service.review.interpretation.state import Walk
-from memory_service.review.interpretation.targets import target_columns
 from memory_service.review.interpretation.value import Value
 from memory_service.review.source.nodes import Function
 
@@ -28,12 +19,22 @@ def walk_script(values: Values) -> Walk:
     """What a run would do. Where the walk asks for the targets, it is made again with those found."""
     first = Walk(values)
     _walk(first)
-    targets = target_columns(first.answers) | first.target_names
+    targets = _target_columns(first.answers) | first.target_names
     if not first.needs_targets or not targets:
         return first
     second = Walk(values, targets)
     _walk(second)
     return second
+
+
+def _target_columns(values: Iterable[Value]) -> frozenset[str]:
+    """The columns that targets are, and those of which one is the logarithm or root."""
+    out: set[str] = set()
+    for value in values:
+        own = value.columns if value.columns is not None and len(value.columns) == 1 else frozenset[str]()
+        if len(value.reads | own) <= 1 or (own and len(value.reads - own) == 1):
+            out |= value.reads | own
+    return frozenset(out)
 
 
 def _walk(walk: Walk) -> None:
@@ -45,12 +46,9 @@ def _walk(walk: Walk) -> None:
         for method in methods_in(made.kind):
             if method not in walk.times and not method.name.startswith("__"):
                 enter_function(walk, method, [], {}, made, walk.module)
-    for functions in list(walk.script.functions.values()):
-        for function in functions:
-            if function not in walk.times and not isinstance(
-                walk.script.scope(function), ast.FunctionDef | ast.AsyncFunctionDef
-            ):
-                enter_alone(walk, function)
+    for function in [function for functions in walk.script.functions.values() for function in functions]:
+        if function not in walk.times and not isinstance(walk.script.scope(function), Function):
+            enter_alone(walk, function)
 
 
 def enter_alone(walk: Walk, function: Function) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import calls_in, last_name, parameters_of, words_in
+from memory_service.review.source.nodes import calls_in, grouped, last_name, parameters_of, words_in
 
 LEAST_WORKERS = 4
 """Wanted where nobody says how many cores there are; with `cpu_count` it is R08's 8, bounded by the cores."""
@@ -19,12 +18,8 @@ WANTED_WORKERS = 8
 NEVER_WITHOUT_REASON = 32
 LEAST_ROWS = 4096
 LARGE_INPUT = 384
-SHORT_TEXT = 128
-"""Tokens."""
-
-DEFAULT_BATCH = 8
-"""Of transformers' TrainingArguments."""
-
+SHORT_TEXT = 128  # tokens
+DEFAULT_BATCH = 8  # of transformers' TrainingArguments
 _LARGE_MODEL = re.compile(
     r"large|huge|giant|xxl|_xl|b[5-8]\b|b[5-8]_|_l\b|resnet152|resnet200|vit_l|_448|_512|eva02|1b|3b|7b|8b",
     re.IGNORECASE,
@@ -35,19 +30,21 @@ _READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_da
 _FASTAI = (
     "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
 )  # fmt: skip
+STEP_WAITS = ": the step waits while the main process reads and prepares each batch."
+_NO_WORKERS = "no num_workers, which means 0"
+_COPIES = ": copies to the card wait for pageable memory."
+_STARTS_ANEW = " is not on: every epoch starts the workers anew."
 _NO_REASON = re.compile(
-    r"todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$", re.IGNORECASE
+    r"(?i)todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$"
 )
 
 
 def loader_rules(facts: Facts) -> Iterator[Finding]:
     """loader-workers, loader-pin-memory and loader-persistent-workers."""
     training = facts.training
-    loaders: dict[ast.Call, list[Loader]] = defaultdict(list)
-    for loader in loaders_of(facts) if training.offers or training.trains else ():
-        if loader.role != "test" or training.trains:
-            loaders[loader.call].append(loader)
-    for made in loaders.values():
+    loaders = loaders_of(facts) if training.offers or training.trains else []
+    judged = (loader for loader in loaders if loader.role != "test" or training.trains)
+    for made in grouped((loader.call, loader) for loader in judged).values():
         if not any(any(loader.persistent or ()) for loader in made):
             yield from _shown(made, [_persistent(facts, loader) for loader in made], same=True)
         for rule, given in ((_workers, "workers"), (_pinned, "pinned")):
@@ -76,15 +73,11 @@ def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
     place = facts.argument(loader.call, "num_workers", 5)
     if given >= least or cores == 1 or has_reason(facts, loader.call, place):
         return
-    yield finding(
-        "loader-workers",
-        loader.call,
-        f"The loader has {f'num_workers={given}' if loader.workers else 'no num_workers, which means 0'}"
-        f"{f' beside {cores} cores' if cores else ''}: the step waits while the main process reads and "
-        "prepares each batch.",
-        f"num_workers={min(WANTED_WORKERS, cores) if cores else 'min(8, os.cpu_count() or 1)'}, "
-        "pin_memory=True, persistent_workers=True, prefetch_factor=4",
-    )
+    message = "The loader has " + (f"num_workers={given}" if loader.workers else _NO_WORKERS)
+    message += f" beside {cores} cores" if cores else ""
+    wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
+    fix = f"num_workers={wanted}, pin_memory=True, persistent_workers=True, prefetch_factor=4"
+    yield finding("loader-workers", loader.call, message + STEP_WAITS, fix)
 
 
 def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
@@ -93,13 +86,9 @@ def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
         return
     if loader.in_memory and loader.on_card:
         return
-    yield finding(
-        "loader-pin-memory",
-        loader.call,
-        f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}: copies to "
-        "the card wait for pageable memory.",
-        "pin_memory=True  # and .to(device, non_blocking=True)",
-    )
+    message = f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}{_COPIES}"
+    fix = "pin_memory=True  # and .to(device, non_blocking=True)"
+    yield finding("loader-pin-memory", loader.call, message, fix)
 
 
 def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
@@ -110,7 +99,7 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
     function = facts.script.function(loader.call)
     single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
     if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
-        message = "persistent_workers is not on: every epoch starts the workers anew."
+        message = f"persistent_workers{_STARTS_ANEW}"
         yield finding("loader-persistent-workers", loader.call, message, "persistent_workers=True")
 
 
@@ -126,11 +115,10 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         fix = "dataloader_num_workers=8, dataloader_persistent_workers=True"
         yield finding("loader-workers", node or call, message, fix)
     elif workers != 0 and (persistent is None or facts.values.one(persistent) is False):
-        message = "dataloader_persistent_workers is not on: every epoch starts the workers anew."
-        fix = "dataloader_persistent_workers=True"
+        fix, message = "dataloader_persistent_workers=True", f"dataloader_persistent_workers{_STARTS_ANEW}"
         yield finding("loader-persistent-workers", persistent or call, message, fix)
     if pinned is not None and facts.values.one(pinned) is False and facts.for_card:
-        message = "dataloader_pin_memory=False: copies to the card wait for pageable memory."
+        message = f"dataloader_pin_memory=False{_COPIES}"
         yield finding("loader-pin-memory", pinned, message, "dataloader_pin_memory=True")
 
 
@@ -142,7 +130,6 @@ def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
 
 
 def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
-    """Expressions that are the batch size of training."""
     script = facts.script
     loaders = [x for x in loaders_of(facts) if x.role in ("train", "") and x.batch is not None]
     yield from (x.batch for x in [x for x in loaders if x.role == "train"] or loaders)
@@ -190,9 +177,8 @@ def _step_of(facts: Facts, call: ast.Call) -> ast.AST | None:
 
 def _for_training(facts: Facts, call: ast.Call) -> bool:
     words = words_in(facts.script.statement(call)) | {getattr(facts.script.function(call), "name", "")}
-    return not any(re.search(r"val|test|pred|infer", w, re.IGNORECASE) for w in words) or any(
-        "train" in w.lower() for w in words
-    )
+    about = " ".join(words).lower()
+    return "train" in about or not re.search(r"val|test|pred|infer", about)
 
 
 def small_batches(facts: Facts) -> Iterator[Finding]:
@@ -207,9 +193,8 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
                 message = f"Batch {batch} of images, without a reason: most of the card stays idle."
                 fix = "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps"
         elif batch <= DEFAULT_BATCH and _is_short_text(facts):
-            message = (
-                f"Batch {batch} of texts of at most {facts.seq_len} tokens: most of the card stays idle."
-            )
+            texts = f"texts of at most {facts.seq_len} tokens"
+            message = f"Batch {batch} of {texts}: most of the card stays idle."
             fix = "64  # halve it on out-of-memory and accumulate over 2 steps"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
             few = batch <= NEVER_WITHOUT_REASON if rows is None else rows >= 50 * LEAST_ROWS
@@ -248,11 +233,8 @@ def accumulation(facts: Facts) -> int | None:
     numbers = [facts.values.number(given) for given in facts.script.given_as(*named)]
     if None in numbers:
         return 0
-    numbers += [
-        facts.values.number(node.value) or 1
-        for node in facts.script.all(ast.Assign)
-        if any(re.search(r"accum", last_name(target), re.IGNORECASE) for target in node.targets)
-    ]
+    stated = ((last_name(t), node.value) for node in facts.script.all(ast.Assign) for t in node.targets)
+    numbers += [facts.values.number(value) or 1 for name, value in stated if "accum" in name.lower()]
     return max((int(number) for number in numbers if number is not None), default=None)
 
 
@@ -262,11 +244,8 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
     for node in ast.walk(value) if value is not None else ():
         places += [node, *facts.values.sources(node)]
         if isinstance(node, ast.Subscript):
-            key = facts.values.text(node.slice)
-            found = (facts.values.mapping(node.value) or {}).get(key or "")
-            places += [found] if found is not None else []
-    for line in {int(getattr(node, "lineno", 0)) for node in places} - {0}:
-        comment = facts.script.comment_near(line)
-        if len(comment.split()) >= 3 and not _NO_REASON.search(comment):
-            return True
-    return False
+            known, key = facts.values.entries(node.value).known, facts.values.text(node.slice)
+            places += [known[key]] if key in known else []
+    lines = {int(getattr(node, "lineno", 0)) for node in places} - {0}
+    comments = map(facts.script.comment_near, lines)
+    return any(len(comment.split()) >= 3 and not _NO_REASON.search(comment) for comment in comments)

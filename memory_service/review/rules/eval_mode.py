@@ -22,6 +22,7 @@ from memory_service.review.source.nodes import (
     Function,
     bases_of,
     calls_in,
+    grouped,
     is_call,
     last_name,
     name_of,
@@ -32,14 +33,12 @@ from memory_service.review.source.nodes import (
 )
 
 _MODEL = re.compile(
-    r"(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
-    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model",
-    re.IGNORECASE,
+    r"(?i)(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
+    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model"
 )
 _JUDGES = re.compile(
-    r"^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
-    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction",
-    re.IGNORECASE,
+    r"(?i)^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
+    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction"
 )
 _ROWS = re.compile(
     r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|"
@@ -52,9 +51,7 @@ _OFF = frozenset(("no_grad", "inference_mode"))
 _TURNS_OFF = re.compile(r"no_?grad|inference|eval_mode|evaluat", re.IGNORECASE)
 _MODULES = {"Module", "LightningModule", "PreTrainedModel"}
 _BACKWARD = ("backward", "manual_backward")
-LONGEST_HEAD = 12
-"""Lines from the head of a function to its loop that are shown as one place."""
-
+LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
 _STILL_TRAINING = "The model is judged with dropout active and batch norm learning from what it is judged on."
 
 
@@ -63,12 +60,10 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
     script = facts.script
     if not script.uses("torch", "timm", "transformers"):
         return
-    seen: set[ast.AST] = set()
-    for call in _shared_passes(facts):
-        stated = script.statement(call)
-        if stated not in seen:
-            seen.add(stated)
-            yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+    shared = dict.fromkeys(script.statement(call) for call in _shared_passes(facts))
+    for stated in shared:
+        yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+    seen = set(shared)
     yield from _trained_in_evaluation(facts)
     phased = _both_phases(facts)
     for call in (c for c in script.calls if _is_model(facts, c)):
@@ -87,23 +82,16 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
             fix = "model.eval()  # before this loop; model.train() at the start of each epoch"
             yield finding("eval-mode-missing", place, message, fix, since=_single_pass(facts, place))
         if not _without_grad(facts, call):
-            yield finding(
-                "no-grad-missing",
-                place,
-                "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
-                "are slower.",
-                "with torch.inference_mode():  # around this loop, or as the function's decorator",
-                since=_single_pass(facts, place),
-            )
+            message = "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
+            fix = "with torch.inference_mode():  # around this loop, or as the function's decorator"
+            since = _single_pass(facts, place)
+            yield finding("no-grad-missing", place, message + "are slower.", fix, since=since)
 
 
 def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
     """`model.eval()` in the loop over batches, then `model(x)` and the backward pass of it."""
     script = facts.script
-    directly_in: dict[ast.AST, list[ast.Call]] = {}
-    for call in script.calls:
-        for innermost in script.loops(call)[:1]:
-            directly_in.setdefault(innermost, []).append(call)
+    directly_in = grouped((inner, call) for call in script.calls for inner in script.loops(call)[:1])
     for loop in facts.training.loops:
         if loop.batch is None:
             continue
@@ -123,11 +111,8 @@ def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
 def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
     """The function that is nothing but this pass: what is missing may stand anywhere from its head on."""
     script, function = facts.script, facts.script.function(place)
-    if (
-        function is None
-        or script.loops(place)
-        or getattr(place, "lineno", 0) - function.lineno > LONGEST_HEAD
-    ):
+    head = getattr(place, "lineno", 0) - function.lineno if function is not None else LONGEST_HEAD + 1
+    if function is None or script.loops(place) or head > LONGEST_HEAD:
         return None
     inside = set(ast.walk(function))
     guarded = inside & {*script.around(place, ast.If)}
@@ -136,19 +121,17 @@ def _single_pass(facts: Facts, place: ast.AST) -> Function | None:
 
 
 def _learns(facts: Facts, places: Iterable[ast.AST]) -> bool:
-    """Whether a backward pass is made there."""
     return any(is_call(c, *_BACKWARD) for c in facts.script.within_calls(places))
 
 
 def _both_phases(facts: Facts) -> set[ast.AST]:
     """Loops over batches whose backward pass is for one phase only, where no mode is ever switched."""
     script = facts.script
-    batches = {loop.batch for loop in facts.training.loops if loop.batch is not None}
     found: set[ast.AST] = set()
     for step in script.called("backward"):
         tests = [up.test for up in script.around(step, ast.If)]
         if any(isinstance(test, ast.Compare) and _asks_phase(facts, test, step) for test in tests):
-            found |= batches & set(script.loops(step))
+            found |= facts.training.batches & set(script.loops(step))
     switched = any(c.args or c.keywords for c in script.called("train"))
     switched = switched or (bool(found) and any(switch_of(facts, c) == "eval" for c in script.calls))
     return set() if switched else found
@@ -191,20 +174,16 @@ def _is_own_method(facts: Facts, call: ast.Call) -> bool:
     """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
     if not _MODEL.search(receiver_name(call)):
         return False
-    return any(
-        "Module" in bases_of(facts.script.class_of(method))
-        and any(last_name(c.func) in ("self", "forward") for c in calls_in(method))
-        and not words_in(method) & (_OFF | {"eval"})
-        for method in facts.script.functions.get(last_name(call.func), ())
-    )
+    methods = facts.script.functions.get(last_name(call.func), ())
+    own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
+    plain = (method for method in own if not words_in(method) & (_OFF | {"eval"}))
+    return any(last_name(c.func) in ("self", "forward") for method in plain for c in calls_in(method))
 
 
 def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
     """`u(x) for u in unets`: what is called goes through a collection of models."""
     for up in facts.script.above(call):
-        over: list[ast.comprehension | ast.For] = [up] if isinstance(up, ast.For) else []
-        over = list(up.generators) if isinstance(up, ast.ListComp | ast.GeneratorExp) else over
-        for one in over:
+        for one in [up] if isinstance(up, ast.For) else getattr(up, "generators", []):
             if last_name(one.target) == last_name(call.func) and last_name(one.iter):
                 name = last_name(one.iter)
                 return name.endswith("s") and bool(_MODEL.search(name[:-1]))
@@ -212,7 +191,6 @@ def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
 
 
 def _names_rows(words: Iterable[str]) -> bool:
-    """Whether a word names rows of validation or prediction."""
     return any(_ROWS.search(word) and not _NOT_ROWS.search(word) for word in words)
 
 
@@ -237,15 +215,12 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
         judged = bool(_JUDGES.search(function.name)) and not _learns(facts, [function])
     if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
         return supervised
-    if not judged and near is not None:  # whatever it is called: evaluation was switched on for it
-        judged = bool(facts.training.backwards) and (
-            mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
-        )
+    if not judged and near is not None and facts.training.backwards:  # evaluation was switched on for it
+        judged = mode_at(facts, call) == "eval" or goes_beside_training(facts, call, near)
     if near is None or not judged:
         return call if judged else None
-    of_training = any(
-        "train" in w and not re.search("val|test", w) for w in map(str.lower, words_in(near.iter))
-    )
+    named = [word.lower() for word in words_in(near.iter)]
+    of_training = any("train" in word and not re.search("val|test", word) for word in named)
     return None if of_training or not over_rows(near) else near
 
 
@@ -266,9 +241,9 @@ def _in_comprehension(facts: Facts, call: ast.Call) -> bool:
         if isinstance(up, ast.ListComp | ast.GeneratorExp):
             if _names_rows(word for generator in up.generators for word in words_in(generator.iter)):
                 return True
-            trained = {loop.batch for loop in facts.training.loops if loop.batch is not None}
             evaluated = mode_at(facts, call) == "eval" and bool(facts.training.backwards)
-            return not trained & {*facts.script.above(call)} and (_under_no_grad(facts, call) or evaluated)
+            learning = facts.training.batches & {*facts.script.above(call)}
+            return not learning and (_under_no_grad(facts, call) or evaluated)
         if isinstance(up, ast.stmt):
             break
     return False

@@ -9,15 +9,7 @@ from dataclasses import replace
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import (
-    arguments_of,
-    calls_in,
-    is_call,
-    last_name,
-    texts_in,
-    words,
-    words_in,
-)
+from memory_service.review.source.nodes import arguments_of, is_call, last_name, texts_in, words, words_in
 from memory_service.review.training.training import LIGHTNING
 
 _SAVES = words(
@@ -31,11 +23,8 @@ _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
 _SETTINGS = words("cfg config conf hparams opt args settings")
 _FILE = re.compile(r"\.\w{1,12}$|/|model|best|ckpt")
 _PATH = re.compile(r"path|file|name|ckpt|dir|fold|out|dest", re.IGNORECASE)
-_OF_MINUTES = {"boosting", "sklearn"}
-"""What is trained again soon."""
-
-MOST_NAMES = 4
-"""Names within names that are followed to settings."""
+_OF_MINUTES = {"boosting", "sklearn"}  # what is trained again soon
+MOST_NAMES = 4  # names within names that are followed to settings
 
 
 def fold_rules(facts: Facts) -> Iterator[Finding]:
@@ -47,13 +36,10 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
-            found = finding(
-                "no-fold-checkpoint",
-                _switched_off(facts, loop) or loop,
-                "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
-                "predict with.",
-                'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")',
-            )
+            message = "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
+            fix = 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")'
+            place = _switched_off(facts, loop) or loop
+            found = finding("no-fold-checkpoint", place, message + "predict with.", fix)
             yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
         elif saves and all(_same_path(facts, c) for c in saves):
             message = "Every fold writes the same file: only the last one is left."
@@ -77,12 +63,11 @@ def _same_path(facts: Facts, call: ast.Call) -> bool:
         known = [facts.values.all(g) for g in given if g is not None]
         fixed = bool(known) and all(k is not None for k in known)
         if name == "ModelCheckpoint" and facts.script.uses(*LIGHTNING):
-            # Lightning writes -v1, -v2 behind a name that is taken
-            formatted = any("{" in str(v) for k in known for v in k or ())
+            formatted = any("{" in str(v) for k in known for v in k or ())  # else -v1, -v2 is put behind it
             return fixed and not formatted and facts.value(call, "enable_version_counter") is False
         return fixed
     if name == "dump":
-        opened = [c for c in calls_in(call) if is_call(c, "open") and c.args]
+        opened = [c for c in ast.walk(call) if is_call(c, "open") and c.args]
         if opened and facts.values.text(opened[0].args[0]):
             return True
     same = [a for a in arguments_of(call) if _is_fixed(facts, a)]
@@ -103,10 +88,8 @@ def _is_fixed(facts: Facts, node: ast.AST, deep: int = 0) -> bool:
     are set to such, in no loop."""
     if isinstance(node, ast.Constant) or deep > MOST_NAMES:
         return isinstance(node, ast.Constant)
-    if isinstance(node, ast.BinOp):
-        return _is_fixed(facts, node.left, deep) and _is_fixed(facts, node.right, deep)
-    if isinstance(node, ast.JoinedStr | ast.FormattedValue):
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node.value]
+    if isinstance(node, ast.BinOp | ast.JoinedStr | ast.FormattedValue):
+        parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
         return all(_is_fixed(facts, part, deep) for part in parts)
     if isinstance(node, ast.Call):
         if is_call(node, "parse_args", "load", "safe_load", *facts.script.classes):

@@ -27,13 +27,12 @@ _LOADS = re.compile(
     r"load_\w*(model|fold|ckpt|checkpoint|weights).*)$"
 )
 _CHECKS = words("exists isfile is_file glob rglob iglob listdir iterdir scandir")
-_FOLDS = re.compile(
-    r"n_?(folds|splits)|num_?(folds|splits)|^n?folds$|^k$|n_splits|kfold|^k_folds?$", re.IGNORECASE
-)
+_FOLDS = re.compile(r"(?i)n_?(folds|splits)|num_?(folds|splits)|^n?folds$|^k$|n_splits|kfold|^k_folds?$")
 _KEPT = re.compile(r"fold|ckpt|checkpoint|model|weights|\.pth?\b|\.cbm|\.ubj|\.joblib|\.pkl", re.IGNORECASE)
 _NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
 _WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
 _COUNTED = re.compile(r"model|path|ckpt|checkpoint|fold_|pred|weight", re.IGNORECASE)
+_LOADED_UNSEEN = "Every fold's checkpoint is loaded without a look whether it is there"
 _GLOB = 'paths = sorted(Path(OUT).glob("fold_*.pt"))  # '
 
 Comprehension = ast.ListComp | ast.GeneratorExp
@@ -56,13 +55,9 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
             continue
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop, loop.target)]
         if loads and not _is_checked(facts, loop):
-            yield needs_all(
-                loads[0] if script.function(loads[0]) is script.function(loop) else loop,
-                "Every fold's checkpoint is loaded without a look whether it is there: one missing fold, "
-                "no submission.",
-                _GLOB + "mean over those that exist",
-                since=loop,
-            )
+            place = loads[0] if script.function(loads[0]) is script.function(loop) else loop
+            message = f"{_LOADED_UNSEEN}: one missing fold, no submission."
+            yield needs_all(place, message, _GLOB + "mean over those that exist", since=loop)
     training = {node for loop in trained for node in script.within(loop.body)}
     comprehensions: list[Comprehension] = [*script.all(ast.ListComp), *script.all(ast.GeneratorExp)]
     for comp in comprehensions:
@@ -71,8 +66,7 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
             continue
         loads_fold = any(_loads_fold(facts, c, comp, over.target) for c in script.within_calls(comp.elt))
         if loads_fold and not _is_checked(facts, comp):
-            message = "Every fold's checkpoint is loaded without a look whether it is there."
-            yield needs_all(comp, message, _GLOB + "average those that exist")
+            yield needs_all(comp, f"{_LOADED_UNSEEN}.", _GLOB + "average those that exist")
 
 
 def _fixed_share(facts: Facts) -> Iterator[Finding]:
@@ -80,23 +74,17 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
     training = facts.training
     trained, fits = set(training.fold_loops), {fit.call for fit in training.fits}
     for change in facts.script.all(ast.AugAssign):
-        divisions = [
-            n for n in ast.walk(change.value) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)
-        ]
         whole = change.value
+        divisions = [n for n in ast.walk(whole) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
         scaled = isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div | ast.Mult)
         loops = [up for up in facts.script.loops(change) if up in trained or training.folds.is_fold(up)]
         if not isinstance(change.op, ast.Add) or not scaled or not divisions or not loops:
             continue
         share = divisions[0].right
-        over = next(
-            (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)}), None
-        )
-        number = facts.values.number(share)
+        learning = (up for up in loops if up in trained or fits & {*facts.script.within_calls(up.body)})
+        over, number = next(learning, None), facts.values.number(share)
         fixed = isinstance(over, ast.For) and number is not None and number == training.folds.count(over)
-        counted = is_call(share, "len") and not any(
-            re.search(r"fold|split", w, re.IGNORECASE) for w in roots(share)
-        )
+        counted = is_call(share, "len") and not re.search(r"fold|split", " ".join(roots(share)).lower())
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
             message = "The sum is divided by the folds planned, but the loop can end before the last one."
             fix = "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist"
@@ -197,11 +185,9 @@ def _loads_fold(facts: Facts, call: ast.Call, around: ast.AST, target: ast.AST) 
     if any(words_in(path) & names for path in paths):
         return True
     function = facts.script.function(call)
-    return (
-        function is not None
-        and function is not facts.script.function(around)
-        and any(re.search(r"fold|path|ckpt|weight", p, re.IGNORECASE) for p in parameters_of(function))
-    )
+    if function is None or function is facts.script.function(around):
+        return False
+    return any(re.search(r"fold|path|ckpt|weight", p, re.IGNORECASE) for p in parameters_of(function))
 
 
 def _is_checked(facts: Facts, around: ast.AST) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
@@ -13,6 +12,7 @@ from memory_service.review.source.nodes import (
     Function,
     bases_of,
     calls_in,
+    grouped,
     is_call,
     last_name,
     name_of,
@@ -35,6 +35,9 @@ _HELPER = re.compile(
     re.IGNORECASE,
 )
 _PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'
+_PEAK_PASTE = "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per epoch"
+_NOT_THE_PEAK = """memory_allocated() between steps shows weights and optimizer only: the activations of the \
+step, most of the peak, are freed already. The card looks empty."""
 _CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
 _BATCH_HOOKS = re.compile(
     r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|"
@@ -98,14 +101,7 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     for at, call in enumerate(script.called("memory_allocated")):
         followed = at < MOST_READINGS and _between_forward_and_backward(facts, call)
         if not followed and _where(facts, call) not in peaks:
-            yield finding(
-                "memory-read-between-steps",
-                call,
-                "memory_allocated() between steps shows weights and optimizer only: the activations of the "
-                "step, most of the peak, are freed already. The card looks empty.",
-                "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per "
-                "epoch",
-            )
+            yield finding("memory-read-between-steps", call, _NOT_THE_PEAK, _PEAK_PASTE)
 
 
 def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:
@@ -131,12 +127,11 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
         ends += [n for n in script.all(ast.Return) if beside(n) and order[n] > here]
     if not ends and not backward and deep < MOST_HELPERS:
         callers = script.callers(call)
-        return 0 < len(callers) <= MOST_CALLERS and all(
-            _between_forward_and_backward(facts, caller, deep + 1) for caller in callers
-        )
+        followed = 0 < len(callers) <= MOST_CALLERS
+        return followed and all(_between_forward_and_backward(facts, one, deep + 1) for one in callers)
     names = names_in(*ends)
     for _ in range(MOST_NAMES):
-        leading = [n for name in names for n in _assignments(facts).get((home, name), ()) if beside(n)]
+        leading = [n for name in names for n in facts.once(_assignments).get((home, name), ()) if beside(n)]
         between = [call for node in leading if since < order[node] < here for call in calls_in(node.value)]
         if any(name_of(call) not in _MOVES for call in between):  # a network, or a loss
             return True
@@ -145,14 +140,9 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
 
 
 def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
-    """(function, name) -> what sets it there; read once a script."""
-    cached = facts.cache.get("assignments")
-    if not isinstance(cached, dict):
-        cached = facts.cache["assignments"] = defaultdict(list)
-        for node in facts.script.all(ast.Assign):
-            for name in names_in(*node.targets):
-                cached[facts.script.function(node), name].append(node)
-    return cached
+    """(function, name) -> what sets it there."""
+    stated = ((name, node) for node in facts.script.all(ast.Assign) for name in names_in(*node.targets))
+    return grouped(((facts.script.function(node), name), node) for name, node in stated)
 
 
 def _leaves_backward(facts: Facts, function: Function) -> bool:
@@ -165,12 +155,14 @@ def _leaves_backward(facts: Facts, function: Function) -> bool:
 
 def _reads(facts: Facts, node: ast.AST) -> bool:
     """Whether a node reads memory itself, or calls a helper from elsewhere that says so."""
-    if isinstance(node, ast.Attribute | ast.Name):
-        return last_name(node) in _ANY
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, str) and "nvidia-smi" in node.value
-    name = last_name(node.func) if isinstance(node, ast.Call) else ""
-    return bool(_HELPER.search(name)) and name not in facts.script.functions
+    match node:
+        case ast.Attribute() | ast.Name():
+            return last_name(node) in _ANY
+        case ast.Constant(value=str(text)):
+            return "nvidia-smi" in text
+        case ast.Call():
+            return bool(_HELPER.search(name_of(node))) and name_of(node) not in facts.script.functions
+    return False
 
 
 def _reads_within(facts: Facts, place: ast.AST | list[ast.stmt]) -> bool:
@@ -184,13 +176,9 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
     first = batches is None or _reads_within(facts, batches)
     trials = [f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found]
     if not first and not any(_reads_within(facts, trial) for trial in trials):  # of a batch before the epochs
-        yield finding(
-            "no-memory-at-first-batch",
-            loop.batch or steps or epoch,
-            "Memory is not read after the first batch: a batch far too small shows only when the budget "
-            "is gone.",
-            f"if step == 0:\n    {_PASTE}",
-        )
+        message = "Memory is not read after the first batch: a batch far too small shows only when the "
+        place, fix = loop.batch or steps or epoch, f"if step == 0:\n    {_PASTE}"
+        yield finding("no-memory-at-first-batch", place, message + "budget is gone.", fix)
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
         message = "Memory is not read in every epoch: a leak or a half-empty card stays unseen."
         yield finding("no-memory-every-epoch", epoch, message, _PASTE)
@@ -253,8 +241,7 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
 
 
 def _again(facts: Facts, function: Function) -> bool:
-    """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0` without asking for the
-    epoch."""
+    """Whether a hook of batches reads memory in each epoch anew: `if batch_idx == 0`, whatever the epoch."""
     if not _BATCH_HOOKS.search(function.name):
         return False
     steps = {*parameters_of(function)} | _OF_EACH_EPOCH
@@ -266,20 +253,15 @@ def _again(facts: Facts, function: Function) -> bool:
         return named <= steps
 
     ends = [s.test for s in function.body if isinstance(s, ast.If) and isinstance(s.body[-1], ast.Return)]
-    return all(holds(test) for test in ends) and any(
-        all(holds(test) for test in guards_of(facts.script, node, function))
-        for node in ast.walk(function)
-        if _reads(facts, node) or _helper_reads(facts, node)
-    )
+    reads = (n for n in ast.walk(function) if _reads(facts, n) or _helper_reads(facts, n))
+    return all(map(holds, ends)) and any(all(map(holds, guards_of(facts.script, n, function))) for n in reads)
 
 
 def _helper_reads(facts: Facts, node: ast.AST) -> bool:
     """A helper of the file that reads memory; each is looked through once."""
     if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
         return False
+    known: dict[ast.AST, bool] = facts.cache.setdefault("helpers_that_read", {})
     helpers = facts.script.resolve(node)
-    known = facts.cache.setdefault("helpers_that_read", {})
-    for helper in helpers:
-        if helper not in known:
-            known[helper] = _reads_within(facts, helper)
+    known |= {helper: _reads_within(facts, helper) for helper in helpers if helper not in known}
     return any(known[helper] for helper in helpers)

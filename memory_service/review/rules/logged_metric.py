@@ -9,7 +9,7 @@ from itertools import islice
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import entries_of, is_none, last_name, receiver_name, words
+from memory_service.review.source.nodes import entries_of, is_none, last_name, receiver, receiver_name, words
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
@@ -74,17 +74,13 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     places: list[ast.Dict | ast.Call] = [*script.all(ast.Dict), *script.called("dict", "update")]
     for place in places:
         stated = dict(entries_of(place))
-        if "monitor" not in stated or not _is_of_module(facts, place):
+        home = getattr(script.function(place), "name", "")
+        if "monitor" not in stated or home != "configure_optimizers":
             continue
         schedule = stated.get("scheduler", stated.get("lr_scheduler"))
-        made = facts.training.objects.made_by(schedule) if schedule is not None else "ReduceLROnPlateau"
-        plateau = isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau")
-        if plateau:
+        made = facts.training.objects.made_by(schedule)
+        if isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau"):
             yield stated["monitor"], stated["monitor"]
-
-
-def _is_of_module(facts: Facts, node: ast.AST) -> bool:
-    return getattr(facts.script.function(node), "name", "") == "configure_optimizers"
 
 
 def _logged(facts: Facts) -> set[str]:
@@ -98,8 +94,8 @@ def _logged(facts: Facts) -> set[str]:
             continue
         name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
         if last_name(log.func) == "log_dict":
-            value = values.entries(name) if name is not None else None
-            if value is None or value.open:
+            value = values.entries(name)
+            if value.open:
                 return set()
             known |= set(value.known)
             continue
@@ -125,46 +121,39 @@ def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
 def _compiled(facts: Facts) -> set[str] | None:
     """Names of the metrics that models of the file are compiled with; None where one is unknown."""
     script = facts.script
-    calls = [
-        c for c in script.called("compile")
-        if isinstance(c.func, ast.Attribute) and not script.qualified(c.func).startswith(("torch.", "re."))
-    ]  # fmt: skip
+    methods = (call for call in script.called("compile") if receiver(call) is not None)
+    calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
     if not calls or _OWN_LOGS.search(script.text):
         return None
-    out: set[str] = set()
+    given: list[ast.AST | None] = []
     for call in calls:
-        loss = facts.values.argument(call, "loss", 1)
+        loss = facts.argument(call, "loss", 1)
         if facts.values.open_ended(call) or loss is None or isinstance(loss, ast.Dict | ast.List):
             return None
-        for given in (
-            *call.args[2:],  # the third are weights of the loss in Keras 3, metrics before
-            *(facts.values.argument(call, name) for name in ("metrics", "weighted_metrics")),
-        ):
-            names = _metrics(facts, given) if given is not None else set()
-            if names is None:
-                return None
-            out |= names
+        given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
+        given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
+    return _together(_metrics(facts, one) for one in given if one is not None)
+
+
+def _together(found: Iterable[set[str] | None]) -> set[str] | None:
+    """All of these names; None where some are unknown."""
+    out: set[str] = set()
+    for names in found:
+        if names is None:
+            return None
+        out |= names
     return out
 
 
 def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
-    """Names that a list of metrics is logged under."""
     listed = _only_source(facts, node)
     if is_none(listed):
         return set()
-    if not isinstance(listed, ast.List | ast.Tuple) or (
-        isinstance(node, ast.Name)
-        and facts.values.one(node) is None
-        and any(receiver_name(call) == node.id for call in facts.script.called("append", "extend", "insert"))
-    ):
+    changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
+    grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
+    if grows or not isinstance(listed, ast.List | ast.Tuple):
         return None
-    out: set[str] = set()
-    for element in listed.elts:
-        names = _names_of(facts, _only_source(facts, element))
-        if not names:
-            return None
-        out |= names
-    return out
+    return _together(_names_of(facts, _only_source(facts, element)) or None for element in listed.elts)
 
 
 def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
@@ -227,20 +216,15 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         known |= names
     plain = {name.removeprefix("eval_") for name in known}
     if users and metric.removeprefix("eval_") not in plain:
-        yield _nobody(given, metric, plain - _ALWAYS_IN_TRAINER | {"loss"}, _fix(plain, metric))
-
-
-def _fix(known: set[str], metric: str) -> str:
-    best = next((name for name in sorted(known) if metric in name or name in metric), "loss")
-    return f'metric_for_best_model="{best}"'
+        best = next((name for name in sorted(plain) if metric in name or name in metric), "loss")
+        known = plain - _ALWAYS_IN_TRAINER | {"loss"}
+        yield _nobody(given, metric, known, f'metric_for_best_model="{best}"')
 
 
 def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
-    """Whether a trainer is given these arguments."""
     given = facts.values.argument(trainer, "args", 1)
-    return given is not None and (
-        arguments in facts.training.objects.makers(given) or len(facts.training.arguments) == 1
-    )
+    made = facts.training.objects.makers(given)
+    return given is not None and (arguments in made or len(facts.training.arguments) == 1)
 
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
@@ -248,10 +232,5 @@ def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     returned = facts.training.objects.returned_by(function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
-    out: set[str] = set()
-    for value in returned:
-        item = facts.values.entries(value)
-        if item.open or not item.known:
-            return None
-        out |= set(item.known)
-    return out
+    items = (facts.values.entries(value) for value in returned)
+    return _together(None if item.open or not item.known else set(item.known) for item in items)

@@ -12,9 +12,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
 
-Why = tuple[str, str]
-"""Message and fix."""
-
+Why = tuple[str, str]  # message and fix
 _NAMES_OF = {
     "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
     "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
@@ -36,7 +34,6 @@ RMSLE: Why = (
 
 
 def metric_of(facts: Facts) -> Metric | None:
-    """The metric that predictions are judged by, where it is known."""
     return metric_named(facts.context.metric) if facts.context.metric else None
 
 
@@ -83,10 +80,8 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
         return (_LOSSES[name] if of_torch else None), None
     makers = facts.training.objects.makers(called)
     if isinstance(called, ast.Subscript):
-        entries = facts.values.entries(called.value).known
-        makers = [
-            v for k, v in entries.items() if k == facts.values.text(called.slice) and isinstance(v, ast.Call)
-        ]
+        stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
+        makers = [stated] if isinstance(stated, ast.Call) else []
     found = next((maker for maker in makers if last_name(maker.func) in _LOSSES), None)
     return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
@@ -160,16 +155,12 @@ def _judged_by_argmax(facts: Facts, call: ast.Call) -> bool:
     if kinds - {"mse", "l1"} or re.search(r"one_hot|distil|teacher|reconstruct|q_value|kappa", script.text):
         return False
     fitted = _network_behind(facts, call.args[0])
-    for picked in script.called("argmax"):
-        by_torch = receiver_name(picked) == "torch" and picked.args
-        base = picked.args[0] if by_torch else receiver(picked)
-        if fitted and _network_behind(facts, base) == fitted:
-            return True
-    return False
+    picked = script.called("argmax")
+    bases = (c.args[0] if receiver_name(c) == "torch" and c.args else receiver(c) for c in picked)
+    return bool(fitted) and any(_network_behind(facts, base) == fitted for base in bases)
 
 
 def _network_behind(facts: Facts, node: ast.AST | None) -> str:
-    """The name of the network whose call an output is."""
     source = _output_of(facts, without_methods(node, ("softmax", "sigmoid")))
     source = _output_of(facts, without_methods(source, ("softmax", "sigmoid")))
     return last_name(source.func) if isinstance(source, ast.Call) else ""
@@ -198,12 +189,9 @@ def _against_metric(facts: Facts, kind: str) -> Why | None:
 def _segmentation(facts: Facts) -> Iterator[Finding]:
     """Losses of segmentation_models_pytorch: mode against classes, logits against an activation."""
     script = facts.script
-    models = [
-        call
-        for call in script.calls
-        if script.qualified(call.func).startswith("segmentation_models_pytorch.")
-        and any(k.arg in ("classes", "encoder_name", "encoder_weights") for k in call.keywords)
-    ]
+    of_smp = (c for c in script.calls if script.qualified(c.func).startswith("segmentation_models_pytorch."))
+    stated = ("classes", "encoder_name", "encoder_weights")
+    models = [call for call in of_smp if any(keyword.arg in stated for keyword in call.keywords)]
     classes = {facts.number(model, "classes") for model in models}
     count = next(iter(classes)) if len(classes) == 1 else None
     activated = any(isinstance(facts.value(model, "activation"), str) for model in models)

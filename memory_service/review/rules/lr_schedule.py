@@ -29,19 +29,17 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
             fix = "scheduler.step()  # in the loop over batches, behind optimizer.step()"
             yield wrong(call, message, fix)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
-            yield wrong(
-                call,
-                "CosineAnnealingLR was made for one step an epoch, but steps every batch: the rate swings.",
-                "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches",
-            )
+            message = f"{name} was made for one step an epoch, but steps every batch: the rate swings."
+            fix = "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches"
+            yield wrong(call, message, fix)
 
 
 def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     """Whether the number of steps was computed from the length of a loader."""
     if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
         return True
-    loops = [loop.batch for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
-    supervised = {w for loop in loops for w in words_in(loop.iter)} - words("self enumerate tqdm range zip")
+    over = (loop.iter for loop in facts.training.batches if isinstance(loop, ast.For))
+    supervised = {word for node in over for word in words_in(node)} - words("self enumerate tqdm range zip")
     given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
@@ -59,16 +57,10 @@ def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
     return (named or (number is not None and number in set(epochs))) and not _counts_batches(facts, maker)
 
 
-def _learns(facts: Facts, loop: ast.For) -> bool:
-    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
-
-
 def _has_inner(facts: Facts, loop: ast.For) -> bool:
     """Another loop within it holds the backward pass: this one goes over epochs."""
-    return any(
-        isinstance(node, ast.For) and any(is_call(c, "backward") for c in calls_in(node))
-        for node in facts.script.within(loop.body)
-    )
+    inner = (node for node in facts.script.within(loop.body) if isinstance(node, ast.For))
+    return any(is_call(call, "backward") for node in inner for call in calls_in(node))
 
 
 def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
@@ -77,18 +69,14 @@ def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
 
 def _every_batch(facts: Facts, call: ast.Call) -> bool:
     loop = _nearest(facts, call)
-    return (
-        loop is not None
-        and loop not in facts.training.epoch_loops
-        and _learns(facts, loop)
-        and not _has_inner(facts, loop)
-    )
+    if loop is None or loop in facts.training.epoch_loops or _has_inner(facts, loop):
+        return False
+    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
 
 
 def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
     loop = _nearest(facts, call)
     if loop is None or _every_batch(facts, call):
         return False
-    loops = facts.training.loops
-    over_epochs = loop in {x.epoch for x in loops} and loop not in {x.batch for x in loops}
+    over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
     return over_epochs or _has_inner(facts, loop)

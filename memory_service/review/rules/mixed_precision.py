@@ -77,14 +77,11 @@ def _torch(facts: Facts) -> Iterator[Finding]:
     comment = script.comment_near(getattr(place, "lineno", 0))
     if has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment):
         return
-    yield finding(
-        "no-mixed-precision",
-        loops[0].backward if place in script.loops(loops[0].backward) else place,
-        "Every step is computed in fp32: no autocast, no precision of the trainer.",
-        f"with {_paste(facts, 'autocast')}:\n    loss = criterion(model(images), labels)"
-        + (_SCALED if facts.context.bf16 is False else ""),
-        since=place,
-    )
+    message = "Every step is computed in fp32: no autocast, no precision of the trainer."
+    fix = f"with {_paste(facts, 'autocast')}:\n    loss = criterion(model(images), labels)"
+    fix += _SCALED if facts.context.bf16 is False else ""
+    shown = loops[0].backward if place in script.loops(loops[0].backward) else place
+    yield finding("no-mixed-precision", shown, message, fix, since=place)
 
 
 def switched_on(facts: Facts) -> bool:
@@ -147,12 +144,10 @@ def _keras(facts: Facts) -> Iterator[Finding]:
         if policy is None or "mixed" in policy or policy in ("bfloat16", "float16"):
             return
     if facts.modality != "tabular":
-        yield finding(
-            "no-mixed-precision",
-            next(fit.call for fit in facts.training.fits if fit.kind == "keras"),
-            "Keras computes in float32: no mixed precision policy is set.",
-            'keras.mixed_precision.set_global_policy("mixed_float16")  # before the model; outputs float32',
-        )
+        place = next(fit.call for fit in facts.training.fits if fit.kind == "keras")
+        message = "Keras computes in float32: no mixed precision policy is set."
+        fix = 'keras.mixed_precision.set_global_policy("mixed_float16")  # before the model; outputs float32'
+        yield finding("no-mixed-precision", place, message, fix)
 
 
 def _fastai(facts: Facts) -> Iterator[Finding]:
@@ -164,9 +159,6 @@ def _fastai(facts: Facts) -> Iterator[Finding]:
 
 
 _FRAMEWORKS = {
-    "torch": _torch,
-    "lightning": _lightning,
-    "transformers": _transformers,
-    "keras": _keras,
+    "torch": _torch, "lightning": _lightning, "transformers": _transformers, "keras": _keras,
     "fastai": _fastai,
-}
+}  # fmt: skip

@@ -45,10 +45,8 @@ def _direction(name: str) -> str | None:
 def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Finding]:
     """A mode against its metric; Lightning takes the smallest for the best, Keras and fastai tell by name."""
     name = last_name(call.func)
-    if default is not None:
-        first, at = (0 if name == "EarlyStopping" else 2), None
-    else:
-        first, at = {"ModelCheckpoint": (1, 5)}.get(name, (0, 4))
+    of_keras = (1, 5) if name == "ModelCheckpoint" else (0, 4)
+    first, at = of_keras if default is None else (0 if name == "EarlyStopping" else 2, None)
     given = facts.argument(call, "mode", at)
     mode = default if given is None and not facts.values.open_ended(call) else facts.values.text(given)
     compared = last_name(facts.argument(call, "comp", 1) or call) if facts.script.uses("fastai") else ""
@@ -107,16 +105,9 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     strategy = facts.values.text(given) if given is not None else "no"
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
-        yield wrong(
-            call,
-            f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save "
-            f"is {saved!r}.",
-            'eval_strategy="epoch", save_strategy="epoch"',
-        )
+        message = f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save is "
+        yield wrong(call, f"{message}{saved!r}.", 'eval_strategy="epoch", save_strategy="epoch"')
     every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
     if strategy == saved == "steps" and every is not None and each and every % each:
-        yield wrong(
-            call,
-            f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps ({each:g}).",
-            f"save_steps={int(each)}",
-        )
+        message = f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps "
+        yield wrong(call, f"{message}({each:g}).", f"save_steps={int(each)}")

@@ -32,10 +32,7 @@ _OF_MANY_CLASSES = re.compile(r"^(merror|mlogloss|multi_logloss|multi_error|Mult
 _FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
 _CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 _SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
-_WRONG_LABELS = (
-    ("categorical_crossentropy", "numbers"),
-    ("sparse_categorical_crossentropy", "one-hot vectors"),
-)
+_WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
 _JUDGED_AS_VALUES = re.compile(
     r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|regression|mae\b|"
     r"kappa"
@@ -76,10 +73,8 @@ def _wrong_keras(
     if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
         return f"{name} takes probabilities, and the last layer has no activation.", "from_logits=True"
     if activation == "softmax" and units == 1:
-        return (
-            "Softmax over one unit is always 1.",
-            'Dense(1, activation="sigmoid"), loss="binary_crossentropy"',
-        )
+        fix = 'Dense(1, activation="sigmoid"), loss="binary_crossentropy"'
+        return "Softmax over one unit is always 1.", fix
     if name == "binary_crossentropy" and activation == "softmax" and units is not None:
         message = f"binary_crossentropy over {units:g} classes that exclude each other."
         return message, 'loss="sparse_categorical_crossentropy"'
@@ -89,7 +84,7 @@ def _wrong_keras(
     if name in _SQUARED and classes:
         fix = 'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"'
         return f"{name} for classes.", fix
-    if (name, labels) in _WRONG_LABELS:
+    if labels and _WRONG_LABELS.get(name) == labels:
         fix = f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"'
         return f"{name} does not take labels that come as {labels}.", fix
     if name in _CATEGORICAL and units == 1:
@@ -98,7 +93,6 @@ def _wrong_keras(
 
 
 def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
-    """Names of metrics: texts, and classes that are called in the list."""
     listed = facts.values.one(given)
     named = [str(one) for one in listed] if isinstance(listed, list) else []
     return named + [last_name(call.func) for call in calls_in(given)] if given else []
@@ -106,18 +100,13 @@ def _keras_metrics(facts: Facts, given: ast.AST | None) -> list[str]:
 
 def _keras_labels(facts: Facts) -> str:
     """How labels come: "numbers", "one-hot vectors", or "" where it is unknown."""
-    script, found = facts.script, set()
-    if script.called("to_categorical", "one_hot", "CategoryEncoding"):
-        found.add("categorical")
-    for name, parameter, position, default in (
-        ("image_dataset_from_directory", "label_mode", 2, "int"),
-        ("text_dataset_from_directory", "label_mode", 2, "int"),
-        ("flow_from_directory", "class_mode", None, "categorical"),
-        ("flow_from_dataframe", "class_mode", None, "categorical"),
-    ):
-        for call in script.called(name):
-            given = facts.argument(call, parameter, position)
-            found.add(default if given is None else facts.values.text(given) or "")
+    called, argument = facts.script.called, facts.argument
+    found = {"categorical"} if called("to_categorical", "one_hot", "CategoryEncoding") else set()
+    readers = called("image_dataset_from_directory", "text_dataset_from_directory")
+    stated = [(argument(call, "label_mode", 2), "int") for call in readers]
+    flows = called("flow_from_directory", "flow_from_dataframe")
+    stated += [(argument(call, "class_mode"), "categorical") for call in flows]
+    found |= {default if given is None else facts.values.text(given) or "" for given, default in stated}
     forms = {"int": "numbers", "sparse": "numbers", "categorical": "one-hot vectors"}
     kinds = {forms.get(form, "") for form in found}
     return kinds.pop() if len(kinds) == 1 else ""
@@ -167,9 +156,10 @@ def _keras_layers(facts: Facts, compiled: ast.Call) -> list[ast.expr] | None:
 
 def _boosting(facts: Facts) -> Iterator[Finding]:
     for call in facts.script.calls:
-        params = _boosting_parameters(facts, call)
-        if params is None:
+        trains = TRAINS_TREES.match(facts.script.qualified(call.func))
+        if not trains and not BOOSTED.match(last_name(call.func)):
             continue
+        params = facts.given(call, 0 if trains else None)
         named = next((params[k] for k in ("objective", "loss_function", "application") if k in params), None)
         objective = facts.values.text(named) if named is not None else last_name(call.func)
         metric = facts.values.one(params.get("metric") or params.get("eval_metric"))
@@ -177,13 +167,6 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
         wrong = _wrong_objective(facts, objective, [str(m) for m in metrics]) if objective else None
         if wrong is not None:
             yield finding("wrong-loss", named or call, *wrong)
-
-
-def _boosting_parameters(facts: Facts, call: ast.Call) -> dict[str, ast.AST] | None:
-    """The parameters of a call that makes or trains boosted trees; None for any other call."""
-    if TRAINS_TREES.match(facts.script.qualified(call.func)):
-        return facts.given(call, 0)
-    return facts.given(call) if BOOSTED.match(last_name(call.func)) else None
 
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:

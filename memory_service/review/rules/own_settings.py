@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
-from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.rules.data_loader import STEP_WAITS, has_reason
 from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
 from memory_service.review.source.nodes import words
 
@@ -20,14 +20,12 @@ _CHOICES = {
     "SPLIT": words("random stratified group stratified-group time"),
     "DEVICE": words("cpu cuda"),
 }
-LEAST_RESERVE = 0.05
-"""Of the minutes; plans keep 15 % and more (R14)."""
+LEAST_RESERVE = 0.05  # of the minutes; plans keep 15 % and more (R14)
 
 
 def own_rules(facts: Facts) -> Iterator[Finding]:
     """Of a script of this service: wrong-parameter, loader-workers, no-deadline, groups-across-folds."""
-    own = facts.script.own
-    for name, node in own.items():
+    for name, node in facts.script.own.items():
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         if name in COUNTS and not (whole and (node.value or name == "SEED")):
             message = f"{name} = {node.value!r}: it is a whole number{'' if name == 'SEED' else ' over 0'}."
@@ -43,8 +41,7 @@ def _of_setting(facts: Facts, name: str, node: ast.Constant) -> Iterator[Finding
     value: Any = node.value
     match name:
         case "NUM_WORKERS" if value == 0 and context.cpu_count != 1 and not has_reason(facts, node, node):
-            message = "NUM_WORKERS = 0: the step waits while the main process reads and prepares each batch."
-            yield finding("loader-workers", node, message, "NUM_WORKERS = 8")
+            yield finding("loader-workers", node, f"NUM_WORKERS = 0{STEP_WAITS}", "NUM_WORKERS = 8")
         case "LEARNING_RATE" if not isinstance(value, int | float):
             yield wrong(node, f"LEARNING_RATE = {value!r} is no number.", "LEARNING_RATE = 0.001")
         case "LEARNING_RATE" if "BATCH_SIZE" in own:

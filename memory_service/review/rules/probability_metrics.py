@@ -53,9 +53,7 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if isinstance(node, ast.Name):
         source = last_assigned(facts, node)
         found = _hard(facts, source, deep + 1) if source is not None else ""
-        empty = (
-            source is None or is_call(source, *_EMPTY) or (isinstance(source, ast.List) and not source.elts)
-        )
+        empty = source is None or is_call(source, *_EMPTY) or getattr(source, "elts", None) == []
         return found or (_filled(facts, node, deep) if empty else "")
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         return _hard(facts, node.value, deep + 1)

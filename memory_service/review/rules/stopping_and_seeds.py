@@ -8,12 +8,10 @@ from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import Function, last_name, receiver
+from memory_service.review.source.nodes import Function, last_name, receiver, targets_of
 from memory_service.review.training.training import TRAINS_TREES
 
-MOST_WITHOUT_STOPPING = 5
-"""So few epochs end within R16's patience of 3-5 anyway."""
-
+MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500
 
 _STOPPER = re.compile(r"early_?stop", re.IGNORECASE)
@@ -30,10 +28,16 @@ _ROUNDS = (
 )  # fmt: skip
 _STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
 _FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
-_CLOCK_PASTE = (
-    "if time.monotonic() - STARTED > MINUTES * 60 * 0.85:\n"
-    "    break  # then predict with the folds that exist"
-)
+_CLOCK_PASTE = """\
+if time.monotonic() - STARTED > MINUTES * 60 * 0.85:
+    break  # then predict with the folds that exist"""
+_GAIN_PASTE = """\
+if score > best:
+    best, bad = score, 0
+else:
+    bad += 1
+    if bad >= 3:
+        break"""
 _STOP_PASTE = {
     "lightning": 'callbacks=[EarlyStopping(monitor="val_loss", patience=3)]',
     "transformers": "callbacks=[EarlyStoppingCallback(3)]  # with load_best_model_at_end=True",
@@ -65,28 +69,18 @@ def time_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _loops(facts: Facts) -> Iterator[Finding]:
-    """Loops over epochs of plain PyTorch."""
     training = facts.training
     for loop in training.epoch_loops:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
         if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
             what = "steps" if any(x.batch is loop for x in training.loops) else "epochs"
-            yield finding(
-                "no-early-stopping",
-                loop,
-                f"{f'{epochs} {what}' if epochs is not None else f'All {what}'} run to the end, whether "
-                "validation gains or not; the best is often among the first five.",
-                "if score > best:\n    best, bad = score, 0\nelse:\n    bad += 1\n    if bad >= 3:\n     "
-                "   break",
-            )
+            message = f"{'All' if epochs is None else epochs} {what} run to the end, whether validation "
+            message += "gains or not; the best is often among the first five."
+            yield finding("no-early-stopping", loop, message, _GAIN_PASTE)
         if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
-            yield finding(
-                "no-deadline",
-                loop,
-                "The loop over epochs never looks at the clock: when the budget ends there is no prediction.",
-                _CLOCK_PASTE,
-            )
+            message = "The loop over epochs never looks at the clock: when the budget ends there is no "
+            yield finding("no-deadline", loop, message + "prediction.", _CLOCK_PASTE)
 
 
 def _clocked_around(facts: Facts, node: ast.AST) -> bool:
@@ -113,13 +107,9 @@ def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
 def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     rounds = boosted_rounds(facts, fit)
     if rounds is not None and rounds >= MANY_ROUNDS and not stops_rounds(facts, fit):
-        yield finding(
-            "no-early-stopping",
-            fit,
-            f"{rounds:g} rounds are boosted whether validation gains or not.",
-            "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
-            "catboost: od_wait=100",
-        )
+        message = f"{rounds:g} rounds are boosted whether validation gains or not."
+        fix = "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
+        yield finding("no-early-stopping", fit, message, fix + "catboost: od_wait=100")
 
 
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
@@ -151,11 +141,8 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
     script, order = facts.script, facts.script.order
     sources = [model] if isinstance(model, ast.Call) else facts.values.sources(model) if model else []
     before = [s for s in sources if order.get(s, 0) < order[fit] or isinstance(model, ast.Call)][-1:]
-    return [
-        (script.functions[last_name(source.func)][0], source)
-        for source in before
-        if isinstance(source, ast.Call) and last_name(source.func) in script.functions
-    ]
+    made = [source for source in before if isinstance(source, ast.Call)]
+    return [(helper, call) for call in made for helper in script.functions.get(last_name(call.func), ())[:1]]
 
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
@@ -163,7 +150,7 @@ def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     makers = facts.training.objects.makers
     made = makers(receiver(fit))
     for call in (fit, *made):
-        unknown = (k for k in call.keywords if k.arg is None and facts.values.mapping(k.value) is None)
+        unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)
         if any(facts.argument(call, name) is not None for name in _STOPS) or any(unknown):
             return True
     others = {other.call for other in facts.training.fits} - {fit}
@@ -180,24 +167,12 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     epochs = facts.training.framework_epochs(kind)
     few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
     if not few and not _imported(facts, _STOPPER) and not _sets_flag(facts, by_clock=False):
-        yield finding(
-            "no-early-stopping",
-            fit,
-            f"{f'{epochs:g}' if epochs is not None else 'All'} epochs run to the end, whether validation "
-            "gains or not.",
-            _STOP_PASTE[kind],
-        )
-    timed = kind == "lightning" and any(
-        facts.argument(trainer, "max_time") is not None or facts.values.open_ended(trainer)
-        for trainer in facts.script.called("Trainer")
-    )
-    if not (
-        timed
-        or _imported(facts, _TIMER)
-        or _sets_flag(facts, by_clock=True)
-        or _alarm(facts)
-        or _clocked_around(facts, fit)
-    ):
+        message = f"{'All' if epochs is None else f'{epochs:g}'} epochs run to the end, whether validation "
+        yield finding("no-early-stopping", fit, message + "gains or not.", _STOP_PASTE[kind])
+    trainers = facts.script.called("Trainer") if kind == "lightning" else []
+    timed = any(facts.argument(t, "max_time") is not None or facts.values.open_ended(t) for t in trainers)
+    timed = timed or _imported(facts, _TIMER) or _sets_flag(facts, by_clock=True)
+    if not (timed or _alarm(facts) or _clocked_around(facts, fit)):
         message = "Training never looks at the clock: when the budget ends there is no prediction."
         yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
 
@@ -205,12 +180,10 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
     script, is_clock = facts.script, facts.training.stopping.is_clock
-    places: list[ast.Assign | ast.AugAssign | ast.Raise] = [
-        node for node in script.all(ast.Assign) if any(last_name(t) in _FLAGS for t in node.targets)
-    ]
-    places += [node for node in script.all(ast.AugAssign) if last_name(node.target) in _FLAGS]
-    places += [n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200]]
-    for place in (p for p in places if script.runs(p)):
+    stated: list[ast.Assign | ast.AugAssign] = [*script.all(ast.Assign), *script.all(ast.AugAssign)]
+    flags = [node for node in stated if any(last_name(target) in _FLAGS for target in targets_of(node))]
+    raised = (n for n in script.all(ast.Raise) if n.exc is not None and "Cancel" in ast.dump(n.exc)[:200])
+    for place in (place for place in (*flags, *raised) if script.runs(place)):
         function = script.function(place)
         tests: list[ast.AST] = [up.test for up in script.around(place, ast.If)]
         if not isinstance(place, ast.Raise) and not isinstance(place.value, ast.Constant):
@@ -224,10 +197,9 @@ def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
 
 def _seeds(facts: Facts) -> Iterator[Finding]:
     training, script, kinds = facts.training, facts.script, facts.training.kinds
-    seeded = any(_SEED.search(last_name(call.func)) and script.runs(call) for call in script.calls) or any(
-        _SEED.search(n.attr) and last_name(n.value) in _SEEDED and script.runs(n)
-        for n in script.all(ast.Attribute)  # `for seed in (random.seed, np.random.seed): seed(7)`
-    )
+    handed = (n for n in script.all(ast.Attribute) if _SEED.search(n.attr) and last_name(n.value) in _SEEDED)
+    seeds = [call for call in script.calls if _SEED.search(last_name(call.func))]
+    seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
         return  # TrainingArguments has seed=42
     message = "Nothing fixes the random numbers: two runs cannot be compared."

@@ -14,9 +14,7 @@ from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.source.nodes import arguments_of, bases_of, calls_in, is_call, last_name, receiver
 from memory_service.review.training.training import Loop
 
-_ZEROES = re.compile(
-    r"zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS", re.IGNORECASE
-)
+_ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
 _OPTIMIZER = re.compile(r"^(opt|optim|optimi[sz]er)s?\d*$|_(opt|optim|optimi[sz]er)\d*$", re.IGNORECASE)
 _ORDERED = re.compile(r"randperm|permutation|shuffle|sample\(frac|time_?series|stateful", re.IGNORECASE)
 _MAP_STYLE = frozenset(
@@ -42,8 +40,7 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
 
 
 def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator[Finding]:
-    """Only where the file says nowhere that gradients are zeroed, and optimizer steps stand beside the
-    backward."""
+    """Only where nothing in the file zeroes gradients and the optimizer steps beside the backward pass."""
     script = facts.script
     owner = script.class_of(loop.backward)
     if owner is not None and bases_of(owner) - {"object"}:
@@ -51,11 +48,11 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     if not steps or not all(script.loops(step) and loop.batch in script.loops(step) for step in steps):
         return
     assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
-    anew = (
-        c for node in loop.batch.body for c in calls_in(node) if "torch.optim" in script.qualified(c.func)
-    )
-    if any(anew) or _passed_on(facts, loop):
-        return
+    calls = (call for node in loop.batch.body for call in calls_in(node))
+    others = (c for c in script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
+    handed = any(_OPTIMIZER.search(last_name(argument)) for call in others for argument in arguments_of(call))
+    if handed or any("torch.optim" in script.qualified(call.func) for call in calls):
+        return  # a helper from elsewhere may do anything with it; one made anew has no gradients
     message = "Gradients of all earlier batches are added up: nothing in the file zeroes them."
     fix = "optimizer.zero_grad(set_to_none=True)  # before loss.backward()"
     yield finding("gradients-not-zeroed", loop.backward, message, fix)
@@ -71,17 +68,6 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
 
 
-def _passed_on(facts: Facts, loop: Loop) -> bool:
-    """Whether the optimizer goes to a helper from elsewhere, which may do anything with it."""
-    assert loop.batch is not None  # noqa: S101
-    return any(
-        _OPTIMIZER.search(last_name(argument))
-        for call in facts.script.within_calls(loop.batch.body)
-        if not is_call(call, "step", "unscale_")
-        for argument in arguments_of(call)
-    )
-
-
 def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     """A loss kept as it is, beyond its batch, behind or before the backward pass that is made of it."""
     loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
@@ -93,17 +79,19 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     name, inside = loss.id, [n for statement in batch.body for n in ast.walk(statement)]
     if loop.backward not in inside:
         return
-    made = [n for n in inside if isinstance(n, ast.Assign) and any(_is(t, name) for t in n.targets)]
-    if any(is_call(c, *_LETS_GO) for one in made for c in calls_in(one.value)):
+    stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
+    if any(is_call(c, *_LETS_GO) for to, value in stated if _is(to, name) for c in calls_in(value)):
         return
-    fresh = {t.id for n in inside if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    fresh = {to.id for to, _ in stated if isinstance(to, ast.Name)}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
             holder = receiver(node) if _is(node.args[0], name) else None
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is(node.value, name):
             holder = node.target
-        if holder is None or last_name(holder) in fresh | {name} or _without_grad(facts, node):
+        contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign) else ()
+        without_grad = any(is_call(context, "no_grad", "inference_mode") for context in contexts)
+        if holder is None or last_name(holder) in fresh | {name} or without_grad:
             continue
         message = f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch."
         yield finding("loss-keeps-graph", node, message, f"{name}.item()  # or {name}.detach()")
@@ -111,11 +99,6 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
 
 def _is(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _without_grad(facts: Facts, node: ast.AST) -> bool:
-    contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign) else ()
-    return any(is_call(context, "no_grad", "inference_mode") for context in contexts)
 
 
 def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[Finding]:
@@ -130,27 +113,18 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
         return
     if not _is_map_style(facts, call) or not _feeds(facts, loader, loops) or has_reason(facts, call, shuffle):
         return
-    yield finding(
-        "train-not-shuffled",
-        call,
-        "The training loader gives the rows in one fixed order in every epoch: "
-        + ("shuffle is False." if shuffle is not None else "shuffle is not set, which means False."),
-        "shuffle=True, drop_last=True",
-    )
+    message = "The training loader gives the rows in one fixed order in every epoch: "
+    message += "shuffle is False." if shuffle is not None else "shuffle is not set, which means False."
+    yield finding("train-not-shuffled", call, message, "shuffle=True, drop_last=True")
 
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
     names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
-    return bool(names) and all(
-        name in _MAP_STYLE
-        or (
-            name in facts.script.classes
-            and "IterableDataset" not in bases_of(facts.script.classes[name])
-            and any(getattr(n, "name", "") == "__getitem__" for n in facts.script.classes[name].body)
-        )
-        for name in names
-    )
+    own = [facts.script.classes.get(name) for name in names - _MAP_STYLE]
+    parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
+    by_key = all("__getitem__" in inside for inside in parts)
+    return bool(names) and by_key and not any("IterableDataset" in bases_of(owner) for owner in own)
 
 
 def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
@@ -160,18 +134,13 @@ def _feeds(facts: Facts, loader: Loader, loops: list[Loop]) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = {last_name(t) for t in own_targets(statement, loader.place)} - {""}
-    beside = facts.script.function(statement) if not loader.role else None
-    for loop in loops:
-        if not loader.role and facts.script.function(loop.backward) is not beside:
-            continue
-        walked = ast.walk(loop.batch.iter) if isinstance(loop.batch, ast.For) else ()
-        if names & {n.id for n in walked if isinstance(n, ast.Name)}:
-            return True
+    function = facts.script.function
+    beside = [x for x in loops if loader.role or function(x.backward) is function(statement)]
+    over = (node for loop in beside if isinstance(loop.batch, ast.For) for node in ast.walk(loop.batch.iter))
+    if any(isinstance(node, ast.Name) and node.id in names for node in over):
+        return True
     if not loader.role:
         return False
     learning = {getattr(facts.script.function(loop.backward), "name", "") for loop in loops} - {""}
-    return any(
-        isinstance(argument, ast.Name) and argument.id in names
-        for other in facts.script.called(*sorted(learning))
-        for argument in arguments_of(other)
-    )
+    given = (argument for call in facts.script.called(*sorted(learning)) for argument in arguments_of(call))
+    return any(isinstance(argument, ast.Name) and argument.id in names for argument in given)

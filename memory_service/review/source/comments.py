@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from memory_service.review.source.script import Script
 
@@ -48,25 +49,16 @@ _LISTED = re.compile(
     r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b ?"
     r"(?:has|holds|are|with)? ?[:(=-]+ ?((?:\w+ ?[,|] ?)+\w+)"
 )
-MOST_READ = 20_000
-"""Signs of comments and docstrings that are looked through."""
+MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 
 
 def prose_of(script: Script) -> list[str]:
-    """Docstrings, and comments with those on the lines below joined, in lower case, marks of emphasis left
-    out."""
-    out = [t for t in script.notes if t] + [
-        node.value.value
-        for node in script.all(ast.Expr)
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    ]
+    """Docstrings, and comments with those below joined, in lower case, without marks of emphasis."""
+    docs = (getattr(node.value, "value", None) for node in script.all(ast.Expr))
+    out = [*script.notes, *(text for text in docs if isinstance(text, str))]
     joined = [" ".join(re.sub(r"[*`_]{1,2}(\w+)[*`]{1,2}", r"\1", text).lower().split()) for text in out]
-    left, saved = MOST_READ, []
-    for text in joined:
-        left -= len(text)
-        if left > 0:
-            saved.append(text)
-    return saved
+    read = accumulate(map(len, joined))
+    return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]
 
 
 def several_each(texts: Sequence[str]) -> Iterator[str]:

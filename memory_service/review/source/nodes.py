@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
-from typing import TypeGuard
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeGuard, TypeVar
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 
 def words(text: str) -> frozenset[str]:
@@ -17,6 +20,14 @@ def words(text: str) -> frozenset[str]:
 def word_pairs(text: str) -> dict[str, str]:
     """`left:right` words as a mapping that reads well."""
     return {left: right for left, _, right in (word.partition(":") for word in text.split())}
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """Key -> all that go by it, in their order."""
+    out: dict[Key, list[Item]] = defaultdict(list)
+    for key, item in pairs:
+        out[key].append(item)
+    return out
 
 
 def last_name(node: ast.AST) -> str:
@@ -37,19 +48,11 @@ def roots(node: ast.AST) -> set[str]:
 
 def words_in(node: ast.AST) -> set[str]:
     """Every identifier of an expression, attributes and keywords included."""
-    out: set[str] = set()
-    for n in ast.walk(node):
-        if isinstance(n, ast.Name):
-            out.add(n.id)
-        elif isinstance(n, ast.Attribute):
-            out.add(n.attr)
-        elif isinstance(n, ast.keyword) and n.arg:
-            out.add(n.arg)
-    return out
+    named = (n.arg if isinstance(n, ast.keyword) else last_name(n) for n in ast.walk(node))
+    return {name for name in named if name}
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
-    """Every call under a node."""
     return (n for n in ast.walk(node) if isinstance(n, ast.Call))
 
 
@@ -59,7 +62,6 @@ def names_in(*nodes: ast.AST) -> set[str]:
 
 
 def texts_in(node: ast.AST) -> list[str]:
-    """Every literal text under a node."""
     return [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
@@ -80,7 +82,6 @@ def is_call(node: ast.AST | None, *names: str) -> TypeGuard[ast.Call]:
 
 
 def is_none(node: ast.AST | None) -> bool:
-    """Whether a node is the literal None."""
     return isinstance(node, ast.Constant) and node.value is None
 
 
@@ -122,7 +123,6 @@ def bases_of(owner: ast.ClassDef | None) -> set[str]:
 
 
 def parameters_of(function: Function) -> list[str]:
-    """Names of the positional parameters."""
     return [a.arg for a in function.args.args]
 
 

@@ -16,9 +16,7 @@ from memory_service.errors import FieldError, TooLarge
 
 LONGEST_BYTES = 1_048_576
 
-MOST_TOKENS = 80_000
-"""Words and signs. A training script has a few thousand; of more a second would not do."""
-
+MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
 MOST_EXPRESSIONS = 1_000
 """In an f-string of 1 MiB, more in a shorter script: Python's parser before 3.12 takes time by their number
 times the length, and holds the lock meanwhile."""
@@ -61,8 +59,7 @@ class TooLong(Exception):
 
 
 def text_of(script: bytes | str) -> str:
-    """The script as text by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is
-    none."""
+    """The script by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is no text."""
     plain = isinstance(script, bytes) or len(script) > LONGEST_BYTES or script.isascii()
     size = len(script) if plain else len(script.encode("utf-8", "surrogatepass"))  # type: ignore[union-attr]
     if size > LONGEST_BYTES:
@@ -89,17 +86,14 @@ def parsed(text: str) -> ast.Module:
     try:
         tree = _tree_of(text)
     except Unreadable:
-        tree = _tree_of(_MAGIC.sub(_as_pass, text))
+        lines = _MAGIC.sub(lambda m: (m["indent"] or "") + "pass" + "\n" * m[0].count("\n"), text)
+        tree = _tree_of(lines)
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     if level:
         raise _too_deep(getattr(level[0], "lineno", 1))
     return tree
-
-
-def _as_pass(magic: re.Match[str]) -> str:
-    return f"{magic['indent'] or ''}pass" + "\n" * magic[0].count("\n")
 
 
 def _too_deep(line: int) -> Unreadable:
@@ -149,22 +143,16 @@ def _decoded(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         why = f"Byte {error.start} is not {codec}: a binary file, or another encoding."
-        raise Unreadable(
-            line, 1, why, "Save it as UTF-8, or name the encoding: # -*- coding: latin-1 -*-"
-        ) from None
+        fix = "Save it as UTF-8, or name the encoding: # -*- coding: latin-1 -*-"
+        raise Unreadable(line, 1, why, fix) from None
 
 
 def _unreadable(error: SyntaxError, text: str) -> Unreadable:
     if text.lstrip()[:1] == "{" and '"cells"' in text[:2000]:
-        return Unreadable(
-            1, 1, "It is a notebook, not a script.", "jupyter nbconvert --to script notebook.ipynb"
-        )
-    if (error.msg or "").startswith("too many"):
-        return _too_deep(max(1, error.lineno or 1))
-    why = (error.msg or "invalid syntax")[:200]
-    return Unreadable(
-        max(1, error.lineno or 1),
-        max(1, error.offset or 1),
-        f"Not Python: {why}.",
-        "Make the file run through `python -m py_compile` first; no other rule was checked.",
-    )
+        fix = "jupyter nbconvert --to script notebook.ipynb"
+        return Unreadable(1, 1, "It is a notebook, not a script.", fix)
+    line, column, why = max(1, error.lineno or 1), max(1, error.offset or 1), error.msg or "invalid syntax"
+    if why.startswith("too many"):
+        return _too_deep(line)
+    fix = "Make the file run through `python -m py_compile` first; no other rule was checked."
+    return Unreadable(line, column, f"Not Python: {why[:200]}.", fix)

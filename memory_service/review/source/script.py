@@ -7,9 +7,10 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, TypeVar
 
-from memory_service.review.source.nodes import Function, last_name, words
+from memory_service.review.source.nodes import Function, grouped, last_name, words
 from memory_service.review.source.short_names import write_in_full
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -21,17 +22,13 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 """Nodes that say how, not what; the parser makes one of each for the whole tree."""
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-
-
 _RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
 _COMMON = words(
     "append add items keys values get update copy close read write split join format to cuda cpu item "
     "mean sum parameters state_dict load_state_dict shape"
 )
 
-MOST_FOLLOWED = 400
-"""Functions followed from one place: a script's own are fewer."""
-
+MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
 MOST_VISITED = 2_000_000
 """Nodes looked at by all rules together; a training script takes a tenth. Past it places look empty."""
 
@@ -69,12 +66,8 @@ class Script:
 
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
-        """Functions and methods by name."""
-        out: dict[str, list[Function]] = defaultdict(list)
         nodes: list[Function] = [*self.all(ast.FunctionDef), *self.all(ast.AsyncFunctionDef)]
-        for node in nodes:
-            out[node.name].append(node)
-        return out
+        return grouped((node.name, node) for node in nodes)
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
@@ -83,16 +76,11 @@ class Script:
     @cached_property
     def heirs(self) -> dict[str, list[ast.ClassDef]]:
         """Class -> classes of this file that are made from it."""
-        out: dict[str, list[ast.ClassDef]] = defaultdict(list)
-        for node in self.all(ast.ClassDef):
-            for base in node.bases:
-                out[last_name(base)].append(node)
-        return out
+        return grouped((last_name(base), node) for node in self.all(ast.ClassDef) for base in node.bases)
 
     @cached_property
     def own(self) -> dict[str, ast.Constant]:
-        """What a script of this service states at its head, by name; its loop may be in another file. Empty
-        for others."""
+        """What a script of this service states at its head, by name; empty for others."""
         stated = {
             target.id: node.value
             for node in self.tree.body
@@ -118,10 +106,7 @@ class Script:
     @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """Calls by the last part of what is called: `nn.Linear(...)` under `Linear`."""
-        out: dict[str, list[ast.Call]] = defaultdict(list)
-        for call in self.calls:
-            out[last_name(call.func)].append(call)
-        return out
+        return grouped((last_name(call.func), call) for call in self.calls)
 
     def called(self, *names: str) -> list[ast.Call]:
         """Calls of these last names, in the order of the text."""
@@ -130,17 +115,13 @@ class Script:
 
     def qualified(self, node: ast.AST) -> str:
         """The dotted name with imports resolved: `nn.Linear` -> `torch.nn.Linear`; "" for what has none."""
-        parts: list[str] = []
+        behind = ""
         while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            behind = f".{node.attr}{behind}"
             node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        parts.append(self.imports.get(node.id, node.id))
-        return ".".join(reversed(parts))
+        return self.imports.get(node.id, node.id) + behind if isinstance(node, ast.Name) else ""
 
     def uses(self, *modules: str) -> bool:
-        """Whether one of these packages is imported."""
         return not self._packages.isdisjoint(modules)
 
     @cached_property
@@ -183,16 +164,10 @@ class Script:
 
     def loops(self, node: ast.AST) -> list[ast.For | ast.While]:
         """Loops around a node within its function, the innermost first."""
-        out: list[ast.For | ast.While] = []
-        for up in self.above(node):
-            if isinstance(up, _FUNCTIONS):
-                break
-            if isinstance(up, _LOOPS):
-                out.append(up)  # type: ignore[arg-type]
-        return out
+        inside = takewhile(lambda up: not isinstance(up, _FUNCTIONS), self.above(node))
+        return [up for up in inside if isinstance(up, _LOOPS)]  # type: ignore[misc]
 
     def statement(self, node: ast.AST) -> ast.AST:
-        """The statement that a node is part of."""
         return node if isinstance(node, ast.stmt) else next(self.around(node, ast.stmt), node)
 
     def within(self, place: ast.AST | Iterable[ast.AST], *, follow: bool = True) -> Iterator[ast.AST]:
@@ -203,8 +178,7 @@ class Script:
         pending = [place] if isinstance(place, ast.AST) else list(place)
         followed: set[ast.AST] = set(pending)
         while pending:
-            start = pending.pop()
-            for node in self._walk(start):
+            for node in self._walk(pending.pop()):
                 self._left -= 1
                 if self._left < 0:
                     return
@@ -224,9 +198,9 @@ class Script:
             pending.extend(ast.iter_child_nodes(node) if children is None else children)
             yield node
 
-    def resolve(self, node: ast.Name | ast.Attribute) -> list[ast.AST]:
+    def resolve(self, node: ast.AST) -> list[ast.AST]:
         """Functions and classes of this file that a name can mean."""
-        name = node.id if isinstance(node, ast.Name) else node.attr
+        name = last_name(node)
         if isinstance(node, ast.Attribute) and name in _COMMON:
             return []
         found: list[ast.AST] = list(self.functions.get(name, ()))
@@ -255,14 +229,9 @@ class Script:
 
     def comment_near(self, line: int) -> str:
         """Comments on this line and on up to two lines of nothing but comment right above it."""
-        out = []
-        if 1 <= line <= len(self.lines):
-            out.append(_comment(self.lines[line - 1]))
-        for back in range(line - 1, max(0, line - 3), -1):
-            text = self.lines[back - 1].strip()
-            if not text.startswith("#"):
-                break
-            out.append(text)
+        above = (text.strip() for text in reversed(self.lines[max(0, line - 3) : line - 1]))
+        out = [_comment(text) for text in self.lines[line - 1 : line]]
+        out += takewhile(lambda text: text.startswith("#"), above)
         return " ".join(part for part in out if part).lstrip("# ").strip()
 
     @cached_property

@@ -31,7 +31,7 @@ def _yaml(text: str) -> dict[str, Any] | None:
     open_at: list[tuple[int, dict[str, Any]]] = [(-1, out)]
     for line in text.splitlines():
         stated = re.sub(r"(^|\s)#.*$", "", line).rstrip()
-        if not stated or stated.lstrip().startswith(("-", "---")):
+        if not stated or stated.lstrip().startswith("-"):
             continue
         entry = _ENTRY.match(stated)
         if entry is None:
@@ -39,12 +39,8 @@ def _yaml(text: str) -> dict[str, Any] | None:
         depth, key, value = len(entry[1]), entry[2], entry[3]
         while open_at[-1][0] >= depth:
             open_at.pop()
-        if value:
-            open_at[-1][1][key] = _scalar(value)
-        else:
-            inner: dict[str, Any] = {}
-            open_at[-1][1][key] = inner
-            open_at.append((depth, inner))
+        open_at[-1][1][key] = inner = _scalar(value) if value else {}
+        open_at += [(depth, inner)] if not value else []
     return out
 
 

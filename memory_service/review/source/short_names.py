@@ -12,15 +12,9 @@ import copy
 from collections import defaultdict
 from itertools import islice
 
-MOST_NAMED = 1_000
-"""Calls under a short name that are read in full: a script has a few."""
-
-LONGEST_NAME = 6
-"""Dots in a name that another name is short for: `torch.utils.data.DataLoader` has three."""
-
-MOST_IN_PARTIAL = 200
-"""Nodes of a partial that is written out: one with six arguments has fifty."""
-
+MOST_NAMED = 1_000  # calls under a short name that are read in full: a script has a few
+LONGEST_NAME = 6  # dots in a name that another name is short for: `torch.utils.data.DataLoader` has three
+MOST_IN_PARTIAL = 200  # nodes of a partial that is written out: one with six arguments has fifty
 Named = ast.Name | ast.Attribute
 
 
@@ -117,10 +111,11 @@ def _is_partial(value: ast.Call) -> bool:
 
 def _key(node: ast.AST) -> str:
     """`name` or `self.name`; "" for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return f"{node.value.id}.{node.attr}"
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return f"{name}.{attribute}"
     return ""
 
 

@@ -64,7 +64,6 @@ class Folds:
     _known: dict[ast.AST, bool] = field(default_factory=dict)
 
     def is_fold(self, loop: AnyLoop) -> bool:
-        """Whether a loop goes over folds of a cross-validation."""
         if loop not in self._known:
             self._known[loop] = isinstance(loop, ast.For) and self._goes_over_folds(loop)
         return self._known[loop]

@@ -17,10 +17,9 @@ _CLOCK_CALLS = words(
     "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
 )
 _CLOCK_WORDS = re.compile(
-    r"deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
+    r"(?i)deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
     r"out_of_time|minutes|over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|"
-    r"(^|_)late\b|clock|timer|time_to_stop|should_stop_for_time|hours|expired",
-    re.IGNORECASE,
+    r"(^|_)late\b|clock|timer|time_to_stop|should_stop_for_time|hours|expired"
 )
 _OTHER_STOPS = re.compile(
     r"debug|dry_?run|smoke|isnan|isfinite|isinf|\bnan\b|max_steps|max_batches|limit_|sanity|quick|overfit",
@@ -42,26 +41,21 @@ class Stopping:
     def clocked(self, place: ast.AST | list[ast.stmt]) -> bool:
         """Whether something under a place (functions of the file included) stops by the clock."""
         for node in self.script.within(place):
-            if isinstance(node, ast.If | ast.While | ast.IfExp) and self.is_clock(node.test):
-                if not isinstance(node, ast.If) or _changes_course(node):
+            match node:
+                case ast.If(test=test) if _changes_course(node) and self.is_clock(test):
                     return True
-            elif (
-                isinstance(node, ast.Return)
-                and isinstance(node.value, ast.Compare)
-                and self.is_clock(node.value)
-            ):
-                return True
+                case ast.While(test=test) | ast.IfExp(test=test) | ast.Return(value=ast.Compare() as test):
+                    if self.is_clock(test):
+                        return True
         return False
 
     def is_clock(self, test: ast.AST, deep: int = 0) -> bool:
         """Whether a condition asks the time: directly, by a name that says so, or by a function that does."""
         for node in ast.walk(test):
             if isinstance(node, ast.Call):
-                named = isinstance(node.func, ast.Name | ast.Attribute) and deep < 3
-                inside = self.script.resolve(node.func) if named else []  # type: ignore[arg-type]
-                if last_name(node.func) in _CLOCK_CALLS or any(
-                    last_name(c.func) in _CLOCK_CALLS for target in inside for c in calls_in(target)
-                ):
+                inside = self.script.resolve(node.func) if deep < 3 else []
+                called = [node, *(call for target in inside for call in calls_in(target))]
+                if any(last_name(call.func) in _CLOCK_CALLS for call in called):
                     return True
             if isinstance(node, ast.Name | ast.Attribute) and _CLOCK_WORDS.search(last_name(node)):
                 return True
@@ -78,15 +72,11 @@ class Stopping:
         for node in self.script.within(loop.body, follow=False):
             if isinstance(node, ast.Call) and _STOPPER.search(last_name(node.func)):
                 return True
-            if not isinstance(node, _ENDS) or (
-                isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
-            ):
-                continue
-            between = _between(self.script, node, loop)
+            inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
+            between = _between(self.script, node, loop) if isinstance(node, _ENDS) and not inner else []
             guards = [up.test for up in between if isinstance(up, ast.If)]
-            if any(isinstance(up, ast.ExceptHandler) for up in between):
-                continue
-            if guards and not any(self._other_stop(test) for test in guards):
+            caught = any(isinstance(up, ast.ExceptHandler) for up in between)
+            if guards and not caught and not any(self._other_stop(test) for test in guards):
                 return True
         return False
 
@@ -102,16 +92,12 @@ class Stopping:
     def _reset_in(self, loop: AnyLoop) -> set[str]:
         """Names that a loop sets to a number again: a count of epochs without gain."""
         out: set[str] = set()
-        for node in self.script.within(loop.body):
-            if not isinstance(node, ast.Assign):
-                continue
-            choice = node.value if isinstance(node.value, ast.IfExp) else None
-            given = [node.value] if choice is None else [choice.body, choice.orelse]
-            for item, value in (
-                pair for target in node.targets for one in given for pair in unpacked(target, one)
-            ):
-                value = value.body if isinstance(value, ast.IfExp) else value  # noqa: PLW2901
-                if isinstance(item, ast.Name) and isinstance(value, ast.Constant):
+        for node in (n for n in self.script.within(loop.body) if isinstance(n, ast.Assign)):
+            choice = node.value
+            given = [choice.body, choice.orelse] if isinstance(choice, ast.IfExp) else [choice]
+            for item, value in (p for target in node.targets for one in given for p in unpacked(target, one)):
+                first = value.body if isinstance(value, ast.IfExp) else value
+                if isinstance(item, ast.Name) and isinstance(first, ast.Constant):
                     out.add(item.id)
         return out
 
@@ -123,20 +109,15 @@ class Stopping:
             return False
         if any(_OTHER_STOPS.search(word) for word in stated) or _is_nan(test):
             return True
-        called = (c.func for c in calls_in(test) if isinstance(c.func, ast.Name | ast.Attribute))
-        inside = (
-            word for name in called for target in self.script.resolve(name) for word in words_in(target)
-        )
-        return not any(_COUNTS_GAINS.search(word) for word in inside) and self.is_clock(test)
+        inside = (target for call in calls_in(test) for target in self.script.resolve(call.func))
+        counts = any(_COUNTS_GAINS.search(word) for target in inside for word in words_in(target))
+        return not counts and self.is_clock(test)
 
 
 def _is_nan(test: ast.AST) -> bool:
     """`loss != loss`."""
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.ops[0], ast.NotEq)
-        and ast.dump(test.left) == ast.dump(test.comparators[0])
-    )
+    differs = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq)
+    return differs and ast.dump(test.left) == ast.dump(test.comparators[0])  # type: ignore[attr-defined]
 
 
 def guards_of(script: Script, node: ast.AST, until: ast.AST) -> list[ast.AST]:

@@ -16,10 +16,9 @@ from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
-    is_call,
-    keyword_names,
     last_name,
     names_in,
+    receiver,
     words,
     words_in,
 )
@@ -30,21 +29,17 @@ from memory_service.review.training.stopping import AnyLoop, Stopping
 Kind = Literal["torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn"]
 
 _HELPER = re.compile(
-    r"(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$", re.IGNORECASE
+    r"(?i)(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$"
 )
 _HELPER_OF_FOLD = re.compile(r"^(train|run_train|run_fold|fit)_?\w*$")
-_NOT_HELPER = re.compile(
-    r"split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx", re.IGNORECASE
-)
+_NOT_HELPER = re.compile(r"(?i)split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx")
 _DRAWN = re.compile(
     r"^next$|^(get|next|sample|draw|fetch|make)_?(\w+_)?batch|^(randint|choice|randperm|sample)$"
 )
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-BOOSTED = re.compile(r"(LGBM|XGB|CatBoost)\w*$")
-"""Classes of boosted trees."""
-
+BOOSTED = re.compile(r"(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
 """What trains boosted trees by a function, by its full name."""
 
@@ -92,11 +87,8 @@ class Training:
     @cached_property
     def backwards(self) -> list[ast.Call]:
         """Backward passes: `loss.backward()`, `accelerator.backward(loss)`; not of an autograd Function."""
-        return [
-            call for call in self.script.called("backward", "manual_backward")
-            if isinstance(call.func, ast.Attribute)
-            and not any("Function" in base for base in bases_of(self.script.class_of(call)))
-        ]  # fmt: skip
+        calls = [c for c in self.script.called("backward", "manual_backward") if receiver(c) is not None]
+        return [c for c in calls if not any("Function" in b for b in bases_of(self.script.class_of(c)))]
 
     @cached_property
     def lightning_classes(self) -> list[ast.ClassDef]:
@@ -109,12 +101,9 @@ class Training:
         for call in self.backwards:
             if self.script.class_of(call) in self.lightning_classes:
                 continue
-            around: list[AnyLoop] = list(self.script.loops(call))
-            callers = self._caller_loops(call)
-            if not around:
-                around = callers[0] if callers else []
-            else:
-                around += [p for more in callers for p in more if p not in around]
+            around, callers = self.script.loops(call), self._caller_loops(call)
+            for more in callers if around else callers[:1]:
+                around += [loop for loop in more if loop not in around]
             batch = next((p for p in around[:1] if not self._is_over_epochs(p)), None)
             rest = [p for p in around if p is not batch]
             epoch = next((p for p in rest if not self.folds.is_fold(p)), None)
@@ -125,8 +114,7 @@ class Training:
         return out + [Loop(epoch, None, epoch) for epoch in self._helper_loops if epoch not in known]
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
-        """`while step < N`, `for step in range(N)` with a batch drawn in each: the loop is the whole
-        training."""
+        """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
         if isinstance(loop, ast.While):
             return True
         called = {last_name(c.func): c for c in calls_in(loop.iter)}
@@ -150,10 +138,9 @@ class Training:
         for place in self.script.calls_by_name.get(owner.name if of_object and owner else function.name, ()):
             if self.script.function(place) is function:
                 continue
-            here = self.script.loops(place)
-            further = self._caller_loops(place, deep + 1, seen | {function})
+            here, further = self.script.loops(place), self._caller_loops(place, deep + 1, seen | {function})
             if further or here:
-                out += [[*here, *more] for more in further[:4]] or [list(here)]
+                out += [[*here, *more] for more in further[:4]] or [here]
         return out
 
     @cached_property
@@ -164,24 +151,29 @@ class Training:
         return [
             loop for loop in self.script.all(ast.For)
             if self._is_over_epochs(loop) and any(
-                _HELPER.search(name := last_name(call.func))
-                and not _NOT_HELPER.search(name)
-                and name not in self.script.functions
-                and name not in ("train", "fit")
-                and self.script.loops(call)[:1] == [loop]
+                self._is_helper(last_name(call.func)) and self.script.loops(call)[:1] == [loop]
                 for call in self.script.within_calls(loop.body, follow=False)
             )
         ]  # fmt: skip
 
+    def _is_helper(self, name: str) -> bool:
+        known = name in self.script.functions or name in ("train", "fit") or _NOT_HELPER.search(name)
+        return not known and bool(_HELPER.search(name))
+
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
         if isinstance(loop, ast.While):
-            return any(_EPOCH.search(word) for word in words_in(loop.test))
+            return any(map(_EPOCH.search, words_in(loop.test)))
         over = words_in(loop.iter)
         counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
         if any(_EPOCH.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
             return True
         return any("epochs" in word.lower() for word in over) and not any("loader" in w.lower() for w in over)
+
+    @cached_property
+    def batches(self) -> set[AnyLoop]:
+        """Loops over batches that something is learned from."""
+        return {loop.batch for loop in self.loops if loop.batch is not None}
 
     @cached_property
     def epoch_loops(self) -> list[AnyLoop]:
@@ -210,7 +202,7 @@ class Training:
             return "transformers" if known and any(b.endswith("Trainer") for b in bases) else None
         if name not in ("fit", "fit_generator"):
             return None
-        given = keyword_names(call)
+        given = {keyword.arg for keyword in call.keywords}
         tests: tuple[tuple[Kind, bool], ...] = (
             ("lightning", made_by == "Trainer" and uses(*LIGHTNING)),
             ("boosting", bool(BOOSTED.match(made_by))),
@@ -229,21 +221,18 @@ class Training:
 
     @cached_property
     def arguments(self) -> list[ast.Call]:
-        """transformers' TrainingArguments that something is trained with, not those of a Trainer that only
-        predicts."""
+        """transformers' TrainingArguments that something is trained with, not of a Trainer that predicts."""
         made = self.script.called("TrainingArguments", "Seq2SeqTrainingArguments")
-        predicting: set[ast.AST] = set()
-        for trainer in self.script.calls if made else ():
-            if not last_name(trainer.func).endswith("Trainer") or self.values.open_ended(trainer):
-                continue
-            given = self.values.argument(trainer, "args", 1)
-            if given is not None and self.values.argument(trainer, "train_dataset") is None:
-                predicting.update([given, *self.values.sources(given)[:1]])
+        calls, values = self.script.calls if made else (), self.values
+        trainers = [c for c in calls if last_name(c.func).endswith("Trainer") and not values.open_ended(c)]
+        idle = [
+            values.argument(t, "args", 1) for t in trainers if values.argument(t, "train_dataset") is None
+        ]
+        predicting = {node for given in idle if given for node in (given, *values.sources(given)[:1])}
         return [call for call in made if call not in predicting] or made
 
     @cached_property
     def trains(self) -> bool:
-        """Whether the file itself trains something."""
         return bool(self.kinds)
 
     @cached_property
@@ -253,12 +242,10 @@ class Training:
 
     @cached_property
     def on_card(self) -> bool:
-        """Whether the script means to train on a card."""
         uses = self.script.uses
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
-            return bool(_TO_CARD.search(self.script.text)) or uses(
-                "transformers", "accelerate", "fastai", *LIGHTNING
-            )
+            by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
+            return by_itself or bool(_TO_CARD.search(self.script.text))
         return uses(*KERAS, "fastai", "transformers")
 
     @cached_property
@@ -287,7 +274,7 @@ class Training:
             known = [bound for n in nodes if (bound := number(n)) is not None and bound > 1]
             return int(known[0]) if len(known) == 1 else None
         for call in calls_in(loop.iter):
-            if is_call(call, "range", "trange"):
+            if last_name(call.func) in ("range", "trange"):
                 ends = [number(a) for a in call.args[:2]]
                 known = [end for end in ends if end is not None]
                 if len(known) < len(ends) or not ends:

@@ -6,10 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.review.constants.values import Values
 from memory_service.review.facts import Facts
-from memory_service.review.interpretation.targets import column_of
+from memory_service.review.interpretation.vocabulary import TARGET_COLUMN
 from memory_service.review.source.comments import columns_listed, prose_of, several_each
-from memory_service.review.source.nodes import entries_of, last_name
+from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
 
 _GROUP_COLUMN = re.compile(
     r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
@@ -34,9 +35,8 @@ _OWN_NAME = re.compile(
 
 def group_column(facts: Facts) -> str:
     """A column that names groups, with evidence that a group has several rows."""
-    found = next(_counted_columns(facts), None) or next(_named_columns(facts), None)
-    found = found or next(_parsed_columns(facts), None) or next(_documented_columns(facts), None)
-    return found or next(_noted_columns(facts), "")
+    evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
+    return next((column for found in evidence for column in found(facts)), "")
 
 
 def _counted_columns(facts: Facts) -> Iterator[str]:
@@ -48,15 +48,11 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
             if isinstance(name, str) and _GROUP_COLUMN.match(name):
                 yield name
     for call in script.called("nunique", "value_counts", "duplicated"):
-        if isinstance(call.func, ast.Attribute):
-            base = call.func.value
-            column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
-            if (
-                column
-                and _GROUP_COLUMN.match(column)
-                and (last_name(call.func) != "nunique" or _is_reported(facts, call))
-            ):
-                yield column
+        base = receiver(call) or call
+        column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
+        reported = last_name(call.func) != "nunique" or _is_reported(facts, call)
+        if column and _GROUP_COLUMN.match(column) and reported:
+            yield column
 
 
 def _is_reported(facts: Facts, call: ast.Call) -> bool:
@@ -91,10 +87,9 @@ def _parsed_columns(facts: Facts) -> Iterator[str]:
 
 def _cut_from_file(node: ast.AST) -> bool:
     text = ast.dump(node)[:4000]
-    return bool(
-        re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
-        and re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
-    )
+    cut = re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
+    file = re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
+    return bool(cut and file)
 
 
 def _documented_columns(facts: Facts) -> Iterator[str]:
@@ -131,3 +126,17 @@ def _noted_columns(facts: Facts) -> Iterator[str]:
         for name in names:
             if _PERSON.match(name) and any(_OWN_NAME.search(n) for n in names if n != name):
                 yield name
+
+
+def column_of(values: Values, node: ast.AST) -> str | None:
+    """`df["a"]`, `df.loc[:, "a"]`, `df.pop("a")` -> "a"."""
+    if isinstance(node, ast.Subscript):
+        inner = node.slice
+        if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            inner = inner.elts[1]
+        return values.text(inner)
+    if is_call(node, "pop") and node.args and receiver(node) is not None:
+        return values.text(node.args[0])
+    named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    named = named and bool(TARGET_COLUMN.match(last_name(node)))
+    return last_name(node) if named and not isinstance(values.one(node), str) else None

@@ -1,17 +1,22 @@
-"""Categories numbered anew for rows of prediction: labels-reencoded."""
+"""Classes listed in two orders, categories numbered anew for rows of prediction: labels-reencoded."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Coding
 from memory_service.review.interpretation.value import Rows
-from memory_service.review.rules.data.class_order import classes_listed
+from memory_service.review.rules.data.group_columns import column_of
+from memory_service.review.source.nodes import calls_in, grouped, is_call, last_name, receiver_name
 
+recoded = partial(finding, "labels-reencoded")
+_PREDICTS = re.compile(r"predict|infer|submit|test|main", re.IGNORECASE)
+_CLASSES = re.compile(r"class|label|categor|vocab|names|idx|id2|mapping|lookup|encode", re.IGNORECASE)
 _LATER = re.compile(
     r"(^|[_\W])(test|tst|valid|val|validation|submission|submit|sub|pred|predict|unseen|holdout|hold_out|new|"
     r"fresh|future|infer|inference|score|dev|eval|public|private|unlabell?ed|te|va|today|week)([_\W\d]|$)",
@@ -22,7 +27,7 @@ _SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
     """labels-reencoded: classes listed in two orders, or codes made of other rows alone."""
-    yield from [*classes_listed(facts)] or _recoded(facts)
+    yield from [*_listed_twice(facts), *_listed_unordered(facts)] or _recoded(facts)
 
 
 def _recoded(facts: Facts) -> Iterator[Finding]:
@@ -30,22 +35,16 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
     if facts.script.called(*_SHARED_CODES):
         return
     aligned = bool(facts.script.called("reindex", "align"))
-    kinds: dict[str, list[Coding]] = defaultdict(list)
-    for coding in facts.walk.codings:
-        if coding.unconditional and coding.rows and not (coding.what == "get_dummies" and aligned):
-            kinds[coding.what].append(coding)
+    certain = [coding for coding in facts.walk.codings if coding.unconditional and coding.rows]
+    kinds = grouped((c.what, c) for c in certain if not (c.what == "get_dummies" and aligned))
     for what, codings in kinds.items():
         for at, later in enumerate(codings):
             columns = {later.columns} - {None}
             before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
             if any(_is_anew(facts, one, later) for one in before):
-                yield finding(
-                    "labels-reencoded",
-                    later.place,
-                    f"{what} numbers these rows by themselves, after those of training: the same "
-                    "code stands for another category there.",
-                    "fit it on the training rows once; transform both",
-                )
+                message = f"{what} numbers these rows by themselves, after those of training: the same code "
+                fix = "fit it on the training rows once; transform both"
+                yield recoded(later.place, message + "stands for another category there.", fix)
                 return
 
 
@@ -61,8 +60,7 @@ def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:
 
 
 def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) -> bool:
-    """Rows of validation beside those of training, or a file of prediction beside that of training; with
-    `alike` of one file only."""
+    """Rows of validation beside those of training, or (not if `alike`) a file of prediction beside theirs."""
     roots = _roots(first), _roots(later)
     if roots[0] & roots[1]:
         parts = {rows.part for rows in first}, {rows.part for rows in later}
@@ -76,3 +74,87 @@ def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) ->
 
 def _roots(rows: frozenset[Rows]) -> set[Rows]:
     return {list(one.line())[-1] for one in rows}
+
+
+def _listed_unordered(facts: Facts) -> Iterator[Finding]:
+    """Classes numbered by walking a set, in what is made once for training and once more for validation."""
+    script = facts.script
+    for comp in script.all(ast.DictComp):
+        over = comp.generators[0].iter
+        if not is_call(over, "enumerate") or not over.args:
+            continue
+        owner, function = script.class_of(comp), script.function(comp)
+        maker = owner.name if owner is not None else function.name if function is not None else ""
+        if not maker or len({ast.dump(c) for c in script.calls_by_name.get(maker, ())}) < 2:
+            continue
+        listed = over.args[0]
+        sources = facts.values.sources(listed) or [listed]
+        if len(sources) == 1 and _without_order(sources[0]):
+            message = f"Each {maker} numbers the classes anew, in an order that differs from part to part."
+            fix = "classes = sorted(...)  # of the training rows, once, handed to both"
+            yield recoded(comp, message, fix)
+            return
+
+
+def _without_order(node: ast.AST) -> bool:
+    """A set, what a folder happens to list first, or values in the order of the rows."""
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    name = last_name(node.func)
+    if name in ("list", "tuple", "tolist") and (node.args or isinstance(node.func, ast.Attribute)):
+        inner = node.args[0] if node.args else node.func.value  # type: ignore[attr-defined]
+        return _without_order(inner)
+    of_numpy = receiver_name(node) in ("np", "numpy")
+    return name in ("set", "listdir", "iterdir", "glob") or (name == "unique" and not of_numpy)
+
+
+def _listed_twice(facts: Facts) -> Iterator[Finding]:
+    """Classes listed by set() or unique() in one place and by another order in another."""
+    script = facts.script
+    if not facts.training.trains and not facts.training.offers:
+        return
+    listed: list[tuple[ast.AST, str, ast.AST]] = []
+    for node in script.all(ast.Assign):
+        kind = _order_of(node.value) if _CLASSES.search(last_name(node.targets[0])) else ""
+        if kind:
+            listed.append((node, kind, node.value))
+    yield from _factorized(facts, listed)
+    for place, kind, _ in listed:
+        if kind == "sorted":
+            continue
+        function = script.function(place)
+        other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
+        predicts = function is None or bool(_PREDICTS.search(function.name))
+        if other and (kind == "set" or (predicts and other != {kind})):
+            message = f"The order of classes is made anew by {kind}(): index 3 is another class than in "
+            fix = "classes = sorted(train[label].unique())  # once, saved with the checkpoint"
+            yield recoded(place, message + "training.", fix)
+            return
+
+
+def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
+    """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
+    unsorted = [
+        call for call in facts.script.called("factorize") if "sort" not in {k.arg for k in call.keywords}
+    ]
+    unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
+    columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
+    for place, kind, value in listed:
+        if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
+            message = "Training counted the classes as they come (factorize); sorted, index 3 is another "
+            fix = "codes, classes = pd.factorize(train[label])  # keep the second, names by it"
+            yield recoded(place, message + "class.", fix)
+
+
+def _order_of(node: ast.AST) -> str:
+    """How a list of classes is ordered: "sorted", "set", "unique", or "" for what is no such list."""
+    names = {last_name(call.func) for call in calls_in(node)}
+    if isinstance(node, ast.Call | ast.ListComp | ast.DictComp | ast.Subscript | ast.Attribute):
+        unique = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "unique")
+        of_numpy = "unique" in names and any(last_name(n.value) in ("np", "numpy") for n in unique)
+        if names & {"sorted", "sort"} or of_numpy:
+            return "sorted"
+        return "set" if "set" in names else "unique" if names & {"unique", "drop_duplicates"} else ""
+    return ""

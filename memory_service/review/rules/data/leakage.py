@@ -26,27 +26,19 @@ def split_rules(facts: Facts) -> Iterator[Finding]:
         if stated in shown:
             continue
         shown.add(stated)
-        line = getattr(place, "lineno", 0)
+        split = f"the split comes at line {getattr(place, 'lineno', 0)}"
+        rule = "target-statistics-before-split" if learned.kind == "target" else "fit-before-split"
         if learned.kind == "target":
-            yield finding(
-                "target-statistics-before-split",
-                learned.place,
-                "A mean of the target over all rows becomes a feature; the split comes at line "
-                f"{line}, so each row of validation carries its own answer.",
-                "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)",
-            )
+            message = f"A mean of the target over all rows becomes a feature; {split}, so each row of "
+            message += "validation carries its own answer."
+            fix = "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)"
         elif learned.what:
-            yield finding(
-                "fit-before-split",
-                learned.place,
-                f"{learned.what} is fitted on all rows; the split comes at line {line}, so validation has "
-                "been seen.",
-                "split first; fit on the training rows and transform both parts, or a Pipeline",
-            )
+            message = f"{learned.what} is fitted on all rows; {split}, so validation has been seen."
+            fix = "split first; fit on the training rows and transform both parts, or a Pipeline"
         else:
-            message = f"Mean and deviation, or range, are of all rows; the split comes at line {line}."
+            message = f"Mean and deviation, or range, are of all rows; {split}."
             fix = "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts"
-            yield finding("fit-before-split", learned.place, message, fix)
+        yield finding(rule, learned.place, message, fix)
 
 
 MOST_INPUTS = 20
@@ -56,13 +48,9 @@ def target_rules(facts: Facts) -> Iterator[Finding]:
     """target-in-features: the first column of each script that is the answer, or computed from it."""
     for supervised in (part for whole in facts.walk.supervised for part in _parts(whole)):
         for column, place in _telling(supervised):
-            yield finding(
-                "target-in-features",
-                place,
-                f"The features hold {column!r}, which is the target or made from it: "
-                "the score is perfect and worth nothing.",
-                f"X = df.drop(columns=[{column!r}])",
-            )
+            message = f"The features hold {column!r}, which is the target or made from it: the score is "
+            message += "perfect and worth nothing."
+            yield finding("target-in-features", place, message, f"X = df.drop(columns=[{column!r}])")
             return
 
 
@@ -100,7 +88,6 @@ def _telling(supervised: Supervised) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _target(supervised: Supervised) -> str | None:
-    """The column that is the answer."""
     answer = supervised.answer
     for names in (answer.columns, None if answer.series else answer.reads):
         if names is not None and len(names) == 1:

@@ -18,8 +18,6 @@ _IGNORES_GROUPS = words(
     "train_test_split random_split"
 )
 _BY_PARAMETER = words("cross_val_score cross_validate cross_val_predict learning_curve fit cv")
-
-
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
 _MESSAGE = "Rows are split at random although {}: training sees the future of what it is judged on."
 _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|lag", re.IGNORECASE)
@@ -27,8 +25,7 @@ _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|l
 
 def row_rules(facts: Facts) -> Iterator[Finding]:
     """shuffled-time-series and groups-across-folds."""
-    order = facts.script.order
-    found = sorted(facts.walk.divisions, key=lambda one: order.get(one.place, 0))
+    found = sorted(facts.walk.divisions, key=lambda one: facts.script.order.get(one.place, 0))
     yield from _series(facts, found)
     yield from _groups(facts, found)
 
@@ -49,7 +46,6 @@ def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
 
 
 def _shuffled(facts: Facts, division: Division) -> ast.AST | None:
-    """Where rows are shuffled by a division, else None."""
     kind, maker = _divider(facts, division)
     if maker is None:
         return None
@@ -68,13 +64,10 @@ def _of_time(facts: Facts, division: Division) -> str:
     values = metric is not None and metric.family in VALUE_FAMILIES
     if facts.context.task == _FORECAST or (facts.context.task == "time-series" and values):
         return _IS_FORECAST
-    made = [
-        n
-        for n in division.contents.series
-        if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func))
-    ]
-    made.sort(key=lambda node: facts.script.order.get(node, 0))
-    return f"line {getattr(made[0], 'lineno', 0)} makes them of their neighbours in time" if made else ""
+    series = sorted(division.contents.series, key=lambda node: facts.script.order.get(node, 0))
+    made = (n for n in series if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func)))
+    line = next((getattr(node, "lineno", 0) for node in made), None)
+    return f"line {line} makes them of their neighbours in time" if line is not None else ""
 
 
 def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
@@ -114,13 +107,9 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
             continue
         direct = division.kind in ("train_test_split", "random_split", *_BY_PARAMETER)
         place = division.place if direct or division.maker is None else division.maker
-        yield finding(
-            "groups-across-folds",
-            place,
-            f"{column!r} has several rows each, and {kind} splits rows: the same {column} is "
-            "trained on and judged.",
-            _fix(division.kind) + f", groups=df[{column!r}]",
-        )
+        message = f"{column!r} has several rows each, and {kind} splits rows: the same {column} is trained "
+        fix = _fix(division.kind) + f", groups=df[{column!r}]"
+        yield finding("groups-across-folds", place, message + "on and judged.", fix)
         return
 
 
@@ -131,9 +120,6 @@ def _of_groups(division: Division) -> bool:
 
 
 def _fix(kind: str) -> str:
-    name = "StratifiedGroupKFold" if "Stratified" in kind else "GroupKFold"
-    return (
-        f"{name}(n_splits=5).split(X, y, groups)"
-        if "Fold" in kind
-        else "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
-    )
+    if "Fold" not in kind:
+        return "GroupShuffleSplit(n_splits=1, test_size=0.2).split(X, y, groups)"
+    return f"{'Stratified' if 'Stratified' in kind else ''}GroupKFold(n_splits=5).split(X, y, groups)"

@@ -31,9 +31,8 @@ _RANDOM = words(
     "RandomBrightnessContrast CoarseDropout RandomRotate90 Affine HueSaturationValue GaussNoise "
     "Transpose ElasticTransform GridDistortion RandomScale RandomSizedCrop Perspective"
 )
-_MOVES = _RANDOM - words("ColorJitter RandomBrightnessContrast HueSaturationValue GaussNoise") | words(
-    "Resize CenterCrop LongestMaxSize PadIfNeeded"
-)
+_COLOURS = words("ColorJitter RandomBrightnessContrast HueSaturationValue GaussNoise")
+_MOVES = _RANDOM - _COLOURS | words("Resize CenterCrop LongestMaxSize PadIfNeeded")
 _DATASETS = words(
     "ImageFolder DatasetFolder CIFAR10 CIFAR100 MNIST FashionMNIST SVHN STL10 Food101 OxfordIIITPet"
 )
@@ -106,10 +105,7 @@ def _calls(facts: Facts) -> Iterator[Finding]:
 def _is_transform(facts: Facts, call: ast.Call) -> bool:
     """What `Compose` made is called, or `self.transform(...)` in a file that composes transforms."""
     name, function = last_name(call.func), facts.script.function(call)
-    if (
-        isinstance(call.func, ast.Name | ast.Attribute)
-        and facts.training.objects.made_by(call.func) == "Compose"
-    ):
+    if name and facts.training.objects.made_by(call.func) == "Compose":
         return True
     if not _TRANSFORM.fullmatch(name) or name in facts.script.functions or name in facts.script.imports:
         return False
@@ -139,30 +135,23 @@ def _has_mask(facts: Facts, function: Function) -> bool:
     calls = list(calls_in(function))
     if any(keyword_names(call) & {"mask", "masks"} for call in calls):
         return False
-    return (
-        any(_MASK.fullmatch(name) for name in names_in(function))
-        or any(_reads_mask(call) for call in calls)
-        or _returns_arrays(facts, function)
-    )
+    named = any(_MASK.fullmatch(name) for name in names_in(function))
+    return named or any(_reads_mask(call) for call in calls) or _returns_arrays(facts, function)
 
 
 def _reads_mask(call: ast.Call) -> bool:
     """`cv2.imread(path.replace("/img/", "/mask/"), 0)`."""
-    return is_call(call, "imread", "open", "load", "read_image", "decode_png") and any(
-        re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call)
-    )
+    named = any(re.search(r"(^|[^a-z])masks?([^a-z]|$)|annotation", text.lower()) for text in texts_in(call))
+    return named and is_call(call, "imread", "open", "load", "read_image", "decode_png")
 
 
 def _returns_arrays(facts: Facts, function: Function) -> bool:
     """In segmentation, an item whose second part is an array made a tensor: a mask."""
     if facts.context.task != "image-segmentation" and not facts.script.uses("segmentation_models_pytorch"):
         return False
-    return function.name == "__getitem__" and any(
-        isinstance(n, ast.Return)
-        and isinstance(n.value, ast.Tuple)
-        and any(is_call(c, "from_numpy", "as_tensor") for part in n.value.elts[1:2] for c in calls_in(part))
-        for n in ast.walk(function)
-    )
+    items = facts.script.returned(function) if function.name == "__getitem__" else []
+    second = (part for item in items if isinstance(item, ast.Tuple) for part in item.elts[1:2])
+    return any(is_call(call, "from_numpy", "as_tensor") for part in second for call in calls_in(part))
 
 
 def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
@@ -172,22 +161,17 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     calls = [step for step in steps.elts if isinstance(step, ast.Call)]
     names = [last_name(call.func) for call in calls]
     if "ToTensorV2" in names[:-1]:
-        behind = calls[names.index("ToTensorV2") + 1]
-        yield trap(
-            behind,
-            f"{last_name(behind.func)} comes behind ToTensorV2, which hands on a tensor that it cannot read.",
-            "A.Normalize(), ToTensorV2()  # in this order, last",
-        )
+        at = names.index("ToTensorV2") + 1
+        message = f"{names[at]} comes behind ToTensorV2, which hands on a tensor that it cannot read."
+        yield trap(calls[at], message, "A.Normalize(), ToTensorV2()  # in this order, last")
     if names.count("Normalize") > 1:
         yield trap(compose, "The image is normalised twice.", "one A.Normalize()")
     random = [c for c in calls if last_name(c.func) in _RANDOM and facts.value(c, "p") not in (1, 0)]
     validates = any(_VALIDATION.search(name.lower()) for name in _names_of(facts, compose))
     if validates and random and "tta" not in facts.script.text:
-        yield trap(
-            random[0],
-            "Validation images are changed at random: the score is not of the images, and differs each time.",
-            "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])",
-        )
+        message = "Validation images are changed at random: the score is not of the images, and differs each "
+        fix = "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])"
+        yield trap(random[0], message + "time.", fix)
 
 
 def _names_of(facts: Facts, call: ast.Call) -> list[str]:
@@ -226,9 +210,6 @@ def _versions(facts: Facts) -> Iterator[Finding]:
     """albumentations pins albucore itself; another version beside it does not import."""
     for number, line in enumerate(facts.script.lines, 1):
         if "albucore" in line and re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
-            yield trap(
-                number,
-                "Each albumentations works with one albucore only, and brings it; another one beside it "
-                "does not import.",
-                "pip install albumentations==2.0.8  # and nothing about albucore",
-            )
+            message = "Each albumentations works with one albucore only, and brings it; another one beside "
+            fix = "pip install albumentations==2.0.8  # and nothing about albucore"
+            yield trap(number, message + "it does not import.", fix)

@@ -41,9 +41,11 @@ _METRICS = {
 }  # fmt: skip
 """Metrics that a library does not know -> one that it does."""
 
-LEAST_RATE = 0.002
-"""From 0.02 down nothing is gained that could be told from noise (docs/boosting_rounds.md)."""
-
+LEAST_RATE = 0.002  # from 0.02 down nothing is gained that could be told from noise (docs/boosting_rounds.md)
+_MULTICLASS = {
+    "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
+    "xgboost.train": ("multi:softmax", "multi:softprob"),
+}
 _IGNORED = {
     "use_label_encoder": "leave it out; labels must be 0 ... n - 1",
     "gpu_id": 'device="cuda:0"',
@@ -81,12 +83,9 @@ def _library(facts: Facts, call: ast.Call) -> str:
 
 def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
     """An objective and a number of classes that do not go together."""
-    objective, given = facts.values.text(params.get("objective")), facts.argument(call, "params", 0)
-    complete = given is not None and not facts.values.entries(given).open
-    multiclass = {
-        "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
-        "xgboost.train": ("multi:softmax", "multi:softprob"),
-    }.get(facts.script.qualified(call.func), ())
+    objective = facts.values.text(params.get("objective"))
+    complete = not facts.values.entries(facts.argument(call, "params", 0)).open
+    multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
     if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
         yield wrong(call, f"objective {objective} needs num_class.", '"num_class": N_CLASSES')
     count = facts.values.number(params.get("num_class"))
@@ -117,9 +116,8 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
     rate = values.number(place)
     if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
         what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
-        yield wrong(
-            values.origin(place), f"learning rate {rate:g} of boosting is {what}.", "learning_rate=0.05"
-        )
+        message = f"learning rate {rate:g} of boosting is {what}."
+        yield wrong(values.origin(place), message, "learning_rate=0.05")
     for key in _SHARES:
         share = values.number(params.get(key))
         if share is not None and not 0 < share <= 1:

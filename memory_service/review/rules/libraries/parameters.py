@@ -12,9 +12,7 @@ from memory_service.review.source.nodes import is_none, keyword_names, last_name
 from memory_service.review.source.script import Script
 
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
-FINE_TUNING_RATE = 5e-3
-"""No pretrained transformer is trained at more."""
-
+FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
 _ENCODER = re.compile(r"(deberta|roberta|electra|bert|mpnet|longformer)[\w.-]*", re.IGNORECASE)
 _ADAPTED = re.compile(r"\bpeft\b|\blora|requires_grad_?\s*(=|\()\s*false", re.IGNORECASE)
 ENCODER_RATE = 5e-4
@@ -80,9 +78,8 @@ def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """Probabilities, dropout, smoothing and parts of the rows that are not between 0 and 1."""
     name = last_name(call.func)
-    random = name.startswith(("Dropout", "Random")) or facts.script.qualified(call.func).startswith(
-        ("albumentations.", "torchvision.transforms.")
-    )
+    transforms = facts.script.qualified(call.func).startswith(("albumentations.", "torchvision.transforms."))
+    random = transforms or name.startswith(("Dropout", "Random"))
     for parameter in _SHARES:
         if (parameter == "p" and not random) or (parameter == "subsample" and not _BOOSTED.search(name)):
             continue
@@ -94,17 +91,12 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, place = last_name(call.func), facts.argument(call, "lr", 1)
     rate = facts.values.number(place)
-    if (
-        rate is None
-        or name not in LARGEST_RATE
-        or not facts.script.qualified(call.func).startswith(("torch.", "optim."))
-    ):
+    of_torch = facts.script.qualified(call.func).startswith(("torch.", "optim."))
+    if rate is None or name not in LARGEST_RATE or not of_torch:
         return
     fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
     if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
-        yield wrong(
-            place or call,
-            f"Learning rate {rate:g} with {name}{' of a pretrained transformer' if fine_tuned else ''}: "
-            "training diverges or stands still.",
-            "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1",
-        )
+        learner = f"{name} of a pretrained transformer" if fine_tuned else name
+        message = f"Learning rate {rate:g} with {learner}: training diverges or stands still."
+        fix = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
+        yield wrong(place or call, message, fix)

@@ -1,19 +1,76 @@
-"""Arguments, values, names and modules that the libraries have removed, and arguments they never had."""
+"""Arguments, values, names and modules that the libraries have removed, and arguments they never had.
+
+Of the files beside it, `signatures.txt` holds one call a line with its parameters, read from the installed
+libraries (scikit-learn 1.9, torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23,
+accelerate 1.15; losses of timm), and what a release or two before took; `removed.txt` holds what is gone.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
-from memory_service.review.rules.libraries.library_facts import parameters_of, removed_of
 from memory_service.review.source.nodes import keyword_names, last_name, receiver
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
 """What stands before the name of a call of theirs in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One line of removed.txt. argument, value: "" where the call itself, or any value, is gone."""
+
+    library: str
+    argument: str
+    value: str
+    instead: str
+
+
+def parameters_of(qualified: str) -> list[str]:
+    """Parameters by the dotted name of what is called; none for a call that is not known."""
+    qualified = qualified.replace("pytorch_lightning.", "lightning.pytorch.", 1)
+    if qualified.startswith("lightning.") and not qualified.startswith("lightning.pytorch."):
+        qualified = qualified.replace("lightning.", "lightning.pytorch.", 1)
+    return _signatures().get(qualified, [])
+
+
+def removed_of(name: str) -> list[Removed]:
+    """What is gone of a call by its last name, or of an import by its dotted name."""
+    return _gone().get(name, [])
+
+
+@cache
+def _signatures() -> dict[str, list[str]]:
+    parts = (line.partition(": ") for line in _lines("signatures.txt"))
+    return {name: parameters.split() for name, _, parameters in parts}
+
+
+@cache
+def _gone() -> dict[str, list[Removed]]:
+    out: dict[str, list[Removed]] = {}
+    groups: dict[str, str] = {}
+    for line in _lines("removed.txt"):
+        if " | " not in line:
+            group, _, members = line.partition(" = ")
+            groups[group] = members
+            continue
+        library, called, argument, instead = (part.strip() for part in line.split("|", 3))
+        argument, _, value = argument.partition("=")
+        for name in groups.get(called, called).split():
+            out.setdefault(name, []).append(Removed(library, argument, value, instead))
+    return out
+
+
+def _lines(file: str) -> Iterator[str]:
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+    return (line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def removed_api_rules(facts: Facts) -> Iterator[Finding]:
@@ -30,8 +87,7 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         if any(facts.script.around(node, ast.Try)):
             continue
         module = node.module or ""
-        for removed in removed_of(module):
-            yield wrong(node, f"{module} is gone.", removed.instead)
+        yield from (wrong(node, f"{module} is gone.", removed.instead) for removed in removed_of(module))
         for alias in node.names:
             for removed in removed_of(f"{module}.{alias.name}"):
                 yield wrong(node, f"{module} has no {alias.name} any more.", removed.instead)
@@ -48,12 +104,10 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         near = ["lr"] if keyword.arg == "learning_rate" and "lr" in allowed else near
         inside = facts.script.statement(keyword.value) is facts.script.statement(call)
         same_line = call.lineno == keyword.value.lineno
-        yield finding(
-            "timm-trap" if qualified.startswith("timm.") else "wrong-parameter",
-            call if inside and not same_line else keyword.value,
-            f"{name} has no parameter {keyword.arg}.",
-            f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ...",
-        )
+        rule = "timm-trap" if qualified.startswith("timm.") else "wrong-parameter"
+        place = call if inside and not same_line else keyword.value
+        fix = f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ..."
+        yield finding(rule, place, f"{name} has no parameter {keyword.arg}.", fix)
 
 
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -98,6 +152,5 @@ def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
     if of_torchvision and "pretrained" in keyword_names(call):
         name = last_name(call.func)
-        yield wrong(
-            call, f"{name}(pretrained=...) is deprecated in torchvision.", f'{name}(weights="DEFAULT")'
-        )
+        message = f"{name}(pretrained=...) is deprecated in torchvision."
+        yield wrong(call, message, f'{name}(weights="DEFAULT")')

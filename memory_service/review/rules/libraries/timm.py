@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from memory_service.review.analysis.activations import new_heads
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_of_self, keyword_names, last_name, receiver, words, words_in
+from memory_service.review.source.nodes import keyword_names, last_name, receiver, words, words_in
 
 trap = partial(finding, "timm-trap")
 
@@ -31,7 +32,6 @@ _HEADS = {
 }
 """Attribute that holds the head -> names of the networks."""
 
-_HEAD_NAMES = ("fc", "classifier", "head", "last_linear")
 _FIXED_SIZE = re.compile(
     r"^(vit|deit|beit|swin|eva|cait|mixer|volo|xcit|crossvit|twins|tnt|gmlp|resmlp|maxvit|"
     r"coatnet)\w*?_(\d{3})(\.|$)"
@@ -40,8 +40,8 @@ _CONFIGURES = words(
     "resolve_data_config resolve_model_data_config pretrained_cfg default_cfg num_features feature_info"
 )
 _PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_|$)", re.IGNORECASE)
-MOST_READ = 60
-"""Uses of a name that are looked at."""
+_NEW_HEAD = "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)"
+MOST_READ = 60  # uses of a name that are looked at
 
 
 def timm_rules(facts: Facts) -> Iterator[Finding]:
@@ -73,10 +73,8 @@ def _modules(facts: Facts) -> Iterator[Finding]:
 
 def _losses(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    mixes = any(
-        script.qualified(call.func).startswith(("timm.", "torchvision."))
-        for call in script.called("Mixup", "FastCollateMixup", "CutMix", "MixUp")
-    )
+    mixers = script.called("Mixup", "FastCollateMixup", "CutMix", "MixUp")
+    mixes = any(script.qualified(call.func).startswith(("timm.", "torchvision.")) for call in mixers)
     text = script.text.replace("softtargetcrossentropy", "")
     soft = mixes or re.search(r"mixup|cutmix|one_hot|soft(?!max)|distil|teacher|eye\(", text)
     for call in script.calls:
@@ -86,28 +84,18 @@ def _losses(facts: Facts) -> Iterator[Finding]:
         about = " ".join(words_in(script.statement(call)))
         validates = re.search(r"val|test|eval", about, re.IGNORECASE)
         if name == "LabelSmoothingCrossEntropy" and mixes and not validates:
-            yield trap(
-                call,
-                "LabelSmoothingCrossEntropy takes class numbers; Mixup hands out soft targets (and "
-                "smooths them itself).",
-                "SoftTargetCrossEntropy()  # in training; nn.CrossEntropyLoss() in validation",
-            )
+            message = f"{name} takes class numbers; Mixup hands out soft targets (and smooths them itself)."
+            fix = "SoftTargetCrossEntropy()  # in training; nn.CrossEntropyLoss() in validation"
+            yield trap(call, message, fix)
         if name == "SoftTargetCrossEntropy" and not soft:
-            yield trap(
-                call,
-                "SoftTargetCrossEntropy takes a distribution over classes; nothing here makes one of "
-                "class numbers.",
-                "nn.CrossEntropyLoss(label_smoothing=0.1)",
-            )
+            message = f"{name} takes a distribution over classes; nothing here makes one of class numbers."
+            yield trap(call, message, "nn.CrossEntropyLoss(label_smoothing=0.1)")
 
 
 def _models(facts: Facts) -> Iterator[Finding]:
     script = facts.script
-    calls = [
-        call
-        for call in script.called("create_model")
-        if not script.qualified(call.func).startswith("segmentation_models_pytorch.")
-    ]
+    made = script.called("create_model")
+    calls = [c for c in made if not script.qualified(c.func).startswith("segmentation_models_pytorch.")]
     names = {name for call in calls if (name := facts.text(call, "model_name", 0))}
     if len(names) == 1:
         yield from _wrong_head(facts, next(iter(names)))
@@ -122,7 +110,7 @@ def _models(facts: Facts) -> Iterator[Finding]:
             yield trap(call, message, "timm.create_model(name, pretrained=True, num_classes=N)")
         if not {"num_classes", "features_only"} & given and not _head_replaced(facts):
             message = "Without num_classes the head keeps the 1000 classes (or so) of its pretraining."
-            yield trap(call, message, "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)")
+            yield trap(call, message, _NEW_HEAD)
 
 
 def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -> bool:
@@ -161,34 +149,18 @@ def _configures(facts: Facts, node: ast.AST) -> bool:
 
 
 def _head_replaced(facts: Facts) -> bool:
-    script = facts.script
-    return (
-        bool(script.called("reset_classifier", "forward_features", "get_classifier"))
-        or bool(re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", script.text))
-        or any(_new_heads(facts))
-    )
-
-
-def _new_heads(facts: Facts) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
-    """`model.fc = nn.Linear(...)`."""
-    for node in facts.script.all(ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Attribute) and target.attr in _HEAD_NAMES and not is_of_self(target):
-                yield node, target
+    replaced = facts.script.called("reset_classifier", "forward_features", "get_classifier")
+    named = re.search(r"1000|lazylinear|adaptiveavgpool|adaptive_avg_pool", facts.script.text)
+    return bool(replaced or named) or any(new_heads(facts.script))
 
 
 def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
     """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
     right = next((head for head, pattern in _HEADS.items() if re.match(pattern, name)), None)
-    for node, target in _new_heads(facts) if right else ():
+    for node, target in new_heads(facts.script) if right else ():
         if target.attr != right and facts.training.objects.made_by(target.value) == "create_model":
-            yield trap(
-                node,
-                f"The head of {name} is .{right}; a new .{target.attr} is never called and the old head "
-                "stays.",
-                "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)  # or "
-                "model.reset_classifier(N_CLASSES)",
-            )
+            message = f"The head of {name} is .{right}; a new .{target.attr} is never called and the old "
+            yield trap(node, message + "head stays.", f"{_NEW_HEAD}  # or model.reset_classifier(N_CLASSES)")
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
