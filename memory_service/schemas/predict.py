@@ -53,8 +53,8 @@ class PredictRequest(Request):
     )
     n_classes: f.NClasses | None = Field(
         None,
-        description="Classes, of processor-bound models; of a decoder: a head for classes in place of the "
-        "language model's.",
+        description="Classes, of processor-bound models and of masks (a value of each at every pixel); of a "
+        "decoder: a head for classes in place of the language model's.",
     )
     cpu_count: f.CpuCount | None = Field(
         None, description="Processor cores; for processor-bound models only."

@@ -16,6 +16,7 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
+from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Work
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.cost_table import (
@@ -107,14 +108,17 @@ class PricedCatalogue:
         asked, weightless = case.question, case.question.weights == "none"
         shards = case.together.n if asked.sharding == "fsdp" else 1
         paged = all(card.kind == "cuda" for card in cards)
-        how = (weightless, asked.method, asked.lora_rank, shards, paged, asked.packing, asked.text_tokens)
+        classes = case.n_classes if case.task == "image-segmentation" and case.n_classes > 2 else 0
+        tuned = (asked.method, asked.lora_rank, shards, paged, asked.packing, asked.text_tokens)
+        how = (weightless, *tuned, classes)
         key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, how)
         with self._lock:
             known = self._options.get(key)
         if known is None:
             sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
             options = tuple(self.options(case.task, sizes, case.model, *how))
-            known = (options, columns_of(options), OptionNames.of(options, case.task == "seq2seq", shards))
+            names = OptionNames.of(options, case.task == "seq2seq", shards, classes)
+            known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known
         batch, vram = asked.batch_size, asked.vram_gib
@@ -189,11 +193,12 @@ class PricedCatalogue:
         paged: bool = False,
         packing: bool | None = None,
         text_tokens: int | None = None,
+        mask_classes: int = 0,
     ) -> list[Option]:
         """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
         method, lora_rank: of decoders; shards: cards over which a decoder's weights are spread, and then
         nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing, text_tokens: of
-        texts that a decoder learns to write.
+        texts that a decoder learns to write; mask_classes: that a network gives each pixel a value of.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
@@ -233,6 +238,8 @@ class PricedCatalogue:
                 out.extend(
                     self._option(task, row, size) for row in cheap if (row.name, size) not in usual_ones
                 )
+        if mask_classes:
+            out = [_of_classes(option, mask_classes) for option in out]
         return out
 
     def _taking(self, rows: Iterable[CatalogueModel], size: int) -> list[tuple[CatalogueModel, Work]]:
@@ -285,6 +292,14 @@ class PricedCatalogue:
             with self._lock, contextlib.suppress(ValueError):
                 self._stacks[key] = stacked
         return stacked
+
+
+def _of_classes(option: Option, n_classes: int) -> Option:
+    plain, saving = (
+        {kind: with_mask_classes(profile, n_classes) for kind, profile in known.items()}
+        for known in (option.profile, option.checkpointed)
+    )
+    return replace(option, profile=plain, checkpointed=saving)
 
 
 def _move_others(old: LRUCache[Key, Priced], new: LRUCache[Key, Priced], names: set[str]) -> None:

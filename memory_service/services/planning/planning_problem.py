@@ -313,7 +313,8 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
 
 def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
     known = question.n_classes or (read.n_classes if read else None) or record.get("n_classes")
-    return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
+    usual = 2 if task == "image-segmentation" else DEFAULT_N_CLASSES.get(modality_of(task), 2)
+    return int(known) if known else usual
 
 
 def _metric(

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
+from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import (
     CatalogueModel,
@@ -110,6 +111,7 @@ def requested_profile(
 
     shards   cards over which a decoder's weights lie spread"""
     profile = _found(knowledge, name, row, requested_size(question, row), kind, budget, question, shards)
+    profile = with_mask_classes(profile, question.n_classes or 0)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
             raise InvalidInput(

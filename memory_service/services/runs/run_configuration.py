@@ -9,6 +9,7 @@ from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
+from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import StepConfig, StepMode, layout_of, precision_class
@@ -90,8 +91,9 @@ class RunCase:
         return loader_samples_per_second(task, input_size, workers, self.cpu_count, measured=measured)
 
     def observation(self) -> Observation | None:
-        """What an observation of this run would be of, without figures; None where it could teach nothing."""
-        if self.profile is None or self.unseen:
+        """What an observation of this run would be of, without figures; None where it could teach nothing: of
+        masks of many classes no baseline is predicted again."""
+        if self.profile is None or self.unseen or "classes" in self.profile.extra:
             return None
         key = prediction_key(self.profile, self.gpu, self.config)
         batch_size = int(self.reported.get("batch_size") or 0)
@@ -117,6 +119,7 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
     if why_not is None and (row is None or row.can_be_profiled):
         try:
             profile = _profile(knowledge, question, row, name, precision, bool(reported.get("checkpointing")))
+            profile = with_mask_classes(profile, reported.get("n_classes") or 0)
         except MemoryServiceError as error:
             if row is None:
                 raise

@@ -14,6 +14,7 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_choice import has_script
+from memory_service.services.prediction.predict import predict
 
 DOGS = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 11}
 
@@ -43,6 +44,34 @@ def test_more_classes_than_samples_are_no_classes(seeded_sqlite: Database) -> No
     text = "3,422 training images with 147 000 annotated classes and a bbox each; accuracy."
     facts = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 60})["facts"]
     assert {"n_train": 3422, "n_classes": 10}.items() <= {f["name"]: f["value"] for f in facts}.items()
+
+
+def test_masks_of_many_classes_cost_in_a_plan_what_predict_says(seeded_sqlite: Database) -> None:
+    asked = {
+        "task": "image-segmentation",
+        "n_train": 20_000,
+        "gpu": "a100",
+        "minutes": 300,
+        "image_size": 512,
+    }
+    plans = [
+        recommend(seeded_sqlite, {**asked, "model": "unet/resnet34", **classes, "batch_size": 16})
+        for classes in ({}, {"n_classes": 2}, {"n_classes": 150})
+    ]
+    unsaid, few, many = (plan["expected"] for plan in plans)
+    assert unsaid["peak_memory_gib"] == few["peak_memory_gib"]
+    for name, factor in (("peak_memory_gib", 2.0), ("epoch_seconds", 1.5)):
+        assert many[name]["value"] > factor * few[name]["value"]
+    question = {
+        "model": "unet/resnet34",
+        "gpu": "a100",
+        "image_size": 512,
+        "batch_size": 16,
+        "n_classes": 150,
+    }
+    told = predict(seeded_sqlite, question)
+    for name in ("peak_memory_gib", "samples_per_second"):
+        assert many[name]["value"] == pytest.approx(told[name]["value"], rel=1e-3)
 
 
 def test_what_is_said_overrules_what_is_inferred(seeded_sqlite: Database) -> None:

@@ -25,6 +25,7 @@ from tests.registered import calibrate, register
 from tests.telling import CASE, STEPS, at, case, epochs, take_events, told
 
 QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
+MASKS = {"task": "image-segmentation", "model": "unet/resnet34", "image_size": 256}
 END = {"status": "completed", "at": at(600)}
 
 
@@ -60,6 +61,21 @@ class TestBeginning:
         told(shared, case(gpu="v100"), epochs(0.08))
         assert predict(shared, asked)["step_seconds"] != before["step_seconds"]
         assert run_page(shared, begun["run_id"])["prediction"] == frozen
+
+    def test_masks_of_many_classes_are_predicted_with_them(self, shared: Database) -> None:
+        asked = {
+            "gpu": "v100",
+            "model": MASKS["model"],
+            "image_size": 256,
+            "batch_size": 16,
+            "precision": "fp16",
+        }
+        few, many = (predict(shared, asked | {"n_classes": n}) for n in (2, 150))
+        assert many["step_seconds"]["value"] > 1.5 * few["step_seconds"]["value"]
+        body = case(**MASKS | {"gpu": "v100", "batch_size": 16, "precision": "fp16", "n_classes": 150})
+        frozen = begin_run(shared, body)[0]["prediction"]
+        for name in ("peak_memory_gib", "step_seconds"):
+            assert frozen[name] == many[name] != few[name]
 
     def test_the_same_again_is_the_same_run(self, shared: Database) -> None:
         body = case()
@@ -335,6 +351,7 @@ class TestWhatItChanged:
             ({"gpu": "cpu", "model": "xgboost", "n_features": 9}, 600, "a fixed law"),
             ({"gpu": "cpu", "model": "xgboost", "n_train": None}, 600, "a fixed law"),
             ({"gpu": "l4", "model": "custom/mine"}, 3, "a network of the script's own"),
+            ({"gpu": "l4", **MASKS, "n_classes": 20}, 600, "masks of more than two classes"),
         ],
     )
     def test_a_run_that_teaches_nothing_says_the_true_reason(
