@@ -95,9 +95,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.add_middleware(Guessing)
     app.add_middleware(
-        Boundary,
-        metrics=service.metrics,
-        shown=refusals.shown,
-        longest_body=service.settings.max_body_bytes,
+        Boundary, metrics=service.metrics, shown=refusals.shown, longest_body=service.settings.max_body_bytes
     )
     return app

@@ -141,8 +141,7 @@ class RecommendBody(RecommendRequest):
     """The question as JSON; with `after` what is left of an earlier answer's minutes is planned."""
 
     after: f.Text200 | None = Field(
-        None,
-        description="plan_id of the answer to these very fields: plan what is left of its minutes.",
+        None, description="plan_id of the answer to these very fields: plan what is left of its minutes."
     )
     done: Annotated[list[DoneRun], Field(max_length=f.MOST_NAMES)] | None = Field(
         None, description="Runs of its portfolio that are over; they count as part of the blend."

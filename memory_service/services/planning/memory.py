@@ -29,12 +29,7 @@ from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.services.competitions.neighbours import Found, Signals
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.recipe import (
-    TasksOfFamilies,
-    recipe_of,
-    similarity_weights,
-    split_fact,
-)
+from memory_service.services.planning.recipe import TasksOfFamilies, recipe_of, similarity_weights, split_fact
 
 Row = Mapping[str, Any]
 

@@ -6,11 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
-from memory_service.domain.common.vocabulary import (
-    SIZE_TYPICAL_N_TRAIN,
-    modality_of,
-    size_of,
-)
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
@@ -34,11 +30,7 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.checked_request import (
-    check_counts,
-    said_otherwise,
-    with_resources,
-)
+from memory_service.services.planning.checked_request import check_counts, said_otherwise, with_resources
 from memory_service.services.planning.memory import remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
@@ -317,11 +309,7 @@ def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[s
 
 
 def _metric(
-    knowledge: Knowledge,
-    question: Question,
-    text: RequestText,
-    record: Mapping[str, Any],
-    task: str,
+    knowledge: Knowledge, question: Question, text: RequestText, record: Mapping[str, Any], task: str
 ) -> ResolvedMetric | None:
     """As asked > as the text names it, where it says that it judges or the word has no everyday
     meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of

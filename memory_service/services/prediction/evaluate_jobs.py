@@ -9,12 +9,7 @@ from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, deco
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
 from memory_service.domain.cost.memory import GIB, optimizer_bytes
-from memory_service.domain.cost.multi_gpu import (
-    cards_of,
-    profile_on,
-    profile_with,
-    step_on,
-)
+from memory_service.domain.cost.multi_gpu import cards_of, profile_on, profile_with, step_on
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.measured_jobs import Job

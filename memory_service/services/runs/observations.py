@@ -118,12 +118,7 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
     if _too_short(run, outcome) and not _late(run, outcome):
         return []
     setup = prediction.get("setup_seconds") or {"high": SETUP_SECONDS}
-    ending = Ending(
-        run.finish["status"],
-        _ran_seconds(run),
-        setup["high"],
-        run.finish.get("batch_size"),
-    )
+    ending = Ending(run.finish["status"], _ran_seconds(run), setup["high"], run.finish.get("batch_size"))
     at = run.finished_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
     of = replace(Observation.from_dict(case), run_id=run.id, source=f"run {run.id}", at=at)
     return observations_of(
