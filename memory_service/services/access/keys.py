@@ -143,10 +143,8 @@ def _in_use(transaction: ReadTransaction, name: str) -> ApiKey:
     known = sorted(each.name for each in store.every(transaction.session) if each.revoked_at is None)
     nearest = unknown_name("key", name, known).errors[0].nearest
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-    raise NotFound(
-        f"No key in use has the name or id {name[:80]!r}{hint}",
-        [FieldError("name", "is no key", None, nearest)],
-    )
+    detail = f"No key in use has the name or id {name[:80]!r}{hint}"
+    raise NotFound(detail, [FieldError("name", "is no key", None, nearest)])
 
 
 def _shown(row: ApiKey, now: dt.datetime) -> dict[str, Any]:

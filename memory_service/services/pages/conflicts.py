@@ -77,10 +77,8 @@ def conflict_page(database: Database, key: str) -> dict[str, Any]:
         known = [*(each["id"] for each in every), *(str(one[0]["id"]) for one in knowledge.located_claims)]
         near = unknown_name("conflict", key, known).errors[0].nearest
         hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise NotFound(
-            f"There is no contradiction or claim {key[:200]!r}{hint}",
-            [FieldError("id", "unknown contradiction", key[:200], near)],
-        )
+        detail = f"There is no contradiction or claim {key[:200]!r}{hint}"
+        raise NotFound(detail, [FieldError("id", "unknown contradiction", key[:200], near)])
     claim = None if row is None else _claim(knowledge, *row)
     facts: Mapping[str, Any] = item or claim or {}
     gpu, model = facts.get("gpu"), facts.get("model")

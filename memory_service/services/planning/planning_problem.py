@@ -27,7 +27,7 @@ from memory_service.domain.planning.model_catalogue import (
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput, wrong_value
+from memory_service.errors import wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import check_counts, said_otherwise, with_resources
@@ -81,9 +81,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         check_options(given, model, model.name)
         if not can_answer(model, task):
             message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
-            raise InvalidInput(
-                f"model {model.name} {message}", [FieldError("model", message, question.model)]
-            )
+            raise wrong_value("model", message, question.model, detail=f"model {model.name} {message}")
         if question.image_size is not None and model.input_kind == "image_size":
             check_side(model.library, model.name, model.config, question.image_size)
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
@@ -242,8 +240,7 @@ def _task(
         other = f"; it could be {read.runner_up}" if read.runner_up and read.confidence < 0.6 else ""
         inferred.append(f"Task {read.task}: inferred from the description{because}{other}.")
         return read.task
-    message = "cannot be told from the description: name it"
-    raise InvalidInput(f"task {message}", [FieldError("task", message)])
+    raise wrong_value("task", "cannot be told from the description: name it")
 
 
 def _n_train(

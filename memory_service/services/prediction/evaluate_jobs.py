@@ -18,7 +18,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import wrong_value
 
 SLOW_LANES_GB_S = 3.0
 """Of PCIe on boards with few lanes a card."""
@@ -58,10 +58,8 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
     if shape is None:
         return None
     if job.model_parallel:
-        raise InvalidInput(
-            "Networks cut over several cards are not predicted",
-            [FieldError("sharding", "data parallel", row.model)],
-        )
+        detail = "Networks cut over several cards are not predicted"
+        raise wrong_value("sharding", "data parallel", row.model, detail=detail)
     longest = row.input_size or USUAL_TOKENS
     padded = longest
     if job.tokens is not None:  # a batch is as long as the longest of its texts

@@ -18,7 +18,7 @@ from memory_service.domain.cost.boosted_trees import (
 from memory_service.domain.planning.fits import split_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import wrong_value
 from memory_service.schemas.predict import PredictRequest
 
 USUAL_ROUNDS = 500
@@ -38,20 +38,16 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
     """The answer for a model that is fitted as a whole; InvalidInput where no law of its cost is known."""
     kind = cost_kind(row.name, row.library, row.family)
     if kind is None:
-        raise InvalidInput(
-            f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
-            [FieldError("model", "has no profile and no cost law", row.name)],
-        )
+        detail = f"{row.name} is in the catalogue for what it is good for; nobody gave its cost"
+        raise wrong_value("model", "has no profile and no cost law", row.name, detail=detail)
     limits = IN_CONTEXT_LIMITS.get(kind, (SIZE_TYPICAL_N_TRAIN["medium"],))
     rows = question.n_train or min(limits[0], SIZE_TYPICAL_N_TRAIN["medium"])
     steps = question.seq_len if row.input_kind == "seq_len" else None
     columns = steps or question.n_features or row.default_input_size
     if beyond_limits(kind, rows, columns, question.n_classes or 1):
         most = "{:,} rows, {} columns and {} classes".format(*limits)
-        raise InvalidInput(
-            f"{row.name} takes at most {most}",
-            [FieldError("n_train", "is more than the network was made for", rows)],
-        )
+        detail = f"{row.name} takes at most {most}"
+        raise wrong_value("n_train", "is more than the network was made for", rows, detail=detail)
     cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
     rounds = question.rounds or USUAL_ROUNDS
     cost = fit_cost(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.review.engine import MOST_FINDINGS
 from memory_service.review.facts import Context
 from memory_service.review.findings import SEVERITIES, in_order
@@ -49,7 +49,7 @@ def review_script(
         knowledge = knowledge_of(database)
     script = question.get("script")
     if not isinstance(script, str | bytes):
-        raise InvalidInput("script must be text", [FieldError("script", "must be text")])
+        raise wrong_value("script", "must be text")
     tensor_cores, bf16, card = _card(knowledge, query.get("gpu"))
     text_and_context = (
         script,
@@ -111,7 +111,7 @@ def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
     plan = given.pop("plan", None)
     if plan is not None:
         if not isinstance(plan, Mapping):
-            raise InvalidInput("plan must be an object", [FieldError("plan", "must be an object")])
+            raise wrong_value("plan", "must be an object")
         given = _of_plan(plan) | given
     return checked(ReviewQuery, given).explicit()
 

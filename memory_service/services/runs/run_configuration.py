@@ -16,7 +16,7 @@ from memory_service.domain.learning.observation import Observation, observation_
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
+from memory_service.errors import InvalidInput, MemoryServiceError, NotFound, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -191,5 +191,5 @@ def _profile(
     saving = observed_profile(knowledge.priced, case)
     if saving is None:
         message = f"{name} at {profile.input_size} has no profile with gradient checkpointing"
-        raise InvalidInput(message, [FieldError("checkpointing", message, True)])
+        raise wrong_value("checkpointing", message, True, detail=message)
     return saving

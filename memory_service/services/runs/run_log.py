@@ -15,7 +15,7 @@ from time import time
 from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
-from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
+from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, wrong_value
 from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
@@ -277,5 +277,5 @@ def _moment(at: str) -> float:
     try:
         at = utc_text(at)
     except ValueError as error:
-        raise InvalidInput(f"at {error}", [FieldError("at", str(error), at)]) from None
+        raise wrong_value("at", str(error), at) from None
     return dt.datetime.fromisoformat(at).timestamp()

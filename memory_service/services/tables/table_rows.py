@@ -23,6 +23,7 @@ from memory_service.errors import (
     NotFound,
     nothing_named,
     unknown_name,
+    wrong_value,
 )
 from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
@@ -151,10 +152,8 @@ def create_row(
     key_name = rows.key_of(rows.ENTITIES[table])
     key = stored[key_name]
     if rows.find(transaction.session, table, key) is not None:
-        raise Conflict(
-            f"{table} already has {key!r}; correct that one or choose another {key_name}",
-            [FieldError(key_name, "is taken", key, (key,))],
-        )
+        detail = f"{table} already has {key!r}; correct that one or choose another {key_name}"
+        raise Conflict(detail, [FieldError(key_name, "is taken", key, (key,))])
     _check_references(transaction, table, stored)
     rows.insert_all(transaction.session, table, [stored | rows.bookkeeping("user", transaction.now)])
     if new_passages is not None:
@@ -321,10 +320,8 @@ def _naming(transaction: ReadTransaction, child: type[Pattern] | type[Solution],
 def _check_references(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
     slug = stored.get("competition") if table in ("patterns", "solutions") else None
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
-        raise InvalidInput(
-            f"competition {slug!r} is not known",
-            [FieldError("competition", "is not known; add it first", slug)],
-        )
+        detail = f"competition {slug!r} is not known"
+        raise wrong_value("competition", "is not known; add it first", slug, detail=detail)
 
 
 def _record(
@@ -342,7 +339,7 @@ def _said(field: str, given: str, most: int) -> str:
     except ValueError as error:
         message = str(error)
     if message:
-        raise InvalidInput(f"{field} {message}", [FieldError(field, message)])
+        raise wrong_value(field, message)
     return text
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
-from memory_service.errors import FieldError, InvalidInput, Moved
+from memory_service.errors import InvalidInput, Moved, wrong_value
 from memory_service.services.editorial.curation import correct_row, reason_given, undo
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.edit import (
@@ -79,9 +79,7 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
     """Undo one change of a row's history."""
     entry = form.get("entry", "")
     if not entry.isascii() or not entry.isdigit() or len(entry) > 18:
-        raise InvalidInput(
-            "entry must be the number of a change", [FieldError("entry", "is no number", entry)]
-        )
+        raise wrong_value("entry", "is no number", entry, detail="entry must be the number of a change")
     where = page_of(table)
     encoder = service_of(request).preparation.encoder
     row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(request, form))
