@@ -7,14 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from memory_service.domain.common.api_keys import (
-    ALPHABET,
-    ID_CHARACTERS,
-    SECRET_CHARACTERS,
-    checked_scopes,
-    compose,
-    digest,
-)
+from memory_service.domain.common import api_keys
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, unknown_name, wrong_value
 from memory_service.schemas.keys import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
@@ -45,7 +38,7 @@ def create_key(
 
     InvalidInput names a wrong name, scope or number of days; Conflict when a key in use has the name.
     """
-    name, chosen, life = _checked_name(name), checked_scopes(scopes), _life(expires_days)
+    name, chosen, life = _checked_name(name), api_keys.checked_scopes(scopes), _life(expires_days)
     with database.write_untracked() as transaction:
         taken = store.in_use(transaction.session, name)
         if taken is not None:
@@ -113,12 +106,12 @@ def _added(
     who: str | None,
     why: str,
 ) -> dict[str, Any]:
-    key = compose(_random(ID_CHARACTERS), _random(SECRET_CHARACTERS))
+    key = api_keys.compose(_random(api_keys.ID_CHARACTERS), _random(api_keys.SECRET_CHARACTERS))
     values: dict[str, Any] = {
         "id": key.id,
         "name": name,
         "scopes": list(scopes),
-        "digest": digest(key.text),
+        "digest": api_keys.digest(key.text),
         "created_at": transaction.now,
         "created_by": who or "",
         "expires_at": None if life is None else transaction.now + life,
@@ -181,4 +174,4 @@ def _life(days: float | None) -> dt.timedelta | None:
 
 
 def _random(characters: int) -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(characters))
+    return "".join(secrets.choice(api_keys.ALPHABET) for _ in range(characters))

@@ -16,13 +16,7 @@ from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.errors import nothing_named
-from memory_service.recall.rank_fusion import (
-    WORD_RATIO_FIRST,
-    WORD_RATIO_LEFT_OUT,
-    fuse,
-    outstanding,
-    shared_probability,
-)
+from memory_service.recall import rank_fusion
 from memory_service.recall.recognition import recognised
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import Kind, kind_of, shared_facts
@@ -127,8 +121,8 @@ def recall(
         described = recognised(
             snapshot, read.text, asked, signals, snapshot.structure.task_probability(tasks) if tasks else None
         )
-    ratio = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
-    stands_out = place if place is not None else outstanding(meaning, words, ratio)
+    ratio = rank_fusion.WORD_RATIO_LEFT_OUT if mode == "family" else rank_fusion.WORD_RATIO_FIRST
+    stands_out = place if place is not None else rank_fusion.outstanding(meaning, words, ratio)
     first = stands_out if described is None else described
     if described is not None and mode == "open" and reported is not None:
         reported = _completed(reported, snapshot.competitions[described])
@@ -137,7 +131,7 @@ def recall(
         kind, probability = _asked(snapshot, place, read, task, facts)
     signals["structure"] = snapshot.structure.scores(kind)
     of_task = snapshot.structure.task_probability(probability) if probability else None
-    fused, shared = fuse(signals, of_task), shared_probability(signals, of_task)
+    fused, shared = rank_fusion.fuse(signals, of_task), rank_fusion.shared_probability(signals, of_task)
     itself = place if place is not None else described
     known = itself if mode == "open" else place
     if itself is not None:

@@ -22,15 +22,8 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.paging import parse_query
-from memory_service.services.tables.table_rows import (
-    PAGING_FIELDS,
-    Page,
-    get_row,
-    history_of,
-    list_rows,
-    one_page,
-)
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
@@ -63,11 +56,11 @@ def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[
     with database.read() as transaction:
         known = _known_in(transaction, knowledge)
         order = {"sort": "-year", **requested}
-        query = parse_query("competitions", filters, *(order.get(name) for name in PAGING_FIELDS))
+        query = parse_query("competitions", filters, *(order.get(name) for name in catalogue.PAGING_FIELDS))
         if read is None:
-            page = one_page(transaction, query)
+            page = catalogue.one_page(transaction, query)
         else:
-            page = Page(_found(transaction, knowledge, known, read, filters), None)
+            page = catalogue.Page(_found(transaction, knowledge, known, read, filters), None)
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
     return {
         "items": page.items,
@@ -155,16 +148,16 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
         neighbours = with_lessons(
             transaction, recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
         )
-        row = with_outcomes(transaction, "competitions", get_row(transaction, "competitions", slug))
+        row = with_outcomes(transaction, "competitions", catalogue.get_row(transaction, "competitions", slug))
         patterns = with_tallies(
-            transaction, list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
+            transaction, catalogue.list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
         )
-        runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
+        runs = catalogue.list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
         running = [run["id"] for run in runs.items if run["status"] == "running"]
         last = run_store.last_event_bodies(transaction.session, running)
         bests = bests_so_far(transaction, running, row.get("metric_direction"))
         curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
-        history = history_of(transaction, "competitions", slug)
+        history = catalogue.history_of(transaction, "competitions", slug)
     now = dt.datetime.now(dt.UTC)
     return {
         "competition": row,

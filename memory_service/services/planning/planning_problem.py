@@ -16,14 +16,7 @@ from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
-from memory_service.domain.planning.model_catalogue import (
-    can_answer,
-    check_options,
-    check_options_of_task,
-    check_side,
-    kind_of_model,
-    normal_model_name,
-)
+from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
@@ -70,20 +63,20 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             f"task={task} was asked, but the description reads like {text.said.task}: {task} counts."
         )
     model = knowledge.model(question.model) if question.model else None
-    if question.batch_size == n_train and model is not None and kind_of_model(model) == "estimator":
+    if question.batch_size == n_train and model is not None and catalogue.kind_of_model(model) == "estimator":
         question = replace(question, batch_size=None)  # what a plan of it says: all rows
     options = (*PINS, "lora_rank", "interconnect", "sharding", "packing", "text_tokens", "weights")
     given = {name: getattr(question, name) for name in options}
     if model is None:
         serving = (row for row in knowledge.models.values() if task in row.tasks)
-        check_options_of_task(given, task, serving)
+        catalogue.check_options_of_task(given, task, serving)
     else:
-        check_options(given, model, model.name)
-        if not can_answer(model, task):
+        catalogue.check_options(given, model, model.name)
+        if not catalogue.can_answer(model, task):
             message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
             raise wrong_value("model", message, question.model, detail=f"model {model.name} {message}")
         if question.image_size is not None and model.input_kind == "image_size":
-            check_side(model.library, model.name, model.config, question.image_size)
+            catalogue.check_side(model.library, model.name, model.config, question.image_size)
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     check_packing(question.packing, question.text_tokens, writes=task == "seq2seq")
     _check_memory(question, cards, warnings)
@@ -154,7 +147,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         if question.mode == "blind" or question.as_of is not None
         else knowledge.quality_without(slug),
         results={
-            knowledge.model_names.get(normal_model_name(name), name): points
+            knowledge.model_names.get(catalogue.normal_model_name(name), name): points
             for name, points in results.items()
         },
         language=question.language or (said.language if said else None),
