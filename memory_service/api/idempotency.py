@@ -79,9 +79,8 @@ class IdempotentAnswers:
         body: str | None = bytes(answer.body).decode()
         if request.scope["path"].startswith(_WITH_SECRETS):
             self._secret[caller, key], body = answer, None
-        headers = {
-            name: answer.headers[name] for name in ("content-type", "location") if name in answer.headers
-        }
+        own = answer.headers
+        headers = {name: own[name] for name in ("content-type", "location") if name in own}
         await anyio.to_thread.run_sync(
             stored.keep, self._database, caller, key, answer.status_code, headers, body
         )

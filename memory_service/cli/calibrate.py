@@ -217,6 +217,4 @@ def _by_reason(missing: Mapping[str, str]) -> list[tuple[int, str, str]]:
     reasons: dict[str, list[str]] = {}
     for name, why in missing.items():
         reasons.setdefault(why, []).append(name)
-    return [
-        (len(names), why, ", ".join(names[:3]) + " …" * (len(names) > 3)) for why, names in reasons.items()
-    ]
+    return [(len(n), why, ", ".join(n[:3]) + " …" * (len(n) > 3)) for why, n in reasons.items()]

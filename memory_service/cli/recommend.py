@@ -186,9 +186,7 @@ def _recipe(answer: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _words(changes: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} left open" if value is None else f"{name}={value}" for name, value in changes.items()
-    )
+    return ", ".join(f"{name} left open" if to is None else f"{name}={to}" for name, to in changes.items())
 
 
 def _lines(title: str, sentences: list[str]) -> list[Text]:

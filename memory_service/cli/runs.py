@@ -125,9 +125,8 @@ def _one(page: dict[str, Any]) -> Any:
         for c in page["comparison"]
     ]
     columns = ("figure", ">predicted", "grade", ">happened", ">error", "not scored, because")
-    title = (
-        f"{page['model']} on {page['device'] or page['gpu']}, batch {page['batch_size']}: {page['status']}"
-    )
+    where = page["device"] or page["gpu"]
+    title = f"{page['model']} on {where}, batch {page['batch_size']}: {page['status']}"
     epochs = [
         tuple(
             _number(e.get(name))

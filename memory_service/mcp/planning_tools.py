@@ -47,9 +47,8 @@ def recommend_plan(service: Service, arguments: dict[str, Any], _: Caller) -> An
     if form == "text":
         return Answer(text, {**head, "text": text})
     shown = {n: v for n, v in plan.items() if n not in shapes.LEFT_OUT}
-    return Answer(
-        text, {**head, "plan": shown | {"recipe": _short(plan.get("recipe")), "targets": plan.get("targets")}}
-    )
+    shown |= {"recipe": _short(plan.get("recipe")), "targets": plan.get("targets")}
+    return Answer(text, {**head, "plan": shown})
 
 
 def _short(recipe: Mapping[str, Any] | None) -> dict[str, Any] | None:

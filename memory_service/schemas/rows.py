@@ -326,9 +326,8 @@ def singular(table: str) -> str:
 
 def profile_id(profile: Profile) -> str:
     """`resnet50@224/amp`, with what is not usual behind it: `+checkpointing`, `+unfused`, `+nchw`."""
-    unusual = ("+checkpointing" if profile.checkpointing else "") + (
-        "" if profile.fused_attention else "+unfused"
-    )
+    unusual = "+checkpointing" if profile.checkpointing else ""
+    unusual += "" if profile.fused_attention else "+unfused"
     unusual += "" if profile.channels_last else "+nchw"
     return f"{profile.model}@{profile.input_size}/{profile.precision}{unusual}"
 

@@ -36,9 +36,8 @@ def _form(body: Any) -> str:
         raise InvalidInput(f"{device[0]!r} {message}", [FieldError(device[0], message, body[device[0]])])
     if not sheet and body.get("name") is None:
         message = "is required: of a device {name, device}, of a data sheet {slug, name, kind, ...}"
-        unknown = [
-            FieldError(name, "unknown field") for name in body if name not in RegisterDevice.model_fields
-        ]
+        known = RegisterDevice.model_fields
+        unknown = [FieldError(name, "unknown field") for name in body if name not in known]
         raise InvalidInput(f"name {message}", [*unknown, FieldError("name", message)])
     return _Sheet.__name__ if sheet else RegisterDevice.__name__
 

@@ -52,9 +52,8 @@ def check_stated(database: Database, name: str) -> None:
     with database.read() as transaction:
         taken = name.strip() == SERVICE or store.in_use(transaction.session, name.strip()) is not None
     if taken:
-        raise wrong_value(
-            "who", "is the name of a key, or of the service: show the key, or state another", name
-        )
+        message = "is the name of a key, or of the service: show the key, or state another"
+        raise wrong_value("who", message, name)
 
 
 def list_keys(database: Database) -> list[dict[str, Any]]:

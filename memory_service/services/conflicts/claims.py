@@ -195,9 +195,8 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
         epochs=epochs,
     ).total_end
     low, value, high = (float(part) / 60.0 for part in (run.low, run.value, run.high))
-    return Estimate(
-        value, low, high, "estimated", 0, f"{step.basis}; setup, validation, inference; no loader bound"
-    )
+    basis = f"{step.basis}; setup, validation, inference; no loader bound"
+    return Estimate(value, low, high, "estimated", 0, basis)
 
 
 def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:

@@ -211,9 +211,8 @@ def _write(transaction: WriteTransaction, table: str, plan: _Plan) -> None:
         rows.change(transaction.session, row, {**changed.values, **mark})
         if table != "profiles":
             after = dict(changed.values)
-            _record(
-                transaction, table, changed.key, "update", version=row.version, before=before, after=after
-            )
+            what = {"version": row.version, "before": before, "after": after}
+            _record(transaction, table, changed.key, "update", **what)
 
 
 def _record(transaction: WriteTransaction, table: str, key: str, action: Any, **what: Any) -> None:

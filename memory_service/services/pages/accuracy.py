@@ -176,15 +176,13 @@ def _baselines(knowledge: Knowledge, quantity: str, points: Sequence[_Point]) ->
         both = score(each.pair for each, _ in sheets)[0]
         off = np.abs([error for _, error in sheets])
         if len(sheets) < len(points):
-            out.append(
-                _line("what was predicted, of the runs below", both.n, both.median_percent, both.p90_percent)
-            )
+            name = "what was predicted, of the runs below"
+            out.append(_line(name, both.n, both.median_percent, both.p90_percent))
         median, p90 = (round(100.0 * float(np.quantile(off, share)), 2) for share in (0.5, 0.9))
         out.append(_line("profile and data sheet alone, computed now", len(sheets), median, p90))
     if ours.naive:
-        out.append(
-            _line(ours.naive["method"], ours.n, ours.naive["median_percent"], ours.naive["p90_percent"])
-        )
+        naive = ours.naive
+        out.append(_line(naive["method"], ours.n, naive["median_percent"], naive["p90_percent"]))
     return out
 
 

@@ -70,9 +70,8 @@ def compare_page(
 
 def _others(database: Database, run: dict[str, Any]) -> list[str]:
     with database.read() as transaction:
-        latest = list_rows(
-            transaction, "runs", {"competition": run["competition"]}, "-started_at", USUAL_OTHERS + 1
-        )
+        of = {"competition": run["competition"]}
+        latest = list_rows(transaction, "runs", of, "-started_at", USUAL_OTHERS + 1)
     return [row["id"] for row in latest.items if row["id"] != run["id"]][:USUAL_OTHERS]
 
 

@@ -145,9 +145,8 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
-        neighbours = with_lessons(
-            transaction, recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
-        )
+        near = recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1)
+        neighbours = with_lessons(transaction, near.hits)
         row = with_outcomes(transaction, "competitions", catalogue.get_row(transaction, "competitions", slug))
         patterns = with_tallies(
             transaction, catalogue.list_rows(transaction, "patterns", {"competition": slug}, None, 50).items

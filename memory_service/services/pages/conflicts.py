@@ -168,9 +168,8 @@ def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> lis
         if all(row[field] == value for field, value in wanted.items()) and _mentions(row, words)
     ]
     found.sort(key=lambda row: row["id"])
-    return sorted(
-        found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=query.sort.startswith("-")
-    )
+    falls = query.sort.startswith("-")
+    return sorted(found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=falls)
 
 
 def _mentions(row: Mapping[str, Any], words: list[str]) -> bool:

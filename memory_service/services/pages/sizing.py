@@ -81,9 +81,8 @@ def cell(
     requested = _taken(row, without_idle(settings, row))
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:
-        answer = predict_known(
-            knowledge, {"model": row.name, "gpu": card.key, "n_train": n_train, **requested}
-        )
+        asked = {"model": row.name, "gpu": card.key, "n_train": n_train, **requested}
+        answer = predict_known(knowledge, asked)
     except InvalidInput as error:
         why = error.errors[0].message if error.errors else error.detail
         return out | {"why_not": why, "page": row.can_be_profiled}

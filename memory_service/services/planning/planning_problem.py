@@ -197,9 +197,8 @@ def _n_gpus(question: Question) -> int:
         raise wrong_value("n_gpus", f"is {max(stated)} by the name of the card", asked)
     if asked is None and len(stated) > 1:
         names = ", ".join(question.plan_for or question.gpus)
-        raise wrong_value(
-            "gpu", f"must name as many cards each time, one plan is for them all: {names}", names
-        )
+        message = f"must name as many cards each time, one plan is for them all: {names}"
+        raise wrong_value("gpu", message, names)
     return asked or next(iter(stated), 1)
 
 
@@ -334,9 +333,8 @@ def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: li
     known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
     if known:
         cores = min(known)
-        whose = (
-            f"what {known[cores].key} has" if known[cores].device else "assumed; give cpu_count to be exact"
-        )
+        card = known[cores]
+        whose = f"what {card.key} has" if card.device else "assumed; give cpu_count to be exact"
         inferred.append(f"{cores} processor cores: {whose}.")
         return cores
     inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")

@@ -28,9 +28,8 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
         raise wrong_value("done", message, question.minutes - left)
     done = done_runs(chosen_from, question.done)
     reached = _reached(case, [run.model for run in done])
-    return replace(
-        case, question=replace(question, minutes=left), done=done, results={**case.results, **reached}
-    )
+    question = replace(question, minutes=left)
+    return replace(case, question=question, done=done, results={**case.results, **reached})
 
 
 def _reached(case: PlanningProblem, models: Sequence[str]) -> dict[str, float]:

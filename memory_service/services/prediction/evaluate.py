@@ -267,9 +267,8 @@ def profile_of(profile_store: ProfileStore, key: ProfileKey) -> Profile:
         size = key.input_size
         if size is None or size % GRID == 0 or size < GRID:
             raise
-    lower, upper = (
-        profile_store.get(replace(key, input_size=size // GRID * GRID + more)) for more in (0, GRID)
-    )
+    below = size // GRID * GRID
+    lower, upper = (profile_store.get(replace(key, input_size=n)) for n in (below, below + GRID))
     return interpolate_profile(lower, upper, size)
 
 

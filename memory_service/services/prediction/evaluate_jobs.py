@@ -96,9 +96,7 @@ def predict_job(
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
     resident = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
     memory = peak_memory(profile_with(resident, _own_state(resident, job, config)), batch, gpu, config)
-    peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
-        job.meter
-    ]
+    peak: Estimate = getattr(memory, f"{job.meter}_gib")
     if job.meter == "allocated" and profiles.longest.extra.get("largest_conv_bytes"):
         peak = memory.reserved_gib  # PyTorch counts cuDNN's workspace as allocated
     alone = prepare(profiles.usual, gpu, config)

@@ -35,9 +35,8 @@ def predict_trees(raw: Mapping[str, str | None], gpus: Mapping[str, TargetDevice
         detail = f"{library} on a card is not predicted"
         raise wrong_value("device", "a processor", device, detail=detail)
     where = "a card" if card else f"{row.get('threads_or_gpus') or 1} threads"
-    one = Estimate(
-        seconds, seconds / TREE_SPREAD, seconds * TREE_SPREAD, basis=f"law of {library} trees on {where}"
-    )
+    basis = f"law of {library} trees on {where}"
+    one = Estimate(seconds, seconds / TREE_SPREAD, seconds * TREE_SPREAD, basis=basis)
     trees = _number(row, "trees", 0.0)
     return {"seconds_per_tree": one, **({"seconds": one.scaled(trees)} if trees else {})}
 

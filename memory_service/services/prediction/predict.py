@@ -79,9 +79,8 @@ def _answer(
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
-    check_packing(
-        question.packing, question.text_tokens, writes=question.mode != "infer" and not question.n_classes
-    )
+    writes = question.mode != "infer" and not question.n_classes
+    check_packing(question.packing, question.text_tokens, writes=writes)
     check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
     if row is not None and not row.can_be_profiled:
         return fit_answer(row, question, gpu)

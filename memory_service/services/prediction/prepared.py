@@ -235,9 +235,8 @@ def in_room(peak: Estimate, batch: int, safe: int, most: int, gpu: TargetDevice)
         return peak
     value = min(peak.value, room)
     high = room if batch <= safe else peak.high
-    return replace(
-        peak, value=value, low=min(peak.low, value), high=high, basis=f"{peak.basis}; fits {room:.3g} GiB"
-    )
+    basis = f"{peak.basis}; fits {room:.3g} GiB"
+    return replace(peak, value=value, low=min(peak.low, value), high=high, basis=basis)
 
 
 def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:

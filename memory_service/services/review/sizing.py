@@ -68,9 +68,8 @@ class Sizing:
             return "without a database no card is known"
         if self.plan.model is None:
             several = ", ".join(self.plan.models[:5])
-            return (
-                f"several models are made: {several}" if several else "the model is not one that can be told"
-            )
+            unknown = "the model is not one that can be told"
+            return f"several models are made: {several}" if several else unknown
         if self.plan.lighter and self.plan.lighter != RECOMPUTED:
             return self._why_lighter()
         if self.plan.framework == "keras":
@@ -270,6 +269,5 @@ def _short(number: float) -> str:
 
 
 def _at(predicted: Mapping[str, Any]) -> str:
-    return next(
-        (f" at {predicted[k]}" for k in ("image_size", "seq_len", "n_features") if k in predicted), ""
-    )
+    kinds = ("image_size", "seq_len", "n_features")
+    return next((f" at {predicted[kind]}" for kind in kinds if kind in predicted), "")

@@ -63,9 +63,7 @@ def frozen_watch(
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
-    reported = {
-        k: v for k, v in expected.items() if v is not None and not (isinstance(v, list | tuple) and not v)
-    }
+    reported = {k: v for k, v in expected.items() if v is not None and v not in ([], ())}
     return {"facts": facts, "expected": reported}
 
 

@@ -123,9 +123,7 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
             why_not = error.detail
     layout = reported.get("layout") or ("nchw" if profile is None else layout_of(profile, gpu))
     family = row.family if row is not None else "unknown"
-    kind = (
-        row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in reported), "image_size")
-    )
+    kind = row.input_kind if row is not None else next(iter(sizes), "image_size")
     if profile is not None:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
     unseen = gpu.kind == "cuda" and (reported.get("host") or {}).get("gpu_seen") is False

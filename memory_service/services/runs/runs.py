@@ -68,9 +68,8 @@ def begin_run(
     advice = advised(knowledge, case, plan)
     try:
         with database.write_untracked() as transaction:
-            runs.add(
-                transaction.session, {**_values(transaction, key, digest, case, prediction), "watch": watch}
-            )
+            values = _values(transaction, key, digest, case, prediction)
+            runs.add(transaction.session, values | {"watch": watch})
             begin_summary(transaction, key)
             begin_outcome(transaction, key, case, advice)
             note(transaction, "runs", key, "create", "begun", who=who)
@@ -214,9 +213,8 @@ def _values(
     transaction: WriteTransaction, key: str, digest: str, case: RunCase, prediction: Mapping[str, Any]
 ) -> dict[str, Any]:
     reported = case.reported
-    started = (
-        dt.datetime.fromisoformat(reported["started_at"]) if "started_at" in reported else transaction.now
-    )
+    said = reported.get("started_at")
+    started = dt.datetime.fromisoformat(said) if said is not None else transaction.now
 
     def predicted(name: str) -> float | None:
         figure = prediction.get(name)

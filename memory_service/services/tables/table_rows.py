@@ -196,9 +196,8 @@ def update_row(
     if after != before:
         _check_references(transaction, table, after)
         shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
-        rows.change(
-            transaction.session, row, after | {"corrected": after != shipped, "updated_at": transaction.now}
-        )
+        changed = after | {"corrected": after != shipped, "updated_at": transaction.now}
+        rows.change(transaction.session, row, changed)
         version = row.version
         _record(transaction, table, key, "update", who, why, version=version, before=before, after=after)
     if new_passages is not None:

@@ -11,9 +11,8 @@ def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     compared_rows = [row for row in compared if row["of_sheet_percent"] is not None]
     if not compared_rows:
         return None
-    drawn = bars(
-        "measured", [round(row["of_sheet_percent"], 1) for row in compared_rows], colour="var(--measured)"
-    )
+    shares = [round(row["of_sheet_percent"], 1) for row in compared_rows]
+    drawn = bars("measured", shares, colour="var(--measured)")
     return option(
         axis("Figure", "category", data=[row["figure"] for row in compared_rows]),
         axis("Percent of the data sheet", at="y"),
