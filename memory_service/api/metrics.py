@@ -1,6 +1,7 @@
 """Prometheus metrics of the service itself."""
 
 import os
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -33,25 +34,10 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.revision = Gauge(
-            "memory_service_knowledge_revision",
-            "Revision of the knowledge served.",
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
-        self.left_out = Gauge(
-            "memory_service_rows_left_out",
-            "Rows of knowledge that cannot be used.",
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
-        self.encoder = Gauge(
-            "memory_service_encoder_state",
-            "1 for the state that holds.",
-            ("state",),
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
+        gauge = partial(Gauge, registry=self.registry, multiprocess_mode="mostrecent")
+        self.revision = gauge("memory_service_knowledge_revision", "Revision of the knowledge served.")
+        self.left_out = gauge("memory_service_rows_left_out", "Rows of knowledge that cannot be used.")
+        self.encoder = gauge("memory_service_encoder_state", "1 for the state that holds.", ("state",))
         ProcessCollector(registry=self.registry)
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}

@@ -127,13 +127,8 @@ def _one(page: dict[str, Any]) -> Any:
     columns = ("figure", ">predicted", "grade", ">happened", ">error", "not scored, because")
     where = page["device"] or page["gpu"]
     title = f"{page['model']} on {where}, batch {page['batch_size']}: {page['status']}"
-    epochs = [
-        tuple(
-            _number(e.get(name))
-            for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
-        )
-        for e in page["outcome"]["epochs"]
-    ]
+    names = ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
+    epochs = [tuple(_number(e.get(name)) for name in names) for e in page["outcome"]["epochs"]]
     heads = (">fold", ">epoch", ">seconds", ">train loss", ">valid loss", ">metric")
     return Group(table(title, columns, rows), table(None, heads, epochs))
 

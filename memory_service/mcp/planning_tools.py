@@ -121,11 +121,8 @@ _MAX_FINDINGS = 40
 
 @threaded
 def review_of_script(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
-    answer = review_script(
-        service.preparation.require_knowledge(),
-        checked(ReviewRequest, arguments).explicit(),
-        in_child_process=True,
-    )
+    database, asked = service.preparation.require_knowledge(), checked(ReviewRequest, arguments).explicit()
+    answer = review_script(database, asked, in_child_process=True)
     data = {name: answer[name] for name in shapes.Reviewed.model_fields}
     counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in data["counts"].items() if n)
     lines = [counts or "ok: nothing to correct"]

@@ -97,13 +97,8 @@ def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def finish_of_run(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     run_id, body = _event(arguments)
     page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
-    data = {
-        "run_id": page["id"],
-        "status": page["status"],
-        "finished_at": page["finished_at"],
-        "comparison": page["comparison"],
-        "evidence": page["evidence"],
-    }
+    names = ("status", "finished_at", "comparison", "evidence")
+    data = {"run_id": page["id"], **{name: page[name] for name in names}}
     lines = [f"run {page['id']}: {page['status']}"]
     lines += [
         f"{c['quantity']}: predicted {spread(c['predicted'])}, was {figures(c['actual'])} "

@@ -208,13 +208,8 @@ def _fit(rows: Sequence[Evaluated]) -> tuple[FitErrors, ...]:
 def _hits(method: str, batches: Sequence[int], rows: Sequence[Evaluated]) -> FitErrors:
     measured = np.array([_row(r).largest for r in rows])
     got = np.array(batches)
-    return FitErrors(
-        method,
-        len(rows),
-        float(np.mean(got == measured)),
-        float(np.mean(got > measured)),
-        float(np.mean(got < measured)),
-    )
+    shares = (float(np.mean(each)) for each in (got == measured, got > measured, got < measured))
+    return FitErrors(method, len(rows), *shares)
 
 
 def _naive_batch(result: Evaluated) -> int:

@@ -131,11 +131,9 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
 def accuracy_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every pair of the runs that match, all quantities unless one is named, flat: for a file."""
     wanted, _, points = _found(database, requested)
-    rows = [
-        _flat(each.as_dict())
-        for each in points
-        if "quantity" not in requested or each.pair.quantity == wanted["quantity"]
-    ]
+    every = "quantity" not in requested
+    used = (each for each in points if every or each.pair.quantity == wanted["quantity"])
+    rows = [_flat(each.as_dict()) for each in used]
     return TableExport(_COLUMNS, lambda: iter([rows]))
 
 

@@ -70,11 +70,8 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     except (InvalidInput, NotFound) as refusal:
         errors = all_wrong(knowledge, requested, refusal)
         said = "; ".join(f"{LABELS.get(name, name.capitalize())}: {text}" for name, text in errors.items())
-        return page | {
-            "errors": errors,
-            "refused": said if all(errors) else refusal.detail,
-            "status": refusal.status,
-        }
+        sentence = said if all(errors) else refusal.detail
+        return page | {"errors": errors, "refused": sentence, "status": refusal.status}
     points = _points(found.candidate_sets, found.answer)
     others = [*_without_pins(database, requested, found.answer)]
     others += _alternatives(found.answer, points)
@@ -156,22 +153,16 @@ def understood(database: Database, knowledge: Knowledge, requested: Mapping[str,
     if lacks_gpu:
         left_out = ("gpu",) if "minutes" in {**page["asked"], **page["read"]} else ("gpu", "minutes")
         facts = [fact for fact in page["facts"] if fact["field"] not in left_out]
-        page |= {
-            "plan": None,
-            "facts": facts,
-            "asked": {k: v for k, v in page["asked"].items() if k != "gpu"},
-        }
+        asked = {name: value for name, value in page["asked"].items() if name != "gpu"}
+        page |= {"plan": None, "facts": facts, "asked": asked}
     return page
 
 
 def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, str]:
     """GPU and minutes that the description states and no field says."""
     found = resources_in(requested.get("description", ""), knowledge.cards.models)
-    return {
-        name: f"{value:g}" if name == "minutes" else value
-        for name, value in found.items()
-        if name not in requested
-    }
+    unsaid = {name: value for name, value in found.items() if name not in requested}
+    return {name: f"{value:g}" if name == "minutes" else value for name, value in unsaid.items()}
 
 
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:

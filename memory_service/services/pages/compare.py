@@ -46,11 +46,8 @@ def compare_page(
     with database.read() as transaction:
         metrics = competition_metrics(transaction.session, places - {None})
     runs = [
-        {
-            **run,
-            "took_minutes": took_minutes(run, now),
-            "metric": metrics.get(run["competition"], {}).get("metric"),
-        }
+        {**run, "took_minutes": took_minutes(run, now)}
+        | {"metric": metrics.get(run["competition"], {}).get("metric")}
         for run in found
     ]
     comparable = len(places) == 1 and None not in places

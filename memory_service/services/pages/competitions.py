@@ -62,12 +62,8 @@ def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[
         else:
             page = catalogue.Page(_found(transaction, knowledge, known, read, filters), None)
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
-    return {
-        "items": page.items,
-        "next": page.next,
-        "choices": _choices(known, narrowing),
-        "searched": q or None,
-    }
+    choices = _choices(known, narrowing)
+    return {"items": page.items, "next": page.next, "choices": choices, "searched": q or None}
 
 
 def _found(
@@ -207,12 +203,9 @@ def competition_map(database: Database, requested: Mapping[str, str]) -> dict[st
         places = _places(transaction)
         listed = _known_in(transaction, knowledge)
     filters = {name: requested[name] for name in FACETS if name in requested}
-    rows = [
-        row
-        for slug, row in knowledge.competitions.items()
-        if slug in places
-        and (not filters or all(str(row.get(name)) == value for name, value in filters.items()))
-    ]
+    rows = [row for slug, row in knowledge.competitions.items() if slug in places]
+    for name, value in filters.items():
+        rows = [row for row in rows if str(row.get(name)) == value]
     step = max(1, -(-len(rows) // MOST_ON_MAP))
     points = [
         {name: row[name] for name in ("slug", "title", "task")}

@@ -150,11 +150,8 @@ def _sizing(
     kind = knowledge.models[model].input_kind
     size = facts.get("image_size") if kind == "image_size" else facts.get("input_size")
     said = {kind: size, "batch_size": facts.get("batch_size") or facts.get("batch_min")}
-    return {
-        "gpu": facts.get("device") or gpu,
-        "model": model,
-        "query": {name: value for name, value in said.items() if value},
-    }
+    query = {name: value for name, value in said.items() if value}
+    return {"gpu": facts.get("device") or gpu, "model": model, "query": query}
 
 
 def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> list[Item]:
@@ -162,11 +159,8 @@ def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> lis
     wanted = query.model_dump(include=set(_EXACT) - {but}, exclude_none=True)
     words = [word for word in _BETWEEN.split(query.q.lower()) if word]
     name = query.sort.removeprefix("-")
-    found = [
-        row
-        for row in rows
-        if all(row[field] == value for field, value in wanted.items()) and _mentions(row, words)
-    ]
+    exact = [row for row in rows if all(row[field] == value for field, value in wanted.items())]
+    found = [row for row in exact if _mentions(row, words)]
     found.sort(key=lambda row: row["id"])
     falls = query.sort.startswith("-")
     return sorted(found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=falls)

@@ -91,11 +91,8 @@ def cell(
         return out | {"fit_minutes": minutes_of(answer["fit_seconds"]), "n_train": answer["n_train"]}
     most = whole(answer["max_batch_size"])
     if not most["value"]:
-        return out | {
-            "why_not": "not even one sample fits",
-            "max_batch_size": most,
-            "samples_per_second": None,
-        }
+        why = "not even one sample fits"
+        return out | {"why_not": why, "max_batch_size": most, "samples_per_second": None}
     return out | {
         "max_batch_size": most,
         "safe_batch_size": answer["safe_batch_size"],
@@ -141,13 +138,10 @@ def _flat(row: CatalogueModel, each: Mapping[str, Any]) -> dict[str, Any]:
         "gpu": each["gpu"], "precision": each.get("precision"), "batch_size": each.get("batch_size"),
         "safe_batch_size": each.get("safe_batch_size"),
     }  # fmt: skip
+    ends = {"": "value", "_low": "low", "_high": "high"}
     for name in _NAMES:
         figure = each.get(name) or {}
-        out |= {
-            name: figure.get("value"),
-            f"{name}_low": figure.get("low"),
-            f"{name}_high": figure.get("high"),
-        }
+        out |= {f"{name}{end}": figure.get(part) for end, part in ends.items()}
     figure = each.get("samples_per_second") or {}
     grades = {name: figure.get(name) for name in ("grade", "n", "basis")}
     return out | grades | {"why_not": each.get("why_not")}

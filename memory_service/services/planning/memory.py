@@ -84,11 +84,8 @@ def memory_of(
     if question.mode == "blind" or signals is None:
         return Memory()
     own = question.competition or found.described
-    hidden = (
-        {slug for slug in (question.competition, found.described) if slug}
-        if question.mode == "family"
-        else set()
-    )
+    named = {slug for slug in (question.competition, found.described) if slug}
+    hidden = named if question.mode == "family" else set()
     record = knowledge.competitions.get(own, {}) if own and question.mode == "open" else {}
     if question.as_of is not None and not (record.get("year") or question.as_of + 1) <= question.as_of:
         record = {}
@@ -186,11 +183,8 @@ def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> It
     """Patterns of similar competitions in order of similarity, what a person wrote first; then those of the
     kind; only of the same task."""
     place = {slug: i for i, slug in enumerate(near)}
-    of_competitions = [
-        row
-        for row in knowledge.patterns
-        if row.get("competition") in place and row.get("task") in (None, task)
-    ]
+    alike = [row for row in knowledge.patterns if row.get("competition") in place]
+    of_competitions = [row for row in alike if row.get("task") in (None, task)]
     of_competitions.sort(key=lambda row: (place[row["competition"]], row["id"] not in knowledge.written_here))
     yield from of_competitions
     for row in knowledge.patterns:

@@ -326,11 +326,8 @@ def measured_trees(raw: Raw) -> dict[str, float]:
 
 def measured_figures(row: MeasuredRow) -> dict[str, float | int | None]:
     """What a row measured, by the names of what is predicted."""
-    figures: dict[str, float | int | None] = {
-        "max_batch_size": row.largest,
-        "samples_per_s": row.samples_per_s,
-        "peak_gib": row.peak_gib,
-    }
+    figures: dict[str, float | int | None] = {"max_batch_size": row.largest}
+    figures |= {name: getattr(row, name) for name in ("samples_per_s", "peak_gib")}
     if row.job is not None:
         figures |= {name: getattr(row.job, name) for name in ("tokens_per_s", "seconds_per_step", "speedup")}
     return {name: value for name, value in figures.items() if value is not None}

@@ -107,19 +107,12 @@ def predict_job(
         others = micro.seconds(batch) - alone.optimizer_seconds
         step = step.scaled(1.0 + (job.accumulation - 1) * others / step.value)
     samples = batch * job.n_gpus * (1 if job.one_batch else job.accumulation)
-    out = {
-        "peak_gib": peak,
-        "seconds_per_step": step,
-        "samples_per_s": step.reciprocal(samples),
-        "tokens_per_s": step.reciprocal(samples * profiles.tokens),
-    }
+    out = {"peak_gib": peak, "seconds_per_step": step, "samples_per_s": step.reciprocal(samples)}
+    if profiles.usual.input_kind == "seq_len":
+        out["tokens_per_s"] = step.reciprocal(samples * profiles.tokens)
     if job.n_gpus > 1:
         out["speedup"] = together.step_seconds(batch).reciprocal(alone.seconds(batch) * job.n_gpus)
-    return (
-        out
-        if profiles.usual.input_kind == "seq_len"
-        else {k: v for k, v in out.items() if k != "tokens_per_s"}
-    )
+    return out
 
 
 def _own_state(profile: Profile, job: Job, config: StepConfig) -> float:

@@ -149,8 +149,5 @@ def _closest(prepared: Prepared, batch: int) -> dict[str, Any]:
     if not prepared.most:
         return {"why": prepared.smallest}
     steps = -(-batch // prepared.most)
-    return {
-        "batch_size": prepared.most,
-        "grad_accumulation": steps,
-        "why": f"{prepared.most} samples fit; {steps} such steps per update keep about {batch}",
-    }
+    why = f"{prepared.most} samples fit; {steps} such steps per update keep about {batch}"
+    return {"batch_size": prepared.most, "grad_accumulation": steps, "why": why}

@@ -129,11 +129,9 @@ class Sizing:
         most, peak = int(predicted["max_batch_size"]["value"]), predicted["peak_memory_gib"]
         would = predicted.get("would_fit", {})
         batch = would.get("batch_size")
-        fix = (
-            f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
-            if batch
-            else str(would.get("why"))
-        )
+        fix = str(would.get("why"))
+        if batch:
+            fix = f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
         yield finding(
             "batch-does-not-fit",
             batch_place,

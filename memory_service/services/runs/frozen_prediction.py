@@ -163,10 +163,8 @@ def _trees(
         seeds, n_test = reported.get("seeds") or 1, reported.get("n_test", 0)
         fits = fits_of(rows, n_test, folds, seeds=seeds, by_time=by_time, trees=True)
         training = to_all.times(fits.rows_read / rows) + TREE_FOLD_OVERHEAD.times(float(fits.models))
-        total = _number(
-            training.and_independent(setup).times(1.0 / 60.0),
-            Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"]),
-        )
+        of_fit = Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"])
+        total = _number(training.and_independent(setup).times(1.0 / 60.0), of_fit)
     return {
         "fits": answer["fits"],
         "peak_memory_gib": answer["peak_memory_gib" if on_card else "host_memory_gib"],

@@ -202,10 +202,8 @@ def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:
     wrong = [name for name, value in reported.items() if name in known and known[name] != value]
     if wrong:
         before = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
-        raise Conflict(
-            f"Run {run.id} has ended already, and its {before}",
-            [FieldError(name, "contradicts the end that is known", reported[name]) for name in wrong],
-        )
+        errors = [FieldError(name, "contradicts the end that is known", reported[name]) for name in wrong]
+        raise Conflict(f"Run {run.id} has ended already, and its {before}", errors)
     return known | dict(reported)
 
 

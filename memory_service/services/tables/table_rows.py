@@ -189,10 +189,8 @@ def update_row(
     if after[key_name] != key:
         named = tuple(name for name in _NAMES.get(table, (key_name,)) if after[name] != before[name])
         message = "cannot change; add a new row and delete this one"
-        raise InvalidInput(
-            f"{' and '.join(named)} names the row and cannot change",
-            [FieldError(name, message, None, (str(before[name]),)) for name in named],
-        )
+        errors = [FieldError(name, message, None, (str(before[name]),)) for name in named]
+        raise InvalidInput(f"{' and '.join(named)} names the row and cannot change", errors)
     if after != before:
         _check_references(transaction, table, after)
         shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
@@ -219,11 +217,9 @@ def delete_row(
     row = _existing(transaction, table, key, to_change=True)
     _same_version(transaction, table, key, row, expected_version)
     if table == "competitions":
-        needing = [
-            f"{name} {', '.join(found)}"
-            for name, child in (("patterns", Pattern), ("solutions", Solution))
-            if (found := _naming(transaction, child, key))
-        ]
+        children = (("patterns", Pattern), ("solutions", Solution))
+        found = [(name, _naming(transaction, child, key)) for name, child in children]
+        needing = [f"{name} {', '.join(ids)}" for name, ids in found if ids]
         if needing:
             raise Conflict(f"competition {key!r} is named by {' and '.join(needing)}; delete those first")
     if table == "gpus":

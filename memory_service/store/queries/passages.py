@@ -126,12 +126,9 @@ def set_embeddings(session: WriteSession, vectors: Iterable[tuple[int, str, Vect
     """Give passages (id, text as it was encoded, vector) their vectors; changed texts are left."""
     done = 0
     for passage, text, vector in vectors:
-        done += bulk(
-            session,
-            update(Passage)
-            .where(Passage.id == passage, Passage.text_digest == digest(text))
-            .values(embedding=vector, encoder=encoder),
-        )
+        same = (Passage.id == passage, Passage.text_digest == digest(text))
+        values = {"embedding": vector, "encoder": encoder}
+        done += bulk(session, update(Passage).where(*same).values(**values))
     return done
 
 

@@ -32,10 +32,8 @@ def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, 
         rest = [row for name in largest[MOST_SERIES - 1 :] for row in groups[name]]
         groups = {name: groups[name] for name in largest[: MOST_SERIES - 1]} | {"others": rest}
         largest = list(groups)
-    series = [
-        points(name, [_point(row) for row in groups[name]], symbolSize=8, emphasis={"scale": 1.4})
-        for name in largest
-    ]
+    look: dict[str, Any] = {"symbolSize": 8, "emphasis": {"scale": 1.4}}
+    series = [points(name, [_point(row) for row in groups[name]], **look) for name in largest]
     hollow = [_point(row) for row in usable if row["excluded"]]
     aside = [points("not scored", hollow, colour="var(--quiet)", symbol=SHAPES["claimed"])] if hollow else []
     values = [row["measured"] for row in usable] + [row["predicted"]["value"] for row in usable]

@@ -34,11 +34,8 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     bare["scale"] = True
     chart = option(axis("") | bare, axis("", at="y") | bare, series)
     tooltip = {"trigger": "item", "formatter": "{b}"}
-    return chart | {
-        "tooltip": tooltip,
-        "linked": True,
-        "dataZoom": [{"type": "inside"}, {"type": "inside", "yAxisIndex": 0}],
-    }
+    inside = [{"type": "inside"}, {"type": "inside", "yAxisIndex": 0}]
+    return chart | {"tooltip": tooltip, "linked": True, "dataZoom": inside}
 
 
 def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Any] | None:

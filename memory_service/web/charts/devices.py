@@ -22,10 +22,8 @@ def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 def figures_over_time(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Each figure of every calibration in percent of its first; None with one calibration."""
-    series = [
-        line(each["figure"], [[at, share] for at, _, share in each["points"] if share is not None])
-        for each in history
-    ]
+    figures = [(each["figure"], each["points"]) for each in history]
+    series = [line(name, [[at, n] for at, _, n in of if n is not None]) for name, of in figures]
     if not series:
         return None
     return option(axis("", "time"), axis("Percent of the first calibration", at="y", scale=True), series)

@@ -44,11 +44,8 @@ def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     expected = expected or (run["prediction"] or {}).get("samples_per_second")
     if expected:
         ends = (0.0, reported[-1][0])
-        series += band(
-            "predicted, 80 of 100",
-            [(x, expected["low"], expected["high"]) for x in ends],
-            colour="var(--estimated)",
-        )
+        expected_at = [(x, expected["low"], expected["high"]) for x in ends]
+        series += band("predicted, 80 of 100", expected_at, colour="var(--estimated)")
     series.append(line("measured", reported, colour="var(--measured)"))
     return option(axis(_MINUTES), axis("Samples per second", at="y"), series)
 

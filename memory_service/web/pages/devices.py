@@ -83,10 +83,5 @@ def device(request: Request, name: str) -> Response:
 def calibration(request: Request, key: str) -> Response:
     data = calibration_page(database_of(request), key)
     products = [row for group in data["groups"] if group["group"] == "matmul" for row in group["sections"]]
-    return answer(
-        request,
-        "devices/calibration.html",
-        data,
-        title=f"Calibration of {data['device']}",
-        charts={"products": products_by_size(products)},
-    )
+    title, charts = f"Calibration of {data['device']}", {"products": products_by_size(products)}
+    return answer(request, "devices/calibration.html", data, title=title, charts=charts)

@@ -104,11 +104,8 @@ def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
     out = {name: text for name, text in form.items() if "." not in name}
     for field in page["fields"]:
         name, was = field["name"], page["row"][field["name"]]
-        own = {
-            key.removeprefix(f"{name}."): text.strip()
-            for key, text in form.items()
-            if key.startswith(f"{name}.")
-        }
+        begin = f"{name}."
+        own = {k.removeprefix(begin): text.strip() for k, text in form.items() if k.startswith(begin)}
         if field["kind"] == "lines" and "lines" in own:
             known = {plain(each): each for each in was}
             lines = [line.strip() for line in own["lines"].split("\n")]
