@@ -87,6 +87,6 @@ def evaluate(
         {"file": name, "summary": summary_as_dict(summary), "rows": [row.as_dict() for row in results[name]]}
         for name, summary in summaries
     ]
-    data = parts[0] if len(parts) == 1 else {"files": parts}
+    data: dict[str, Any] = parts[0] if len(parts) == 1 else {"files": parts}
     data |= {"traced": profile_store.traced, "observed": observed}
     emit(data, json, lambda _: Markdown(report))

@@ -110,8 +110,8 @@ def requested_profile(
     profile = _found(knowledge, name, row, requested_size(question, row), kind, budget, question, shards)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
-            kind, detail = profile.input_kind, f"{profile.model} takes {profile.input_kind}, not {field}"
-            raise wrong_value(field, f"this model takes {kind}", detail=detail, nearest=(kind,))
+            takes, detail = profile.input_kind, f"{profile.model} takes {profile.input_kind}, not {field}"
+            raise wrong_value(field, f"this model takes {takes}", detail=detail, nearest=(takes,))
     return profile
 
 
