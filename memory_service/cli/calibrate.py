@@ -69,7 +69,7 @@ def _for_database(
     stop: Stop, on_report: OnReport,
 ) -> dict[str, Any]:  # fmt: skip
     from memory_service.services.devices.calibrations import get_calibration
-    from memory_service.services.devices.local_calibration import begin, carry_out
+    from memory_service.services.devices.local_calibration import Wanted, begin, carry_out
     from memory_service.services.devices.registration import usual_name
     from memory_service.services.editorial import seeding
 
@@ -77,9 +77,7 @@ def _for_database(
         if not seeding.is_seeded(opened):
             seeding.seed(opened)
         name = name or usual_name(opened, fingerprint, word)
-        calibration = begin(
-            opened, name, fingerprint, word=word, budget_seconds=budget, force=force, who=caller()
-        )
+        calibration = begin(opened, Wanted(name, fingerprint, word, budget, force), caller())
         carry_out(opened, calibration, stop=stop, on_report=on_report)
         return get_calibration(opened, calibration.id)
 

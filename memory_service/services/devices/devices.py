@@ -37,16 +37,13 @@ class Device:
 
     gpu          slug of its GPU model (the row may have been deleted since)
     fingerprint  as it was when it was seen last
-    word         what its own host calls it, e.g. "cuda:0"; host: that host's name
+    host         name of the host that it is in
     """
 
     name: str
     gpu: str
     fingerprint: Fingerprint
-    word: str | None
     host: str | None
-    registered_at: dt.datetime
-    seen_at: dt.datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +198,7 @@ def name_by_host(host: str, word: str) -> str:
 def device_of(row: tables.Device) -> Device:
     """A stored device whose fingerprint is known."""
     fingerprint = Fingerprint.from_dict(row.fingerprint)
-    gpu, seen_at = row.gpu or "", row.seen_at
-    return Device(row.name, gpu, fingerprint, row.word, row.host, row.registered_at, seen_at)
+    return Device(row.name, row.gpu or "", fingerprint, row.host)
 
 
 def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Conflict:

@@ -6,7 +6,6 @@ from typing import Any
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
 from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
-from memory_service.services.devices.registration import words_of_this_host
 from memory_service.services.tables.table_rows import history_of, list_requested
 from memory_service.store.queries import calibrations as store
 
@@ -23,6 +22,8 @@ _SHEET = {
 def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
     page; `here`: what the devices of this host are called."""
+    from memory_service.measure.identity import local_devices
+
     settle_if_possible(database)
     with database.read() as transaction:
         page = list_requested(transaction, "gpus", requested)
@@ -34,7 +35,7 @@ def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, 
                 {**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)
             ],
             "next": page.next,
-            "here": words_of_this_host(),
+            "here": local_devices(),
         }
 
 
