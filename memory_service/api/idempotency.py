@@ -56,14 +56,14 @@ class IdempotentAnswers:
                 await self._end(caller, key, request, answer)
         return answer
 
-    def _again(self, caller: str, key: str, before: stored.KnownRequest, digest: str) -> Response:
+    def _again(self, caller: str, key: str, before: stored.IdempotentAnswer, digest: str) -> Response:
         if before.digest != digest:
             message = "was sent with another request before; a new request needs a new key"
             raise wrong_value(HEADER, message, key)
         if before.status is None:
             raise Conflict(f"The request with this {HEADER} is being worked on; ask again in a moment")
         if before.body is not None:
-            return Response(before.body, before.status, {**before.headers})
+            return Response(before.body, before.status, before.headers or {})
         secret = self._secret.get((caller, key))
         if secret is None:
             raise Conflict(

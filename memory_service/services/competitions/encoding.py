@@ -1,12 +1,13 @@
 """Texts of a competition as vectors, made before a write transaction opens."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from memory_service.errors import Unavailable
+from memory_service.recall.encoder import Encodes as TextEncoder
 from memory_service.recall.encoder import load_encoder, use_model
 from memory_service.recall.passages import passages_of
 from memory_service.store.dialects import EMBEDDING_DIMENSIONS
@@ -16,16 +17,6 @@ __all__ = ["TextEncoder", "encode", "encoder_at", "texts_of", "use_model", "vect
 
 MAX_PASSAGES = 40
 """Of a description of a megabyte; the first 40 000 characters say what the competition is."""
-
-
-class TextEncoder(Protocol):
-    """What turns texts into vectors; `recall.encoder.Encoder` is one."""
-
-    name: str
-
-    def encode(self, texts: Sequence[str], /) -> npt.NDArray[np.float32]:
-        """Float32 (n, 384), in the order given."""
-        ...
 
 
 def encoder_at(embedding_model: str = "") -> tuple[TextEncoder | None, str | None]:
