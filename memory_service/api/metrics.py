@@ -21,19 +21,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "memory_service_requests",
-            "Requests by method, route template and status.",
-            ("method", "route", "status"),
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "memory_service_request_seconds",
-            "Seconds until the whole answer was handed over, by route template.",
-            ("route",),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
+        about = "Requests by method, route template and status."
+        labels = ("method", "route", "status")
+        self._requests = Counter("memory_service_requests", about, labels, registry=self.registry)
+        name = "memory_service_request_seconds"
+        about = "Seconds until the whole answer was handed over, by route template."
+        self._seconds = Histogram(name, about, ("route",), buckets=_BUCKETS, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry, multiprocess_mode="mostrecent")
         self.revision = gauge("memory_service_knowledge_revision", "Revision of the knowledge served.")
         self.left_out = gauge("memory_service_rows_left_out", "Rows of knowledge that cannot be used.")

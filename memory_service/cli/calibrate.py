@@ -184,16 +184,10 @@ def _lines() -> OnReport:
 
 
 def _render(result: Mapping[str, Any]) -> RenderableType:
+    found = [(name, m, f"{m['p20']:.4g}–{m['p80']:.4g}") for name, m in result["sections"].items()]
     rows = [
-        (
-            name,
-            f"{m['value']:.4g}",
-            m["unit"],
-            f"{m['p20']:.4g}–{m['p80']:.4g}",
-            m["n"],
-            "spread" * m["flagged"],
-        )
-        for name, m in result["sections"].items()
+        (name, f"{m['value']:.4g}", m["unit"], spread, m["n"], "spread" * m["flagged"])
+        for name, m, spread in found
     ]
     checked = (result["self_check"] or {}).get("median_error_percent")
     check = "" if checked is None else f"; reference networks predicted within {checked:.0f} % (median)"

@@ -88,13 +88,9 @@ def predict_fit(service: Service, arguments: dict[str, Any], _: Caller) -> Answe
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:
     peak, speed = point["peak_memory_gib"], point["samples_per_second"]
     grades = [figure["grade"] for figure in (peak, speed) if figure]
-    return {
-        "batch_size": point["batch_size"],
-        "peak_memory_gib": peak["value"],
-        "samples_per_second": speed["value"] if speed else None,
-        "grade": max(grades, key=get_args(Grade).index),
-        "fits": point["fits"],
-    }
+    rate, grade = speed["value"] if speed else None, max(grades, key=get_args(Grade).index)
+    found = {"batch_size": point["batch_size"], "peak_memory_gib": peak["value"], "samples_per_second": rate}
+    return found | {"grade": grade, "fits": point["fits"]}
 
 
 def _fit_text(data: Mapping[str, Any], n_gpus: int) -> str:

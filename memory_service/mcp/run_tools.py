@@ -63,11 +63,8 @@ async def report_progress(service: Service, arguments: dict[str, Any], _: Caller
         report = await _report(database, run_id, event)
         if report["accepted"] or not chosen:
             break
-    data = {
-        "run_id": run_id,
-        "seq": event["seq"],
-        **{name: report[name] for name in ("accepted", "duplicates", "ignored", "verdict")},
-    }
+    names = ("accepted", "duplicates", "ignored", "verdict")
+    data = {"run_id": run_id, "seq": event["seq"], **{name: report[name] for name in names}}
     again = "" if report["accepted"] else f"seq {event['seq']} was reported before: its first report stands\n"
     ignored = "".join(f"{one['field']} {one['value']} {one['why']}\n" for one in report["ignored"])
     return Answer(again + ignored + _verdict_text(report["verdict"]), data)

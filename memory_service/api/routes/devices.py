@@ -62,12 +62,10 @@ def add_registration(router: APIRouter) -> None:
         service = service_of(request)
         if body.device is not None and body.calibrate is not False:
             needs(request, "admin", "measure a device of the server's host")
+        calibrating = service.calibrating if service.settings.calibrate else None
+        server, who = str(request.base_url), who_of(request)
         shown, new = register_device(
-            database_of(request),
-            body.explicit(),
-            calibrating=service.calibrating if service.settings.calibrate else None,
-            server=str(request.base_url),
-            who=who_of(request),
+            database_of(request), body.explicit(), calibrating=calibrating, server=server, who=who
         )
         return json_answer(shown, 201 if new else 200, {"Location": f"/gpus/{shown['name']}"})
 

@@ -142,16 +142,9 @@ def _in_use(transaction: ReadTransaction, name: str) -> ApiKey:
 def _shown(row: ApiKey, now: dt.datetime) -> dict[str, Any]:
     status = "revoked" if row.revoked_at is not None else "valid" if is_valid(row, now) else "expired"
     times = ("created_at", "expires_at", "last_used_at", "revoked_at")
-    return on_the_wire(
-        {
-            "id": row.id,
-            "name": row.name,
-            "scopes": list(row.scopes),
-            "status": status,
-            "created_by": row.created_by or None,
-            **{name: getattr(row, name) for name in times},
-        }
-    )
+    shown: dict[str, Any] = {"id": row.id, "name": row.name, "scopes": list(row.scopes), "status": status}
+    shown |= {"created_by": row.created_by or None, **{name: getattr(row, name) for name in times}}
+    return on_the_wire(shown)
 
 
 def _checked_name(given: str) -> str:

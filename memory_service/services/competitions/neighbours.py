@@ -211,11 +211,8 @@ def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: value for name, value in asked.items() if name in _COMPARED and value is not None}
     if asked.get("metric"):
         named = metric_named(str(asked["metric"]))
-        known |= {
-            "metric": named.name if named else None,
-            "metric_family": named.family if named else None,
-            "metric_sure": True,
-        }
+        metric, family = (named.name, named.family) if named else (None, None)
+        known |= {"metric": metric, "metric_family": family, "metric_sure": True}
     return known
 
 

@@ -53,13 +53,9 @@ def similar(
     loaded, mode = encoder or load_encoder(), question.mode or "open"
     read = read_text(question.text, loaded.encoder) if question.text is not None else None
     with database.read() as transaction:
+        limit, task = question.limit or DEFAULT_LIMIT, question.task
         found = recall(
-            transaction,
-            read=read,
-            competition=question.competition,
-            task=question.task,
-            limit=question.limit or DEFAULT_LIMIT,
-            mode=mode,
+            transaction, read=read, competition=question.competition, task=task, limit=limit, mode=mode
         )
         nothing = question.task is None and _nothing_alike(found)
         hits = () if nothing else with_lessons(transaction, found.hits)

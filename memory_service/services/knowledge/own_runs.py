@@ -38,18 +38,12 @@ def compared_runs(
             by_competition[row.competition, row.task].append(row)
     for (competition, task), found in by_competition.items():
         kind, best = quality_kind(task), tuple(best_runs(found).values())
+        usual, compared = SIZE_TYPICAL_N_TRAIN["medium"], [run.row for run in best]
         candidates = tuple(
             candidate_of(
-                quality,
-                kind,
-                task,
-                models[run.row.model],
-                run.row.n_train or SIZE_TYPICAL_N_TRAIN["medium"],
-                run.row.epochs,
-                run.row.folds,
-                run.row.input_size,
+                quality, kind, task, models[r.model], r.n_train or usual, r.epochs, r.folds, r.input_size
             )
-            for run in best
+            for r in compared
         )
         if best:
             yield ComparedRuns(competition, kind.table, best, candidates)

@@ -148,10 +148,8 @@ def _found(
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:
     """Errors and coverage by group, the largest group first."""
-    return [
-        {"name": name} | _shown(score(each.pair for each in members)[0])
-        for name, members in largest_first(points, name_of)
-    ]
+    groups = largest_first(points, name_of)
+    return [{"name": name} | _shown(score(each.pair for each in members)[0]) for name, members in groups]
 
 
 def _shown(one: Score) -> dict[str, Any]:

@@ -103,20 +103,14 @@ def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[di
 
 def _alone(expected: Mapping[str, Any]) -> dict[str, Any]:
     """Of one run, where all that would be planned with it are not known."""
-    return {
-        "over": expected["total_minutes"]["high"],
-        "quality_index": expected["quality_index"]["value"],
-        "seeds": 1,
-        "alone": True,
-    }
+    over, quality = expected["total_minutes"]["high"], expected["quality_index"]["value"]
+    return {"over": over, "quality_index": quality, "seeds": 1, "alone": True}
 
 
 def _whole(plan: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "over": (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"],
-        "quality_index": plan["expected"]["quality_index"]["value"],
-        "seeds": plan["seeds"],
-    }
+    over = (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"]
+    quality = plan["expected"]["quality_index"]["value"]
+    return {"over": over, "quality_index": quality, "seeds": plan["seeds"]}
 
 
 def _same(one: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
@@ -244,20 +238,12 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
     for objective in OBJECTIVES:
         chosen = choose_portfolio(sets, objective, minutes) if sets is not None else None
         if chosen is not None:
-            picks[objective] = {
-                "model": chosen.main.model,
-                "minutes": round(chosen.needed, 3),
-                "quality_index": round(chosen.quality, 2),
-                "over": round(chosen.runs[-1].deadline, 2),
-                "seeds": chosen.main.seeds,
-            }
-    return {
-        "front": best_by_budget(candidate_sets),
-        "models": best_of_models(candidate_sets, minutes),
-        "picks": picks,
-        "objective": case.question.objective,
-        "budget_minutes": minutes,
-    }
+            quality, over = round(chosen.quality, 2), round(chosen.runs[-1].deadline, 2)
+            pick = {"model": chosen.main.model, "minutes": round(chosen.needed, 3), "quality_index": quality}
+            picks[objective] = pick | {"over": over, "seeds": chosen.main.seeds}
+    front, models = best_by_budget(candidate_sets), best_of_models(candidate_sets, minutes)
+    found = {"front": front, "models": models, "picks": picks}
+    return found | {"objective": case.question.objective, "budget_minutes": minutes}
 
 
 def _sources(recipe: Mapping[str, Any] | None, knowledge: Knowledge) -> dict[str, str]:

@@ -45,14 +45,9 @@ def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict
         name: Counter(row[name] for row in _narrowed(everything, query, but=name) if row[name])
         for name in _EXACT
     }
-    return {
-        "items": page,
-        "next": behind,
-        "matching": len(rows),
-        "of": len(everything),
-        "kinds": KINDS,
-        "choices": {name: [[key, n] for key, n in found.most_common()] for name, found in counts.items()},
-    }
+    choices = {name: [[key, n] for key, n in found.most_common()] for name, found in counts.items()}
+    listed = {"items": page, "next": behind, "matching": len(rows), "of": len(everything)}
+    return listed | {"kinds": KINDS, "choices": choices}
 
 
 def conflicts_table(database: Database, requested: Mapping[str, str]) -> TableExport:

@@ -102,12 +102,9 @@ def _model(
         kind = next((kind for kind in SIZE_FIELDS if kind in answer), "image_size")
         return {"name": given, "listed": False, "input_kind": kind, "sizes": []}
     profiled = knowledge.priced.library.sizes_of(row) if row.can_be_profiled else ()
-    return {
-        **{name: getattr(row, name) for name in _SHOWN},
-        "listed": True,
-        "params_m": row.params_m or None,
-        "sizes": sorted({*row.input_sizes, *profiled}),
-    }
+    shown = {name: getattr(row, name) for name in _SHOWN}
+    sizes = sorted({*row.input_sizes, *profiled})
+    return shown | {"listed": True, "params_m": row.params_m or None, "sizes": sizes}
 
 
 def _points(
@@ -133,14 +130,9 @@ def _points(
 
 def _point(at: Mapping[str, Any], what: list[str]) -> dict[str, Any]:
     names = ("peak_memory_gib", "samples_per_second", "step_seconds")
-    return {
-        "batch_size": at["batch_size"],
-        "is": what,
-        "fits": at["fits"],
-        "would_fit": at.get("would_fit"),
-        **{name: at[name] for name in names},
-        "epoch_minutes": minutes_of(at["epoch_seconds"]),
-    }
+    point = {"batch_size": at["batch_size"], "is": what, "fits": at["fits"], "would_fit": at.get("would_fit")}
+    minutes = minutes_of(at["epoch_seconds"])
+    return point | {name: at[name] for name in names} | {"epoch_minutes": minutes}
 
 
 def _elsewhere(

@@ -16,12 +16,9 @@ USUAL_ROUNDS = 500
 
 def where(gpu: TargetDevice) -> dict[str, Any]:
     """The card, the device if it is one, and the calibration behind the figures."""
-    return {
-        "gpu": gpu.slug,
-        "device": gpu.device or None,
-        "calibration": gpu.provenance.as_dict() if gpu.provenance else None,
-        "warnings": provenance_warnings([gpu]),
-    }
+    calibration = gpu.provenance.as_dict() if gpu.provenance else None
+    named = {"gpu": gpu.slug, "device": gpu.device or None, "calibration": calibration}
+    return named | {"warnings": provenance_warnings([gpu])}
 
 
 def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:

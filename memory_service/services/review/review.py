@@ -96,13 +96,8 @@ def _answer(
             found += sizing.findings()
     findings = in_order(found)[:MOST_FINDINGS]
     counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
-    return {
-        "ok": not findings,
-        "counts": counts,
-        "read": read,
-        "findings": [f.as_dict() for f in findings],
-        "not_checked": not_checked,
-    }
+    shown = [finding.as_dict() for finding in findings]
+    return {"ok": not findings, "counts": counts, "read": read, "findings": shown, "not_checked": not_checked}
 
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,12 +57,8 @@ def frozen_prediction(
     elif case.profile is not None:
         figures = _network(case, case.profile, int(case.reported["batch_size"]), by_time=by_time)
     of = case.observation()
-    return {
-        **figures,
-        "why_not": why_not,
-        "inputs": _inputs(knowledge, case, figures),
-        "case": None if of is None else of.as_dict(),
-    }
+    inputs, kept = _inputs(knowledge, case, figures), None if of is None else of.as_dict()
+    return {**figures, "why_not": why_not, "inputs": inputs, "case": kept}
 
 
 def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> dict[str, Any]:
@@ -177,10 +173,8 @@ def _trees(
 def _naive(profile: Profile, batch: int, infer: bool) -> dict[str, float]:
     """What the baselines of /accuracy need."""
     phases = (profile.forward,) if infer else (profile.forward, profile.backward)
-    return {
-        "gflops_per_sample": sum(w.flops_per_sample for phase in phases for w in phase.values()) / 1e9,
-        "traced_gib": allocated_bytes(profile, batch, "none") / GIB,
-    }
+    flops = sum(work.flops_per_sample for phase in phases for work in phase.values())
+    return {"gflops_per_sample": flops / 1e9, "traced_gib": allocated_bytes(profile, batch, "none") / GIB}
 
 
 _OF_PROFILE = ("model", "family", "input_kind", "input_size", "precision", "checkpointing")

@@ -178,14 +178,9 @@ def _profile(
     if not checkpointing:
         return profile
     case = Observation(
-        gpu="",
-        model=profile.model,
-        family="",
-        input_size=profile.input_size,
-        precision=precision,
-        batch_size=1,
-        checkpointing=True,
-    )
+        gpu="", model=profile.model, family="", input_size=profile.input_size, precision=precision,
+        batch_size=1, checkpointing=True,
+    )  # fmt: skip
     saving = observed_profile(knowledge.priced, case)
     if saving is None:
         message = f"{name} at {profile.input_size} has no profile with gradient checkpointing"

@@ -87,17 +87,9 @@ def replace(session: WriteSession, competition: str, passages: Sequence[NewPassa
         encoder, vector = passage.encoder, passage.embedding
         if vector is None:
             encoder, vector = by_text.get(digest(passage.text), (None, None))
-        rows.append(
-            {
-                "competition": competition,
-                "position": position,
-                "kind": passage.kind,
-                "text": passage.text,
-                "text_digest": digest(passage.text),
-                "encoder": encoder,
-                "embedding": vector,
-            }
-        )
+        own = {"kind": passage.kind, "text": passage.text, "text_digest": digest(passage.text)}
+        place = {"competition": competition, "position": position}
+        rows.append(place | own | {"encoder": encoder, "embedding": vector})
     if rows:
         session.execute(insert(Passage), rows)
 

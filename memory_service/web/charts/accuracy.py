@@ -56,11 +56,9 @@ def coverage(rows: Sequence[Row], meant_percent: float) -> dict[str, Any] | None
     chart = bars("inside the interval", [row["inside_percent"] for row in scored], colour="var(--estimated)")
     chart["markLine"] = limit(meant_percent, f"meant: {meant_percent:g} %")
     names = [f"{row['name']} ({row['n']})" for row in scored]
-    return option(
-        axis("", "category", data=names, axisLabel={"interval": 0, "rotate": 30, "hideOverlap": True}),
-        axis("Inside the interval, %", at="y", min=0, max=100),
-        [chart],
-    )
+    label = {"interval": 0, "rotate": 30, "hideOverlap": True}
+    share = axis("Inside the interval, %", at="y", min=0, max=100)
+    return option(axis("", "category", data=names, axisLabel=label), share, [chart])
 
 
 def sides(item: Row) -> dict[str, Any] | None:
@@ -107,11 +105,9 @@ def sides(item: Row) -> dict[str, Any] | None:
         symbolSize=11,
         z=3,
     )
-    chart = option(
-        axis(text.unit(item["unit"]), at="x", min=0, boundaryGap=[0, "4%"]),
-        {"type": "category", "data": names, "axisLabel": {"width": 150, "overflow": "truncate"}},
-        [start, width, middle],
-    )
+    groups = {"type": "category", "data": names, "axisLabel": {"width": 150, "overflow": "truncate"}}
+    span = axis(text.unit(item["unit"]), at="x", min=0, boundaryGap=[0, "4%"])
+    chart = option(span, groups, [start, width, middle])
     chart["legend"] = {"show": False}
     chart["grid"] = {**chart["grid"], "top": 12}
     return chart | {"tooltip": {"trigger": "item"}}

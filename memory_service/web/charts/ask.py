@@ -48,11 +48,8 @@ def quality_over_minutes(data: Mapping[str, Any]) -> dict[str, Any] | None:
         )
     highest = max(p["quality_index"] for p in (*data["front"], *data["models"]))
     top = {"max": 100} if highest > 90 or len(front) == 1 else {}  # of an index of 100
-    chart = option(
-        axis("Smallest budget that holds the plan, min", "log"),
-        axis("Expected quality, index within the task", at="y", scale=True, nameGap=26) | top,
-        series,
-    )
+    quality_axis = axis("Expected quality, index within the task", at="y", scale=True, nameGap=26) | top
+    chart = option(axis("Smallest budget that holds the plan, min", "log"), quality_axis, series)
     return chart | {"tooltip": {"trigger": "item"}}
 
 

@@ -42,13 +42,7 @@ def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict
     """Best validation score so far of each run; None without a run of two scored epochs."""
     if not curves:
         return None
-    series = [
-        line(
-            f"{curve['model'].partition('.')[0]} on {curve['gpu']}, {curve['run_id'][:4]}",
-            curve["points"],
-            step="end",
-        )
-        for curve in curves
-    ]
+    names = [f"{c['model'].partition('.')[0]} on {c['gpu']}, {c['run_id'][:4]}" for c in curves]
+    series = [line(name, curve["points"], step="end") for name, curve in zip(names, curves, strict=True)]
     chart = option(axis("Minutes since the run began"), axis(metric, at="y", scale=True), series)
     return zoomed(chart)

@@ -13,11 +13,9 @@ def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         return None
     shares = [round(row["of_sheet_percent"], 1) for row in compared_rows]
     drawn = bars("measured", shares, colour="var(--measured)")
-    return option(
-        axis("Figure", "category", data=[row["figure"] for row in compared_rows]),
-        axis("Percent of the data sheet", at="y"),
-        [drawn | {"markLine": limit(100.0, "data sheet", colour="var(--claimed)")}],
-    )
+    figures = axis("Figure", "category", data=[row["figure"] for row in compared_rows])
+    chart = drawn | {"markLine": limit(100.0, "data sheet", colour="var(--claimed)")}
+    return option(figures, axis("Percent of the data sheet", at="y"), [chart])
 
 
 def figures_over_time(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

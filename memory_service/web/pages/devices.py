@@ -34,12 +34,10 @@ def register(request: Request, form: Form) -> Response:
     try:
         body = {"name": fields.get("device", ""), **fields, "calibrate": True}
         query = checked(RegisterDeviceForm, body).explicit()
+        calibrating = service.calibrating if service.settings.calibrate else None
+        server, who = str(request.base_url), who_of(request)
         registered, _ = register_device(
-            database_of(request),
-            query,
-            calibrating=service.calibrating if service.settings.calibrate else None,
-            server=str(request.base_url),
-            who=who_of(request),
+            database_of(request), query, calibrating=calibrating, server=server, who=who
         )
     except (InvalidInput, Conflict) as refusal:
         return _list(request, {"form": form, "refused": refusal.detail}, status=refusal.status)
