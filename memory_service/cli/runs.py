@@ -44,17 +44,10 @@ def accuracy_report(answer: dict[str, Any]) -> Any:
             f"Nothing to score yet: {counted['ended']} runs have ended, {counted['without_prediction']} of "
             "them without a prediction. Report runs with POST /runs or the client."
         )
+    kinds = ("device", "family", "age")
+    groups = [(f"{kind} {g['name']}", g["scores"]) for kind in kinds for g in answer[f"by_{kind}"]]
     rows = [
-        (name, *_score(score))
-        for name, scores in (
-            ("all", answer["overall"]),
-            *(
-                (f"{kind} {g['name']}", g["scores"])
-                for kind in ("device", "family", "age")
-                for g in answer[f"by_{kind}"]
-            ),
-        )
-        for score in scores
+        (name, *_score(score)) for name, scores in (("all", answer["overall"]), *groups) for score in scores
     ]
     columns = ("of", "figure", ">n", ">median", ">p90", ">bias", ">inside", ">naive")
     title = (

@@ -34,14 +34,10 @@ def start_run(service: Service, arguments: dict[str, Any], caller: Caller) -> An
     body = {name: value for name, value in arguments.items() if value is not None}
     started, new = begin_run(service.preparation.require_knowledge(), body, who=caller.name)
     prediction = started["prediction"]
-    data = {
-        "run_id": started["run_id"],
-        "status": started["status"],
-        "expected": {name: prediction.get(name) for name in _PREDICTED},
-        "fits": prediction.get("fits"),
-        "why_not": prediction.get("why_not"),
-        "notes": started["notes"],
-    }
+    said = {name: prediction.get(name) for name in ("fits", "why_not")}
+    expected = {name: prediction.get(name) for name in _PREDICTED}
+    data = {"run_id": started["run_id"], "status": started["status"], "expected": expected}
+    data |= said | {"notes": started["notes"]}
     lines = [
         f"run_id={started['run_id']}" + ("" if new else " (it had begun already)"),
         *(f"expected {name}: {spread(n)}" for name, n in data["expected"].items() if n is not None),

@@ -147,20 +147,10 @@ def recall(
     best = _best(fused, snapshot.years, limit, first, left_out)
     falling = np.minimum.accumulate(shared[best])
     hits = tuple(explain.hit(i, float(score)) for i, score in zip(best, falling, strict=True))
-    return Found(
-        hits,
-        reported,
-        str(snapshot.competitions[described]["slug"]) if described is not None else None,
-        Signals(
-            snapshot,
-            meaning,
-            kind,
-            probability,
-            itself,
-            left_out,
-            np.nan if known is None else float(snapshot.years[known]),
-        ),
-    )
+    slug = str(snapshot.competitions[described]["slug"]) if described is not None else None
+    year = np.nan if known is None else float(snapshot.years[known])
+    opinions = Signals(snapshot, meaning, kind, probability, itself, left_out, year)
+    return Found(hits, reported, slug, opinions)
 
 
 def _place(snapshot: RecallSnapshot, slug: str) -> int:
@@ -267,18 +257,11 @@ class _Explained:
         best = float(words.max()) if words is not None else 0.0
         meaning = self.signals.get("embedding")
         cosine = round(float(meaning[i]), 4) if meaning is not None else None
-        return Hit(
-            slug=str(row["slug"]),
-            title=str(row.get("title") or row["slug"]),
-            task=row.get("task"),
-            score=round(score, 4),
-            signals={
-                "embedding": cosine,
-                "words": round(float(words[i]) / best, 4) if words is not None and best > 0 else None,
-                "structure": round(float(self.signals["structure"][i]), 4),
-            },
-            why=self._why(i, cosine),
-        )
+        share = round(float(words[i]) / best, 4) if words is not None and best > 0 else None
+        alike = round(float(self.signals["structure"][i]), 4)
+        signals = {"embedding": cosine, "words": share, "structure": alike}
+        slug, title = str(row["slug"]), str(row.get("title") or row["slug"])
+        return Hit(slug, title, row.get("task"), round(score, 4), signals, why=self._why(i, cosine))
 
     def _why(self, i: int, cosine: float | None) -> str:
         parts = ["the text describes this competition"] if self.described == i else []

@@ -34,15 +34,9 @@ class SimilarAnswer:
 
     def as_dict(self) -> dict[str, Any]:
         """The wire form of `/similar`."""
-        return {
-            "items": [hit.as_dict() for hit in self.items],
-            "inferred_task": self.inferred.task if self.inferred else None,
-            "inferred": self.inferred.as_dict() if self.inferred else None,
-            "described": self.described,
-            "degraded": self.degraded,
-            "mode": self.mode,
-            "reason": self.reason,
-        }
+        task, inferred = (self.inferred.task, self.inferred.as_dict()) if self.inferred else (None, None)
+        found = {"items": [hit.as_dict() for hit in self.items], "inferred_task": task, "inferred": inferred}
+        return found | {name: getattr(self, name) for name in ("described", "degraded", "mode", "reason")}
 
 
 def similar(

@@ -184,13 +184,15 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
         return None
     model = subject.option.model
     step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
+    n = CLAIMED_N_TRAIN
+    setup = setup_seconds(model.params_m, n, gpu=True, pretrained=model.pretrained, files=True)
     run = run_seconds(
-        setup_seconds(model.params_m, CLAIMED_N_TRAIN, gpu=True, pretrained=model.pretrained, files=True),
+        setup,
         Seconds.of(step),
         batch,
         Seconds.of(forward),
-        n_train=CLAIMED_N_TRAIN,
-        n_test=CLAIMED_N_TRAIN,
+        n_train=n,
+        n_test=n,
         folds=int(folds),
         epochs=epochs,
     ).total_end

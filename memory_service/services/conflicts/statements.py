@@ -38,15 +38,9 @@ class Statement:
 
 def claim_statement(row: Mapping[str, Any]) -> Statement:
     """What somebody wrote, its source beside it."""
-    return Statement(
-        str(row["id"]),
-        row.get("grade", "claimed"),
-        float(row["value_min"]),
-        None if row.get("value_max") is None else float(row["value_max"]),
-        row.get("unit"),
-        str(row["source"]),
-        statement=row.get("statement"),
-    )
+    low, high = float(row["value_min"]), None if row.get("value_max") is None else float(row["value_max"])
+    grade, source, said = row.get("grade", "claimed"), str(row["source"]), row.get("statement")
+    return Statement(str(row["id"]), grade, low, high, row.get("unit"), source, statement=said)
 
 
 def estimate_statement(estimate: Estimate, unit: str | None) -> Statement:

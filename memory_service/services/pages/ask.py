@@ -44,22 +44,9 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
-    page: dict[str, Any] = {
-        "asked": requested,
-        "read": {},
-        "choices": _choices(knowledge),
-        "known": _known(knowledge),
-        "errors": {},
-        "refused": None,
-        "facts": [],
-        "plan": None,
-        "sources": {},
-        "others": [],
-        "main": None,
-        "points": None,
-        "closest": [],
-        "script": False,
-    }
+    page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
+    page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
+    page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -76,16 +63,10 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     others = [*_without_pins(database, requested, found.answer)]
     others += _alternatives(found.answer, points)
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
-    return page | {
-        "others": others,
-        "main": mains[-1] if mains else None,
-        "plan": linked(found.answer, found.knowledge),
-        "sources": _sources(found.answer.get("recipe"), found.knowledge),
-        "facts": _facts(found.case, found.memory),
-        "points": points,
-        "closest": _closest(found.answer, requested),
-        "script": has_script(found.answer),
-    }
+    answer, known = found.answer, found.knowledge
+    page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
+    page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(found.case, found.memory)}
+    return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 
 def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[dict[str, Any]]:

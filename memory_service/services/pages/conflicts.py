@@ -79,16 +79,11 @@ def conflict_page(database: Database, key: str) -> dict[str, Any]:
     gpu, model = facts.get("gpu"), facts.get("model")
     kin = [_row(e) for e in every if e["id"] != key and model and (e["gpu"], e["model"]) == (gpu, model)]
     within = next((e["id"] for e in every if any(side["id"] == key for side in e["sides"])), None)
-    return {
-        "id": key,
-        "item": None if item is None else _row(item),
-        "sides": [] if item is None else [_side(side, item) for side in item["sides"]],
-        "claim": claim,
-        "within": within if within != key else None,
-        "sizing": _sizing(knowledge, gpu, model, facts),
-        "kin": kin[:50],
-        "kinds": KINDS,
-    }
+    own = None if item is None else _row(item)
+    sides = [] if item is None else [_side(side, item) for side in item["sides"]]
+    inside = within if within != key else None
+    page = {"id": key, "item": own, "sides": sides, "claim": claim, "within": inside}
+    return page | {"sizing": _sizing(knowledge, gpu, model, facts), "kin": kin[:50], "kinds": KINDS}
 
 
 def kind_of(item: Mapping[str, Any]) -> str:

@@ -27,16 +27,9 @@ def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, 
     settle_if_possible(database)
     with database.read() as transaction:
         page = list_requested(transaction, "gpus", requested)
-        return {
-            "registered": [
-                _brief(device_shown(transaction, row)) for row in store.devices(transaction.session)
-            ],
-            "items": [
-                {**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)
-            ],
-            "next": page.next,
-            "here": local_devices(),
-        }
+        known = [_brief(device_shown(transaction, row)) for row in store.devices(transaction.session)]
+        items = [{**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)]
+        return {"registered": known, "items": items, "next": page.next, "here": local_devices()}
 
 
 def _brief(device: Mapping[str, Any]) -> dict[str, Any]:

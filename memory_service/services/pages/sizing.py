@@ -45,17 +45,12 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
     page, behind = page_behind(rows, attrgetter("name"), wanted.query.cursor, wanted.query.limit)
     items = [_item(knowledge, row, wanted) for row in page]
     _heat([each for item in items for each in item["cells"]], wanted.query.show)
-    return {
-        "items": items,
-        "next": behind,
-        "matching": len(rows),
-        "of": len(knowledge.models),
-        "cards": [card_facts(card) for card in wanted.cards],
-        "query": wanted.as_query(),
-        "heat": SHOWN[wanted.query.show],
-        "nearest": [] if rows or not wanted.query.q else _nearest(knowledge, wanted.query.q),
-        "choices": choices(knowledge),
-    }
+    query = wanted.query
+    nearest = [] if rows or not query.q else _nearest(knowledge, query.q)
+    shown: dict[str, Any] = {"items": items, "next": behind, "matching": len(rows)}
+    shown |= {"of": len(knowledge.models), "cards": [card_facts(card) for card in wanted.cards]}
+    shown |= {"query": wanted.as_query(), "heat": SHOWN[query.show], "nearest": nearest}
+    return shown | {"choices": choices(knowledge)}
 
 
 def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExport:
@@ -188,11 +183,6 @@ def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:
 
 
 def card_facts(card: TargetDevice) -> dict[str, Any]:
-    return {
-        "key": card.key,
-        "name": card.device or card.name,
-        "memory_gib": card.memory_gib,
-        "usable_gib": round(card.usable_gib, 2),
-        "kind": card.kind,
-        "rates_of": None if card.calibrated is None else card.calibrated.origin,
-    }
+    origin = None if card.calibrated is None else card.calibrated.origin
+    facts = {"key": card.key, "name": card.device or card.name, "memory_gib": card.memory_gib}
+    return facts | {"usable_gib": round(card.usable_gib, 2), "kind": card.kind, "rates_of": origin}

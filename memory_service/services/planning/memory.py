@@ -129,14 +129,10 @@ def memory_of(
         unit={"time-series": "steps", "audio": "frames of 10 ms"}.get(kind, "tokens"),
     )
     demoted = demoted[:MOST_DEMOTED]
-    return Memory(
-        recipe,
-        preferences,
-        targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ())),
-        _noted_best(notes),
-        (*shown[: MOST_ROWS - len(demoted)], *demoted),
-        tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted),
-    )
+    targets = targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ()))
+    evidence = (*shown[: MOST_ROWS - len(demoted)], *demoted)
+    warnings = tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted)
+    return Memory(recipe, preferences, targets, _noted_best(notes), evidence, warnings)
 
 
 def remembered(

@@ -51,19 +51,9 @@ def review_script(
     if not isinstance(script, str | bytes):
         raise wrong_value("script", "must be text")
     tensor_cores, bf16, card = _card(knowledge, query.get("gpu"))
-    text_and_context = (
-        script,
-        Context(
-            task=_certain_task(question.get("task"), query.get("task")),
-            metric=query.get("metric"),
-            cpu_count=query.get("cpu_count"),
-            n_train=query.get("n_train"),
-            image_size=query.get("image_size"),
-            card=card,
-            tensor_cores=tensor_cores,
-            bf16=bf16,
-        ),
-    )
+    task = _certain_task(question.get("task"), query.get("task"))
+    said = {name: query.get(name) for name in ("metric", "cpu_count", "n_train", "image_size")}
+    text_and_context = (script, Context(task=task, card=card, tensor_cores=tensor_cores, bf16=bf16, **said))
     reviewed = _in_child_process(*text_and_context) if in_child_process else review_text(*text_and_context)
     planned = (question.get("plan") or {}).get("folds")
     folds = planned if isinstance(planned, int) else None

@@ -145,14 +145,10 @@ def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[floa
 
 def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
     """At the run's own batch: what was predicted when it began goes before what its plan said."""
-    found = {
-        "batch_size": prediction.get("batch_size"),
-        "driver_gib": prediction.get("peak_memory_gib") if prediction.get("step_seconds") else None,
-        "samples_per_second": prediction.get("samples_per_second")
-        if prediction.get("step_seconds")
-        else None,
-        "epoch_seconds": prediction.get("epoch_seconds"),
-    }
+    timed: Mapping[str, Any] = prediction if prediction.get("step_seconds") else {}
+    rate, epoch = timed.get("samples_per_second"), prediction.get("epoch_seconds")
+    found = {"batch_size": prediction.get("batch_size"), "driver_gib": timed.get("peak_memory_gib")}
+    found |= {"samples_per_second": rate, "epoch_seconds": epoch}
     return {name: value for name, value in found.items() if value is not None}
 
 

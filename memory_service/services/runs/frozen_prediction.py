@@ -137,15 +137,11 @@ def _trees(
     if not reported.get("n_train"):
         return {}, NO_ROWS
     rows = reported["n_train"]
-    requested = {
-        "model": case.model,
-        "gpu": "cpu" if case.why_not else reported["gpu"],
-        "n_train": min(rows, MOST_UNBOUNDED),
-        "n_features": reported.get("n_features"),
-        "n_classes": reported.get("n_classes"),
-        "cpu_count": case.cpu_count,
-        "rounds": None if rounds is None else max(1, round(rounds[1])),
-    }
+    gpu = "cpu" if case.why_not else reported["gpu"]
+    most = None if rounds is None else max(1, round(rounds[1]))
+    requested = {"model": case.model, "gpu": gpu, "n_train": min(rows, MOST_UNBOUNDED)}
+    requested |= {name: reported.get(name) for name in ("n_features", "n_classes")}
+    requested |= {"cpu_count": case.cpu_count, "rounds": most}
     answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
     if on_card and "card_fit_seconds" in answer:
@@ -161,13 +157,9 @@ def _trees(
         training = to_all.times(fits.rows_read / rows) + TREE_FOLD_OVERHEAD.times(float(fits.models))
         of_fit = Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"])
         total = _number(training.and_independent(setup).times(1.0 / 60.0), of_fit)
-    return {
-        "fits": answer["fits"],
-        "peak_memory_gib": answer["peak_memory_gib" if on_card else "host_memory_gib"],
-        "fit_seconds": fit,
-        "samples_per_second": answer["samples_per_second"],
-        "total_minutes": total,
-    }, None
+    peak, rate = answer["peak_memory_gib" if on_card else "host_memory_gib"], answer["samples_per_second"]
+    figures = {"fits": answer["fits"], "peak_memory_gib": peak, "fit_seconds": fit}
+    return figures | {"samples_per_second": rate, "total_minutes": total}, None
 
 
 def _naive(profile: Profile, batch: int, infer: bool) -> dict[str, float]:

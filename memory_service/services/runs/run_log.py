@@ -201,17 +201,13 @@ def _kept(
         batch.of_run(folding.statuses[key], since, transaction.now, partial(folding.settings, key))
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
-        after = _Place(
-            place.offset + size,
-            place.next_seq + len(reported),
-            place.lines + (reading.lines if reading else 0),
-            place.understood + (reading.understood if reading else 0),
-            place.clipped + (reading.clipped if reading else 0),
-            shift,
-            digest,
-            place.head,
-            reading.context if reading else place.context,
+        lines, understood, clipped = (
+            (reading.lines, reading.understood, reading.clipped) if reading else (0, 0, 0)
         )
+        counts = (place.lines + lines, place.understood + understood, place.clipped + clipped)
+        offset, seq = place.offset + size, place.next_seq + len(reported)
+        context = reading.context if reading else place.context
+        after = _Place(offset, seq, *counts, shift, digest, place.head, context)
         if reading is not None:
             values = {name: getattr(after, name) for name in _COLUMNS} | {
                 "context": after.context.as_dict() | {"head": after.head}

@@ -122,18 +122,11 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
     state = (run.id, run.updated_at, database.knowledge_revision())
-    return {
-        **on_the_wire(row),
-        "given": run.given,
-        "finish": run.finish,
-        "prediction": run.prediction,
-        "notes": _notes(run),
-        "comparison": compared(row, run.prediction, found),
-        "observations": found,
-        "learned": database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256),
-        **watch,
-        **evidence,
-    }
+    learned = database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256)
+    compare = compared(row, run.prediction, found)
+    page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}
+    page |= {"notes": _notes(run), "comparison": compare, "observations": found, "learned": learned}
+    return page | watch | evidence
 
 
 def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -77,19 +77,12 @@ def sides(item: Row) -> dict[str, Any] | None:
         "unnamed": True,
     }
     start = bars("from", [low for low, _ in numbers], stack="side", **hidden)
-    width = bars(
-        "what it allows",
-        [
-            {
-                "value": high - low,
-                "itemStyle": {"color": f"var(--{row['grade']})", "opacity": 0.3},
-                "name": name,
-            }
-            for (low, high), row, name in zip(numbers, rows, names, strict=True)
-        ],
-        stack="side",
-        tooltip={"show": False},
-    )
+    marks = [{"color": f"var(--{row['grade']})", "opacity": 0.3} for row in rows]
+    allowed = [
+        {"value": high - low, "itemStyle": mark, "name": name}
+        for (low, high), mark, name in zip(numbers, marks, names, strict=True)
+    ]
+    width = bars("what it allows", allowed, stack="side", tooltip={"show": False})
     middle = points(
         "its middle",
         [

@@ -49,17 +49,11 @@ def register(request: Request, form: Form) -> Response:
 def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response:
     data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
     allowed = service_of(request).settings.calibrate
+    headers, server = KEPT if request.method == "POST" else None, str(request.base_url).rstrip("/")
     return answer(
-        request,
-        "devices/list.html",
-        data,
-        title="Devices",
-        status=status,
-        headers=KEPT if request.method == "POST" else None,
-        may_calibrate=allowed,
-        server=str(request.base_url).rstrip("/"),
-        **{"form": {}, "refused": None, **view},
-    )
+        request, "devices/list.html", data, title="Devices", status=status, headers=headers,
+        may_calibrate=allowed, server=server, **{"form": {}, "refused": None, **view},
+    )  # fmt: skip
 
 
 @router.page("/browse/devices/{name:path}")

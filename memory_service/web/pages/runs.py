@@ -1,6 +1,7 @@
 """Runs: the list that goes on by itself, and one of them."""
 
 import datetime as dt
+from functools import partial
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -41,16 +42,10 @@ def compare(request: Request) -> Response:
         return see("/browse/runs")
     data = compare_page(database, knowledge_of(database), ids, now)
     metrics = dict.fromkeys(run["metric"] for run in data["runs"])
-    charts = {
-        **{
-            f"metric-{place}": draw.compared_over_time(
-                data["runs"], "metric", metric or "Metric", only=metric
-            )
-            for place, metric in enumerate(metrics)
-        },
-        "loss": draw.compared_over_time(data["runs"], "valid_loss", "Validation loss"),
-        "memory": draw.compared_over_time(data["runs"], "peak_reserved_gib", "Reserved, GiB"),
-    }
+    over = partial(draw.compared_over_time, data["runs"])
+    charts = {f"metric-{n}": over("metric", name or "Metric", only=name) for n, name in enumerate(metrics)}
+    loss, memory = over("valid_loss", "Validation loss"), over("peak_reserved_gib", "Reserved, GiB")
+    charts |= {"loss": loss, "memory": memory}
     return answer(request, "runs/compare.html", data, title="Compare runs", charts=charts)
 
 
