@@ -29,7 +29,10 @@ _FACTS = (
     "task", "metric", "metric_family", "n_train", "n_classes", "image_size", "split", "modality", "size",
 )  # fmt: skip
 
+Row = Mapping[str, Any]
 Scores = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Signals:
     kind: Kind
     tasks: Mapping[str, float]
     own: int | None
-    left_out: NDArray[np.bool_] | None
+    left_out: Flags | None
     year: float = np.nan
 
 
@@ -94,7 +97,7 @@ def recall(
     read: ReadText | None = None,
     competition: str | None = None,
     task: str | None = None,
-    facts: Mapping[str, Any] | None = None,
+    facts: Row | None = None,
     limit: int = 5,
     mode: Mode = "open",
     as_of: int | None = None,
@@ -136,7 +139,7 @@ def recall(
     known = itself if mode == "open" else place
     if itself is not None:
         shared[itself] = 1.0
-    left_out: NDArray[np.bool_] | None = None
+    left_out: Flags | None = None
     if mode == "family" and first is not None:
         closeness = meaning if place is not None else closeness_to(transaction, snapshot, first)
         left_out = snapshot.family_of(first, closeness)
@@ -161,18 +164,14 @@ def _place(snapshot: RecallSnapshot, slug: str) -> int:
 
 
 def _asked(
-    snapshot: RecallSnapshot,
-    place: int | None,
-    read: ReadText | None,
-    task: str | None,
-    facts: Mapping[str, Any] | None,
+    snapshot: RecallSnapshot, place: int | None, read: ReadText | None, task: str | None, facts: Row | None
 ) -> tuple[Kind, Mapping[str, float]]:
     """The kind asked for and the probability of each task; what the caller says overrules what a text
     says."""
     reported = {name: value for name, value in (facts or {}).items() if value is not None and name in _FACTS}
     if task is not None:
         reported["task"] = task
-    known: Mapping[str, Any] = {}
+    known: Row = {}
     if place is not None:
         known = snapshot.competitions[place]
     elif read is not None:
@@ -188,7 +187,7 @@ def signals_of(
     transaction: ReadTransaction | None,
     snapshot: RecallSnapshot,
     read: ReadText,
-    left_out: NDArray[np.bool_] | None = None,
+    left_out: Flags | None = None,
 ) -> Signals:
     """What a text alone has in common with every competition; nothing is taken for the one it describes."""
     kind, tasks = _asked(snapshot, None, read, None, None)
@@ -196,7 +195,7 @@ def signals_of(
     return Signals(snapshot, meaning, kind, tasks, None, left_out)
 
 
-def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _known_metric(asked: Row) -> dict[str, Any]:
     """What the caller gave, as fields of `InferredFacts`; a metric with its family."""
     known = {name: value for name, value in asked.items() if name in _COMPARED and value is not None}
     if asked.get("metric"):
@@ -209,7 +208,7 @@ def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
 _COMPARED = ("n_train", "n_classes", "task")
 
 
-def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:
+def _completed(reported: InferredFacts, row: Row) -> InferredFacts:
     """What a text says, with the task and the missing facts of the stored competition it describes."""
     names = (
         *(("metric", "metric_family", "metric_direction") if reported.metric is None else ()),
@@ -222,13 +221,7 @@ def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts
     return replace(reported, task=row.get("task") or reported.task, evidence=evidence, **known)
 
 
-def _best(
-    fused: NDArray[np.float64],
-    years: NDArray[np.float64],
-    limit: int,
-    first: int | None,
-    left_out: NDArray[np.bool_] | None,
-) -> list[int]:
+def _best(fused: Floats, years: Floats, limit: int, first: int | None, left_out: Flags | None) -> list[int]:
     """Places of the `limit` best, best first, of equal ones the latest first; `first` before all others."""
     scores = fused.copy()
     if first is not None:

@@ -28,6 +28,8 @@ _STOP_WITHIN_SECONDS = 8.0
 _QUEUE_SECONDS = 2.0
 _KEEP_SECONDS = 0.3
 
+OnReport = Callable[[Report], None]
+
 _log = logging.getLogger(__name__)
 
 
@@ -89,11 +91,7 @@ def _add_row(
 
 
 def carry_out(
-    database: Database,
-    begun: Begun,
-    *,
-    stop: Stop | None = None,
-    on_report: Callable[[Report], None] | None = None,
+    database: Database, begun: Begun, *, stop: Stop | None = None, on_report: OnReport | None = None
 ) -> Report:
     """Measure to the end and keep everything; the last report. `on_report` gets each report."""
     # A disk that is slow to acknowledge must hold up neither the benchmark nor the watch over its time.

@@ -1,7 +1,6 @@
 """The facts of a question, each filled in: as asked > from its text > from the record > a usual value."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from memory_service.errors import wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import check_counts, said_otherwise, with_resources
-from memory_service.services.planning.memory import remembered
+from memory_service.services.planning.memory import Row, remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
 DEFAULT_CPU_COUNT = 8
@@ -162,11 +161,7 @@ _OF_METRIC = {"as asked": "asked", "the description": "text"}
 
 
 def _facts(
-    question: Question,
-    said: InferredFacts | None,
-    record: Mapping[str, Any],
-    used: Mapping[str, Any],
-    metric: ResolvedMetric | None,
+    question: Question, said: InferredFacts | None, record: Row, used: Row, metric: ResolvedMetric | None
 ) -> tuple[Fact, ...]:
     """The facts that bear on such a task, with the metric as it was resolved."""
     task = str(used["task"])
@@ -202,7 +197,7 @@ def _n_gpus(question: Question) -> int:
     return asked or next(iter(stated), 1)
 
 
-def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:
+def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Row:
     """Facts of the named competition that the mode allows to be read."""
     if question.competition is None:
         return {}
@@ -215,9 +210,7 @@ def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Ma
     return {}
 
 
-def _task(
-    question: Question, read: InferredFacts | None, record: Mapping[str, Any], inferred: list[str]
-) -> str:
+def _task(question: Question, read: InferredFacts | None, record: Row, inferred: list[str]) -> str:
     asked = task_asked(question, read)
     if asked is not None:
         if asked != question.task:
@@ -236,12 +229,7 @@ def _task(
 
 
 def _n_train(
-    question: Question,
-    text: RequestText,
-    record: Mapping[str, Any],
-    task: str,
-    inferred: list[str],
-    warnings: list[str],
+    question: Question, text: RequestText, record: Row, task: str, inferred: list[str], warnings: list[str]
 ) -> tuple[int, bool]:
     """(training samples, whether that is a usual number that nobody said)."""
     if question.n_train is not None:
@@ -292,13 +280,13 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
     return []
 
 
-def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
+def _n_classes(question: Question, read: InferredFacts | None, record: Row, task: str) -> int:
     known = question.n_classes or (read.n_classes if read else None) or record.get("n_classes")
     return int(known) if known else DEFAULT_N_CLASSES.get(modality_of(task), 2)
 
 
 def _metric(
-    knowledge: Knowledge, question: Question, text: RequestText, record: Mapping[str, Any], task: str
+    knowledge: Knowledge, question: Question, text: RequestText, record: Row, task: str
 ) -> ResolvedMetric | None:
     """As asked > as the text names it, where it says that it judges or the word has no everyday
     meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of

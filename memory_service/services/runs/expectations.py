@@ -34,6 +34,8 @@ from memory_service.services.runs.run_plan import facts_of, part_of, splits_by_t
 from memory_service.store.tables.runs import Run
 
 Watch = tuple[RunFacts, Expectation]
+Rounds = tuple[float, float, float]
+"""Of a fold of boosted trees: low, median, high."""
 
 MOST_TRIED = 16
 USUAL_FEATURES = 20
@@ -134,7 +136,7 @@ def expected_best_round(case: RunCase, plan: Mapping[str, Any] | None) -> Estima
     return best_round(TREE_LEARNING_RATE, rows, said.get("n_features") or USUAL_FEATURES, case.model)
 
 
-def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[float, float, float] | None:
+def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> Rounds | None:
     """(low, median, high) rounds of a fold until early stopping ends it; None as above, and without a cap."""
     best, cap = expected_best_round(case, plan), case.reported.get("epochs")
     if best is None or not cap:

@@ -28,6 +28,7 @@ from memory_service.domain.runs.learned_figures import NO_ROWS
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import predict
+from memory_service.services.runs.expectations import Rounds
 from memory_service.services.runs.run_configuration import RunCase
 
 MOST_UNBOUNDED = 10**9
@@ -37,7 +38,7 @@ def frozen_prediction(
     database: Database,
     knowledge: Knowledge,
     case: RunCase,
-    rounds: tuple[float, float, float] | None = None,
+    rounds: Rounds | None = None,
     *,
     on_card: bool = False,
     by_time: bool = False,
@@ -122,12 +123,7 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 
 
 def _trees(
-    database: Database,
-    case: RunCase,
-    rounds: tuple[float, float, float] | None,
-    *,
-    on_card: bool,
-    by_time: bool,
+    database: Database, case: RunCase, rounds: Rounds | None, *, on_card: bool, by_time: bool
 ) -> tuple[dict[str, Any], str | None]:
     """One fit of the model to all rows, and all fits of the run; None of it where the rows are not said.
 
