@@ -3,7 +3,7 @@
 `schemas.recommend` makes the form a question; this shows what came of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 from urllib.parse import quote
 
@@ -149,25 +149,16 @@ def ask_script(database: Database, requested: Mapping[str, str], server: str = "
 def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:
     devices = [[name, f"{name} (registered here)"] for name in sorted(knowledge.cards.devices)]
     sheets = [[slug, gpu.name] for slug, gpu in knowledge.cards.sheets.items()]
-    return {
-        "task": list(TASKS),
-        "size": list(SIZES),
-        "gpu": [*devices, *sorted(sheets)],
-        "objective": list(OBJECTIVES),
-        "mode": list(MODES),
-        "precision": list(PRECISIONS),
-    }
+    cards = [*devices, *sorted(sheets)]
+    lists: dict[str, list[Any]] = {"task": list(TASKS), "size": list(SIZES), "gpu": cards}
+    return lists | {"objective": list(OBJECTIVES), "mode": list(MODES), "precision": list(PRECISIONS)}
 
 
 def _known(knowledge: Knowledge) -> dict[str, int]:
-    return {
-        "competitions": len(knowledge.competitions),
-        "models": len(knowledge.models),
-        "gpus": len(knowledge.cards.sheets),
-        "strategies": len(knowledge.strategies),
-        "patterns": len(knowledge.patterns),
-        "devices": len(knowledge.cards.devices),
-    }
+    cards = knowledge.cards
+    tables: dict[str, Sized] = {"competitions": knowledge.competitions, "models": knowledge.models}
+    tables |= {"gpus": cards.sheets, "strategies": knowledge.strategies, "patterns": knowledge.patterns}
+    return {name: len(rows) for name, rows in (tables | {"devices": cards.devices}).items()}
 
 
 _SHOWN = (

@@ -66,16 +66,9 @@ def _compared(device: Mapping[str, Any], sheet: Mapping[str, Any]) -> list[dict[
         value = stated.get(column) if column else None
         said = value.get(precision) if isinstance(value, Mapping) else value
         share = 100 * figure["value"] / said if said else None
+        row = {"figure": name, "unit": figure["unit"], "data_sheet": said, "measured": figure["value"]}
         rows.append(
-            {
-                "figure": name,
-                "unit": figure["unit"],
-                "data_sheet": said,
-                "measured": figure["value"],
-                "of_sheet_percent": share,
-                "section": figure["section"],
-                "calibration": used["id"],
-            }
+            row | {"of_sheet_percent": share, "section": figure["section"], "calibration": used["id"]}
         )
     return rows
 

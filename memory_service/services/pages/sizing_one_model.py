@@ -146,13 +146,9 @@ def _elsewhere(
     cells = [cell(knowledge, row, each, wanted, int(float(said["n_train"]))) for each in cards]
     rates = [(each.get("samples_per_second") or {}).get("value") for each in cells]
     found = [
-        {
-            "name": other.device or other.name,
-            "memory_gib": other.memory_gib,
-            "this": other.key == card.key,
-            "times": round(rate / rates[0], 2) if rate and rates[0] else None,
-            **{name: value for name, value in each.items() if name != "heat"},
-        }
+        {"name": other.device or other.name, "memory_gib": other.memory_gib, "this": other.key == card.key}
+        | {"times": round(rate / rates[0], 2) if rate and rates[0] else None}
+        | {name: value for name, value in each.items() if name != "heat"}
         for other, each, rate in zip(cards, cells, rates, strict=True)
     ]
     return sorted(found, key=lambda each: (each["times"] is None, each["times"] or 0.0))

@@ -20,11 +20,8 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     series = []
     for number, kind in enumerate(sorted(kinds, key=lambda name: -len(kinds[name]))):
         data = [
-            {
-                "value": [p["x"], p["y"]],
-                "name": f"{p['title']} ({p['task'] or 'task not known'})",
-                "href": f"/browse/competitions/{p['slug']}",
-            }
+            {"value": [p["x"], p["y"]], "name": f"{p['title']} ({p['task'] or 'task not known'})"}
+            | {"href": f"/browse/competitions/{p['slug']}"}
             for p in kinds[kind]
         ]
         colour = f"var(--series-{number % 8 + 1})"
