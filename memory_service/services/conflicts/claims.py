@@ -184,17 +184,10 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
         return None
     model = subject.option.model
     step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
-    n = CLAIMED_N_TRAIN
-    setup = setup_seconds(model.params_m, n, gpu=True, pretrained=model.pretrained, files=True)
+    rows, of_step, of_forward = CLAIMED_N_TRAIN, Seconds.of(step), Seconds.of(forward)
+    setup = setup_seconds(model.params_m, rows, gpu=True, pretrained=model.pretrained, files=True)
     run = run_seconds(
-        setup,
-        Seconds.of(step),
-        batch,
-        Seconds.of(forward),
-        n_train=n,
-        n_test=n,
-        folds=int(folds),
-        epochs=epochs,
+        setup, of_step, batch, of_forward, n_train=rows, n_test=rows, folds=int(folds), epochs=epochs
     ).total_end
     low, value, high = (float(part) / 60.0 for part in (run.low, run.value, run.high))
     basis = f"{step.basis}; setup, validation, inference; no loader bound"

@@ -93,10 +93,8 @@ def shown(row: tables.Calibration, device: devices.Device | None) -> dict[str, A
     values = {column.name: getattr(row, column.name) for column in tables.Calibration.__table__.columns}
     values.pop("runner")
     values["seconds"] = seconds_of(row)
-    values |= {
-        "stale": list(stale),
-        "usable": ended and not stale and devices.measured_calibration(row).usable,
-    }
+    usable = ended and not stale and devices.measured_calibration(row).usable
+    values |= {"stale": list(stale), "usable": usable}
     return on_the_wire(values)
 
 

@@ -24,9 +24,9 @@ def _statement(tables: tuple[str, ...]) -> CompoundSelect[Any]:
     """Profiles are written whole, never corrected: their versions, behind 15 MB of figures, are not read."""
 
     def of(table: str) -> Any:
-        entity, n = ENTITIES[table], func.count()
-        changes = n if table == "profiles" else func.sum(entity.version)
-        return select(literal(table), n, changes, func.max(entity.updated_at))
+        entity, count = ENTITIES[table], func.count()
+        changes = count if table == "profiles" else func.sum(entity.version)
+        return select(literal(table), count, changes, func.max(entity.updated_at))
 
     return union_all(*map(of, tables))
 
