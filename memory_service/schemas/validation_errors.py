@@ -94,10 +94,13 @@ def wrong_fields(errors: Iterable[FieldError], before: ValidationError | None = 
         )
         for e in (before.errors() if before is not None else ())
     ]
-    said = [{"message": e.message, "nearest": e.nearest} for e in errors]
     fresh = [
-        InitErrorDetails(type=PydanticCustomError("wrong", "{message}", what), loc=(e.field,), input=e.given)
-        for e, what in zip(errors, said, strict=True)
+        InitErrorDetails(
+            type=PydanticCustomError("wrong", "{message}", {"message": e.message, "nearest": e.nearest}),
+            loc=(e.field,),
+            input=e.given,
+        )
+        for e in errors
     ]
     return ValidationError.from_exception_data("question", [*again, *fresh])
 
