@@ -84,20 +84,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     describe(app)
     app.add_middleware(CachedPlans, service=service, route=ask.router.routes[0])
     app.add_middleware(ReportedEvents, route=runs.reporting.routes[0])
+    settings = service.settings
     app.add_middleware(
-        Gate,
-        keyring=service.keyring,
-        quotas=service.quotas,
-        require_keys=service.settings.require_keys,
-        per_minute=service.settings.rate_limit,
-        shown=refusals.shown,
-        sign_in=login.sent_to_login,
-    )
+        Gate, keyring=service.keyring, quotas=service.quotas, require_keys=settings.require_keys,
+        per_minute=settings.rate_limit, shown=refusals.shown, sign_in=login.sent_to_login,
+    )  # fmt: skip
     app.add_middleware(Guessing)
     app.add_middleware(
-        Boundary,
-        metrics=service.metrics,
-        shown=refusals.shown,
-        longest_body=service.settings.max_body_bytes,
+        Boundary, metrics=service.metrics, shown=refusals.shown, longest_body=service.settings.max_body_bytes
     )
     return app

@@ -22,17 +22,8 @@ def problem(
         "type": f"urn:memory-service:problem:{code}",
         "title": title,
         "status": status,
-        "detail": _short(detail, 2_000),
-        "errors": [
-            {
-                "field": _short(e.field),
-                "message": _short(e.message, 1_000),
-                "given": _shown(e.given),
-                "nearest": [_short(name) for name in e.nearest],
-            }
-            for e in errors[:50]
-        ],
     }
+    document |= {"detail": _short(detail, 2_000), "errors": [_wrong(error) for error in errors[:50]]}
     if request_id is not None:
         document["request_id"] = request_id
     return document
@@ -44,6 +35,12 @@ def problem_of(error: MemoryServiceError, request_id: str | None = None) -> dict
     return document | (
         {"current": error.current, "changes": error.changes} if isinstance(error, Moved) else {}
     )
+
+
+def _wrong(error: FieldError) -> dict[str, Any]:
+    nearest = [_short(name) for name in error.nearest]
+    wrong = {"field": _short(error.field), "message": _short(error.message, 1_000)}
+    return wrong | {"given": _shown(error.given), "nearest": nearest}
 
 
 def _shown(given: Any) -> Any:

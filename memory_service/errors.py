@@ -120,9 +120,11 @@ class OutOfSpace(Unavailable):
     code, title, status = "out-of-space", "There is no room to keep this", 507
 
 
-def wrong_value(field: str, message: str, given: Any = None) -> InvalidInput:
-    """The refusal of one field: what is wrong with it, behind its name."""
-    return InvalidInput(f"{field} {message}", [FieldError(field, message, given)])
+def wrong_value(
+    field: str, message: str, given: Any = None, *, detail: str = "", nearest: tuple[str, ...] = ()
+) -> InvalidInput:
+    """The refusal of one field: what is wrong with it, behind its name; or `detail` in place of that."""
+    return InvalidInput(detail or f"{field} {message}", [FieldError(field, message, given, nearest)])
 
 
 def nothing_named(field: str, given: str, known: Iterable[str]) -> NotFound:
@@ -162,6 +164,5 @@ def unknown_name(field: str, given: str, known: Sequence[str], cutoff: float = 0
     if not nearest and len(known) <= MOST_NAMED:
         nearest = tuple(known)
         hint = f"; one of {', '.join(known)}"
-    return InvalidInput(
-        f"Unknown {field} {shown!r}{hint}", [FieldError(field, f"unknown {field}", shown, nearest)]
-    )
+    detail = f"Unknown {field} {shown!r}{hint}"
+    return wrong_value(field, f"unknown {field}", shown, detail=detail, nearest=nearest)

@@ -97,9 +97,8 @@ def allowed_methods(routes: Iterable[APIRoute], path: str) -> list[str]:
 
 
 def _of_routing(request: Request, error: HTTPException) -> Response:
-    code, title, detail = _OF_STATUS.get(
-        error.status_code, ("refused", "The request was refused", error.detail)
-    )
+    usual = ("refused", "The request was refused", error.detail)
+    code, title, detail = _OF_STATUS.get(error.status_code, usual)
     sentence = detail.format(method=request.method, path=request.url.path[:200])
     headers = dict(error.headers or {})
     if error.status_code == 405:

@@ -56,14 +56,14 @@ class IdempotentAnswers:
                 await self._end(caller, key, request, answer)
         return answer
 
-    def _again(self, caller: str, key: str, before: stored.KnownRequest, digest: str) -> Response:
+    def _again(self, caller: str, key: str, before: stored.IdempotentAnswer, digest: str) -> Response:
         if before.digest != digest:
             message = "was sent with another request before; a new request needs a new key"
             raise wrong_value(HEADER, message, key)
         if before.status is None:
             raise Conflict(f"The request with this {HEADER} is being worked on; ask again in a moment")
         if before.body is not None:
-            return Response(before.body, before.status, {**before.headers})
+            return Response(before.body, before.status, before.headers or {})
         secret = self._secret.get((caller, key))
         if secret is None:
             raise Conflict(
@@ -79,9 +79,8 @@ class IdempotentAnswers:
         body: str | None = bytes(answer.body).decode()
         if request.scope["path"].startswith(_WITH_SECRETS):
             self._secret[caller, key], body = answer, None
-        headers = {
-            name: answer.headers[name] for name in ("content-type", "location") if name in answer.headers
-        }
+        own = answer.headers
+        headers = {name: own[name] for name in ("content-type", "location") if name in own}
         await anyio.to_thread.run_sync(
             stored.keep, self._database, caller, key, answer.status_code, headers, body
         )

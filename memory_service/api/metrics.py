@@ -1,6 +1,7 @@
 """Prometheus metrics of the service itself."""
 
 import os
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -20,38 +21,16 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "memory_service_requests",
-            "Requests by method, route template and status.",
-            ("method", "route", "status"),
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "memory_service_request_seconds",
-            "Seconds until the whole answer was handed over, by route template.",
-            ("route",),
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.revision = Gauge(
-            "memory_service_knowledge_revision",
-            "Revision of the knowledge served.",
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
-        self.left_out = Gauge(
-            "memory_service_rows_left_out",
-            "Rows of knowledge that cannot be used.",
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
-        self.encoder = Gauge(
-            "memory_service_encoder_state",
-            "1 for the state that holds.",
-            ("state",),
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
+        about = "Requests by method, route template and status."
+        labels = ("method", "route", "status")
+        self._requests = Counter("memory_service_requests", about, labels, registry=self.registry)
+        name = "memory_service_request_seconds"
+        about = "Seconds until the whole answer was handed over, by route template."
+        self._seconds = Histogram(name, about, ("route",), buckets=_BUCKETS, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry, multiprocess_mode="mostrecent")
+        self.revision = gauge("memory_service_knowledge_revision", "Revision of the knowledge served.")
+        self.left_out = gauge("memory_service_rows_left_out", "Rows of knowledge that cannot be used.")
+        self.encoder = gauge("memory_service_encoder_state", "1 for the state that holds.", ("state",))
         ProcessCollector(registry=self.registry)
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}

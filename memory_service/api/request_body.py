@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
 from memory_service.api.idempotency import IdempotentAnswers, key_of
-from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge
+from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge, wrong_value
 from memory_service.schemas.validation_errors import refusal
 
 MAX_FIELDS = 200
@@ -228,9 +228,8 @@ def check_media(media: str) -> None:
 
 def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise InvalidInput(
-            "The body must be a JSON object", [FieldError("", "must be an object", _kind(document))]
-        )
+        detail = "The body must be a JSON object"
+        raise wrong_value("", "must be an object", _kind(document), detail=detail)
     return document
 
 

@@ -57,12 +57,9 @@ class Boundary:
             await exchange.run()
         finally:
             exchange.end()
-            self.metrics.observe(
-                scope["method"] if scope["method"] in _METHODS else "other",
-                str(getattr(exchange.scope.get("route"), "path", None) or "unmatched"),
-                exchange.status or 500,
-                time.perf_counter() - began,
-            )
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            route = str(getattr(exchange.scope.get("route"), "path", None) or "unmatched")
+            self.metrics.observe(method, route, exchange.status or 500, time.perf_counter() - began)
 
 
 class _Exchange:

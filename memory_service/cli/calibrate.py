@@ -69,7 +69,7 @@ def _for_database(
     stop: Stop, on_report: OnReport,
 ) -> dict[str, Any]:  # fmt: skip
     from memory_service.services.devices.calibrations import get_calibration
-    from memory_service.services.devices.local_calibration import begin, carry_out
+    from memory_service.services.devices.local_calibration import Wanted, begin, carry_out
     from memory_service.services.devices.registration import usual_name
     from memory_service.services.editorial import seeding
 
@@ -77,9 +77,7 @@ def _for_database(
         if not seeding.is_seeded(opened):
             seeding.seed(opened)
         name = name or usual_name(opened, fingerprint, word)
-        calibration = begin(
-            opened, name, fingerprint, word=word, budget_seconds=budget, force=force, who=caller()
-        )
+        calibration = begin(opened, Wanted(name, fingerprint, word, budget, force), caller())
         carry_out(opened, calibration, stop=stop, on_report=on_report)
         return get_calibration(opened, calibration.id)
 
@@ -186,16 +184,10 @@ def _lines() -> OnReport:
 
 
 def _render(result: Mapping[str, Any]) -> RenderableType:
+    found = [(name, m, f"{m['p20']:.4g}–{m['p80']:.4g}") for name, m in result["sections"].items()]
     rows = [
-        (
-            name,
-            f"{m['value']:.4g}",
-            m["unit"],
-            f"{m['p20']:.4g}–{m['p80']:.4g}",
-            m["n"],
-            "spread" * m["flagged"],
-        )
-        for name, m in result["sections"].items()
+        (name, f"{m['value']:.4g}", m["unit"], spread, m["n"], "spread" * m["flagged"])
+        for name, m, spread in found
     ]
     checked = (result["self_check"] or {}).get("median_error_percent")
     check = "" if checked is None else f"; reference networks predicted within {checked:.0f} % (median)"
@@ -217,6 +209,4 @@ def _by_reason(missing: Mapping[str, str]) -> list[tuple[int, str, str]]:
     reasons: dict[str, list[str]] = {}
     for name, why in missing.items():
         reasons.setdefault(why, []).append(name)
-    return [
-        (len(names), why, ", ".join(names[:3]) + " …" * (len(names) > 3)) for why, names in reasons.items()
-    ]
+    return [(len(n), why, ", ".join(n[:3]) + " …" * (len(n) > 3)) for why, n in reasons.items()]

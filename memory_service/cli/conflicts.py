@@ -19,9 +19,8 @@ def _render(answer: dict[str, Any]) -> Any:
     rows = []
     for item in answer["items"]:
         batch = f", batch {item['batch_size']}" if item["batch_size"] else ""
-        about = (
-            " on ".join(str(part) for part in (item["model"], item["device"] or item["gpu"]) if part) + batch
-        )
+        named = (item["model"], item["device"] or item["gpu"])
+        about = " on ".join(str(part) for part in named if part) + batch
         sides = "; ".join(_side(side) for side in item["sides"])
         rows.append((item["id"], about, item["quantity"], sides, item["used"], f"{item['apart']:.2g}x"))
     columns = ("id", "about", "quantity", "sides", "used", ">apart")

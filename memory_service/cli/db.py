@@ -29,12 +29,8 @@ def upgrade(
     with open_database(database) as opened:
         report = databases.upgrade(opened, revision)
     saved = f"; saved before as {report.backup}" if report.backup else ""
-    same = report.before == report.after
-    line = (
-        f"at {report.after} already"
-        if same
-        else f"{report.before or 'nothing'} → {report.after or 'nothing'}{saved}"
-    )
+    moved = f"{report.before or 'nothing'} → {report.after or 'nothing'}{saved}"
+    line = f"at {report.after} already" if report.before == report.after else moved
     emit(_plain(asdict(report)), json, lambda _: line)
 
 

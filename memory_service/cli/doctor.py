@@ -15,10 +15,7 @@ def doctor(database: DatabaseUrl = None, json: bool = JSON_OPTION) -> None:
 
     findings = examine(load_settings(database_url=database))
     rows = [(f.part, f.status, f.found, f.advice) for f in findings]
-    emit(
-        [asdict(f) for f in findings],
-        json,
-        lambda _: table(None, ("part", "status", "found", "advice"), rows),
-    )
+    drawn = table(None, ("part", "status", "found", "advice"), rows)
+    emit([asdict(f) for f in findings], json, lambda _: drawn)
     if any(f.status == "problem" for f in findings):
         raise typer.Exit(1)

@@ -57,23 +57,18 @@ def evaluate(
 
     from memory_service.services.accuracy.accuracy import markdown, summarise, summary_as_dict, with_sections
     from memory_service.services.operations.database import open_database
-    from memory_service.services.prediction.evaluate import (
-        evaluate_rows,
-        learn_from_rows,
-        open_profile_store,
-        read_rows,
-    )
+    from memory_service.services.prediction import evaluate as public_tables
     from memory_service.settings import load_settings
 
-    tables = [(file.name, read_rows(file)) for file in files]
-    first = [row for file in observe or () for row in read_rows(file)]
+    tables = [(file.name, public_tables.read_rows(file)) for file in files]
+    first = [row for file in observe or () for row in public_tables.read_rows(file)]
     settings = load_settings(database_url=database)
-    profile_store, gpus = open_profile_store(
+    profile_store, gpus = public_tables.open_profile_store(
         open_database(settings.database_url, settings.embedding_model), profiles or ()
     )
     observed = 0
     if first:
-        gpus, observed = learn_from_rows(first, profile_store, gpus)
+        gpus, observed = public_tables.learn_from_rows(first, profile_store, gpus)
     results: dict[str, list[Evaluated]] = {}
     with Progress(console=stderr) as bar:
         for name, rows in tables:
@@ -82,7 +77,7 @@ def evaluate(
             def advance(_row: Any, task: Any = task) -> None:
                 bar.advance(task)
 
-            results[name] = list(evaluate_rows(rows, profile_store, gpus, advance))
+            results[name] = list(public_tables.evaluate_rows(rows, profile_store, gpus, advance))
     summaries = [(name, summarise(rows)) for name, rows in results.items()]
     report = markdown(summaries, observed)
     if write is not None:
@@ -92,8 +87,6 @@ def evaluate(
         {"file": name, "summary": summary_as_dict(summary), "rows": [row.as_dict() for row in results[name]]}
         for name, summary in summaries
     ]
-    data = (parts[0] if len(parts) == 1 else {"files": parts}) | {
-        "traced": profile_store.traced,
-        "observed": observed,
-    }
+    data: dict[str, Any] = parts[0] if len(parts) == 1 else {"files": parts}
+    data |= {"traced": profile_store.traced, "observed": observed}
     emit(data, json, lambda _: Markdown(report))

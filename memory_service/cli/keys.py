@@ -75,16 +75,11 @@ def _new_key(key: dict[str, Any]) -> RenderableType:
 def _listed(keys: Sequence[dict[str, Any]]) -> RenderableType:
     if not keys:
         return "No keys. Make one: memory-service keys create NAME --scope read,tell"
-    rows = [
-        (
-            key["id"],
-            key["name"],
-            ", ".join(key["scopes"]),
-            key["status"],
-            key["created_at"][:10],
-            (key["expires_at"] or "never")[:10],
-            (key["last_used_at"] or "never")[:16].replace("T", " "),
-        )
-        for key in keys
-    ]
+    rows = [(key["id"], key["name"], ", ".join(key["scopes"]), key["status"], *_days(key)) for key in keys]
     return table(None, ("id", "name", "scopes", "status", "made", "expires", "last used"), rows)
+
+
+def _days(key: dict[str, Any]) -> tuple[str, str, str]:
+    """When it was made, when it ends, when it was used last."""
+    used = (key["last_used_at"] or "never")[:16].replace("T", " ")
+    return key["created_at"][:10], (key["expires_at"] or "never")[:10], used

@@ -47,10 +47,8 @@ def render_prediction(answer: Mapping[str, Any]) -> RenderableType:
         )
         if answer.get(name) and answer[name]["value"]
     ]
-    for label, name in (
-        ("knee of throughput", "knee_batch_size"),
-        (f"answered at batch{of_each}", "batch_size"),
-    ):
+    batches = (("knee of throughput", "knee_batch_size"), (f"answered at batch{of_each}", "batch_size"))
+    for label, name in batches:
         if answer.get(name):
             figures.append((label, str(answer[name]), ""))
     if not answer["fits"]:

@@ -80,11 +80,8 @@ def _catalogue(seeds: Path | None, json: bool) -> None:
 
         report = profile_catalogue(jobs, folder / "profiles.jsonl.gz", advance)
     failed = [(name, why) for name, why in sorted(report.failed.items())]
-    emit(
-        {"made": report.made, "kept": report.kept, "failed": dict(failed)},
-        json,
-        lambda _: f"{report.made} profiles made, {report.kept} kept, {len(failed)} models passed over",
-    )
+    said = f"{report.made} profiles made, {report.kept} kept, {len(failed)} models passed over"
+    emit({"made": report.made, "kept": report.kept, "failed": dict(failed)}, json, lambda _: said)
 
 
 def _seeds(folder: Path | None) -> Path:

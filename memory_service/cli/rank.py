@@ -26,19 +26,14 @@ def rank(
 
 def _table(answer: Mapping[str, Any]) -> Any:
     rows = sorted(answer["rows"], key=lambda row: (str(row.get("dataset") or ""), row["rank"] or 10**9))
-    lines = [
-        (
-            str(row.get("dataset") or ""),
-            str(row.get("model") or ""),
-            *(
-                (str(row["rank"]), _quality(row["quality"]), f"{100 * row['p_best']:.0f} %")
-                if row["quality"]
-                else ("", str(row["why"]), "")
-            ),
-        )
-        for row in rows
-    ]
+    lines = [(str(row.get("dataset") or ""), str(row.get("model") or ""), *_result(row)) for row in rows]
     return table(None, ("data set", "model", "rank", "expected quality", "best"), lines)
+
+
+def _result(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    if not row["quality"]:
+        return "", str(row["why"]), ""
+    return str(row["rank"]), _quality(row["quality"]), f"{100 * row['p_best']:.0f} %"
 
 
 def _quality(quality: Mapping[str, Any]) -> str:

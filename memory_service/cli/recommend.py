@@ -15,15 +15,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
-from memory_service.domain.planning.explanation.plan_text import (
-    batch_words,
-    card_words,
-    judged_words,
-    plan_markdown,
-    run_words,
-    trouble_words,
-    tuning_words,
-)
+from memory_service.domain.planning.explanation import plan_text
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
 
@@ -99,7 +91,7 @@ def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int
 def _written(form: Form, answer: Mapping[str, Any]) -> str:
     """The plan as a file: a script, or text to paste."""
     if form is Form.text:
-        return plan_markdown(answer)
+        return plan_text.plan_markdown(answer)
     from memory_service.services.planning.plan_script import blend_script, plan_script
 
     return blend_script(answer) if form is Form.blend else plan_script(answer)
@@ -117,9 +109,9 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     warm = answer["warmup_epochs"]
     warmup = f"warmup {warm} epoch{'s' * (warm > 1)}" if warm else "warmup over the first tenth of the steps"
     network = [
-        ("batch size", batch_words(answer)),
+        ("batch size", plan_text.batch_words(answer)),
         ("precision", answer["precision"] + (", channels_last" if answer["channels_last"] else "")),
-        *([("tuning", tuned)] if (tuned := tuning_words(answer)) else []),
+        *([("tuning", tuned)] if (tuned := plan_text.tuning_words(answer)) else []),
         ("optimizer", f"{answer['optimizer']}, learning rate {answer['learning_rate']:g}, {warmup}"),
         ("loader", ", ".join(f"{name}={value}" for name, value in loader.items())),
     ]
@@ -129,7 +121,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         (f"folds x {passes}", pace),
         *([("learning rate", f"{answer['learning_rate']:g}")] if trees else network),
         *([("trees grow on", answer["tree_device"])] if "tree_device" in answer else []),
-        *([("judged by", judged_words(answer["metric"]))] if answer["metric"] else []),
+        *([("judged by", plan_text.judged_words(answer["metric"]))] if answer["metric"] else []),
     ]
     costs = [
         ("peak memory", *graded(expected["peak_memory_gib"], "GiB")),
@@ -153,7 +145,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     runs = [
         (
             run["run"],
-            run_words(run),
+            plan_text.run_words(run),
             run["start_minute"],
             run["deadline_minute"],
             f"{run['expected_gain']:+.2f}",
@@ -163,7 +155,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
     used = f"All runs, {answer['used_percent']:g} % of the minutes"
     times = [(s["stage"], s["start_minute"], s["deadline_minute"]) for s in answer["timetable"]]
     parts: list[RenderableType] = [
-        Text(f"{answer['plan_id']}  {answer['task']} on {card_words(answer)}", style="bold"),
+        Text(f"{answer['plan_id']}  {answer['task']} on {plan_text.card_words(answer)}", style="bold"),
         table("Run this", ("setting", "value"), settings),
         table("Expect", ("figure", "median (80 % interval)", "grade"), figures),
         table("Timetable, minutes", ("stage", ">from", ">over by"), times),
@@ -172,7 +164,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         *_lines("Because", answer["rationale"]),
         *_lines("Mind", answer["warnings"]),
     ]
-    trouble = [(trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
+    trouble = [(plan_text.trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
     parts.append(table("If", ("when", "set"), trouble))
     return Group(*parts)
 
@@ -194,9 +186,7 @@ def _recipe(answer: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _words(changes: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} left open" if value is None else f"{name}={value}" for name, value in changes.items()
-    )
+    return ", ".join(f"{name} left open" if to is None else f"{name}={to}" for name, to in changes.items())
 
 
 def _lines(title: str, sentences: list[str]) -> list[Text]:

@@ -44,17 +44,10 @@ def accuracy_report(answer: dict[str, Any]) -> Any:
             f"Nothing to score yet: {counted['ended']} runs have ended, {counted['without_prediction']} of "
             "them without a prediction. Report runs with POST /runs or the client."
         )
+    kinds = ("device", "family", "age")
+    groups = [(f"{kind} {g['name']}", g["scores"]) for kind in kinds for g in answer[f"by_{kind}"]]
     rows = [
-        (name, *_score(score))
-        for name, scores in (
-            ("all", answer["overall"]),
-            *(
-                (f"{kind} {g['name']}", g["scores"])
-                for kind in ("device", "family", "age")
-                for g in answer[f"by_{kind}"]
-            ),
-        )
-        for score in scores
+        (name, *_score(score)) for name, scores in (("all", answer["overall"]), *groups) for score in scores
     ]
     columns = ("of", "figure", ">n", ">median", ">p90", ">bias", ">inside", ">naive")
     title = (
@@ -125,16 +118,10 @@ def _one(page: dict[str, Any]) -> Any:
         for c in page["comparison"]
     ]
     columns = ("figure", ">predicted", "grade", ">happened", ">error", "not scored, because")
-    title = (
-        f"{page['model']} on {page['device'] or page['gpu']}, batch {page['batch_size']}: {page['status']}"
-    )
-    epochs = [
-        tuple(
-            _number(e.get(name))
-            for name in ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
-        )
-        for e in page["outcome"]["epochs"]
-    ]
+    where = page["device"] or page["gpu"]
+    title = f"{page['model']} on {where}, batch {page['batch_size']}: {page['status']}"
+    names = ("fold", "epoch", "seconds", "train_loss", "valid_loss", "metric")
+    epochs = [tuple(_number(e.get(name)) for name in names) for e in page["outcome"]["epochs"]]
     heads = (">fold", ">epoch", ">seconds", ">train loss", ">valid loss", ">metric")
     return Group(table(title, columns, rows), table(None, heads, epochs))
 

@@ -45,8 +45,7 @@ def serve(
     ] = None,
     database: DatabaseUrl = None,
     workers: Annotated[
-        int,
-        typer.Option(min=1, max=64, help="Processes that share the work, the port and what was loaded."),
+        int, typer.Option(min=1, max=64, help="Processes that share the work, the port and what was loaded.")
     ] = 1,
 ) -> None:
     """Serve HTTP. The embedded database is made, upgraded and seeded; a server's must be at the right

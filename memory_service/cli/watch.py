@@ -95,14 +95,9 @@ def watch(
             watched.finish("stopped")
             raise typer.Exit(130) from None
         watched.finish(reader.ended_as)
-    answer = {
-        "run_id": watched.run_id,
-        "status": watched.status,
-        "exit_code": code,
-        "log": {"lines": reader.lines, "understood": reader.understood},
-        "verdict": dict(watched.verdict.raw) or None,
-        "problems": watched.problems,
-    }
+    log = {"lines": reader.lines, "understood": reader.understood}
+    answer = {"run_id": watched.run_id, "status": watched.status, "exit_code": code, "log": log}
+    answer |= {"verdict": dict(watched.verdict.raw) or None, "problems": watched.problems}
     line = f"memory-service: run {watched.run_id} {watched.status}; "
     line += f"{reader.understood} of {reader.lines} lines understood"
     emit(answer, json, lambda _: stderr.print(line, markup=False, highlight=False, soft_wrap=True))

@@ -47,9 +47,8 @@ def recommend_plan(service: Service, arguments: dict[str, Any], _: Caller) -> An
     if form == "text":
         return Answer(text, {**head, "text": text})
     shown = {n: v for n, v in plan.items() if n not in shapes.LEFT_OUT}
-    return Answer(
-        text, {**head, "plan": shown | {"recipe": _short(plan.get("recipe")), "targets": plan.get("targets")}}
-    )
+    shown |= {"recipe": _short(plan.get("recipe")), "targets": plan.get("targets")}
+    return Answer(text, {**head, "plan": shown})
 
 
 def _short(recipe: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -89,13 +88,9 @@ def predict_fit(service: Service, arguments: dict[str, Any], _: Caller) -> Answe
 def _point(point: Mapping[str, Any]) -> dict[str, Any]:
     peak, speed = point["peak_memory_gib"], point["samples_per_second"]
     grades = [figure["grade"] for figure in (peak, speed) if figure]
-    return {
-        "batch_size": point["batch_size"],
-        "peak_memory_gib": peak["value"],
-        "samples_per_second": speed["value"] if speed else None,
-        "grade": max(grades, key=get_args(Grade).index),
-        "fits": point["fits"],
-    }
+    rate, grade = speed["value"] if speed else None, max(grades, key=get_args(Grade).index)
+    found = {"batch_size": point["batch_size"], "peak_memory_gib": peak["value"], "samples_per_second": rate}
+    return found | {"grade": grade, "fits": point["fits"]}
 
 
 def _fit_text(data: Mapping[str, Any], n_gpus: int) -> str:
@@ -122,11 +117,8 @@ _MAX_FINDINGS = 40
 
 @threaded
 def review_of_script(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
-    answer = review_script(
-        service.preparation.require_knowledge(),
-        checked(ReviewRequest, arguments).explicit(),
-        in_child_process=True,
-    )
+    database, asked = service.preparation.require_knowledge(), checked(ReviewRequest, arguments).explicit()
+    answer = review_script(database, asked, in_child_process=True)
     data = {name: answer[name] for name in shapes.Reviewed.model_fields}
     counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in data["counts"].items() if n)
     lines = [counts or "ok: nothing to correct"]

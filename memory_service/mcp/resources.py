@@ -87,9 +87,8 @@ async def read(service: Service, uri: str) -> wire.ReadResourceResult:
 
 def _unknown(uri: str) -> MCPError:
     known = ", ".join((*(resource.uri for resource in RESOURCES[:3]), _ROW + "{id}"))
-    return MCPError(
-        wire.INVALID_PARAMS, f"There is no resource {uri[:200]!r}; there are {known} ...", {"uri": uri}
-    )
+    message = f"There is no resource {uri[:200]!r}; there are {known} ..."
+    return MCPError(wire.INVALID_PARAMS, message, {"uri": uri})
 
 
 def _row(service: Service, key: str) -> str:

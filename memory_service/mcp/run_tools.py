@@ -34,14 +34,10 @@ def start_run(service: Service, arguments: dict[str, Any], caller: Caller) -> An
     body = {name: value for name, value in arguments.items() if value is not None}
     started, new = begin_run(service.preparation.require_knowledge(), body, who=caller.name)
     prediction = started["prediction"]
-    data = {
-        "run_id": started["run_id"],
-        "status": started["status"],
-        "expected": {name: prediction.get(name) for name in _PREDICTED},
-        "fits": prediction.get("fits"),
-        "why_not": prediction.get("why_not"),
-        "notes": started["notes"],
-    }
+    said = {name: prediction.get(name) for name in ("fits", "why_not")}
+    expected = {name: prediction.get(name) for name in _PREDICTED}
+    data = {"run_id": started["run_id"], "status": started["status"], "expected": expected}
+    data |= said | {"notes": started["notes"]}
     lines = [
         f"run_id={started['run_id']}" + ("" if new else " (it had begun already)"),
         *(f"expected {name}: {spread(n)}" for name, n in data["expected"].items() if n is not None),
@@ -63,11 +59,8 @@ async def report_progress(service: Service, arguments: dict[str, Any], _: Caller
         report = await _report(database, run_id, event)
         if report["accepted"] or not chosen:
             break
-    data = {
-        "run_id": run_id,
-        "seq": event["seq"],
-        **{name: report[name] for name in ("accepted", "duplicates", "ignored", "verdict")},
-    }
+    names = ("accepted", "duplicates", "ignored", "verdict")
+    data = {"run_id": run_id, "seq": event["seq"], **{name: report[name] for name in names}}
     again = "" if report["accepted"] else f"seq {event['seq']} was reported before: its first report stands\n"
     ignored = "".join(f"{one['field']} {one['value']} {one['why']}\n" for one in report["ignored"])
     return Answer(again + ignored + _verdict_text(report["verdict"]), data)
@@ -97,13 +90,8 @@ def _event(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def finish_of_run(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     run_id, body = _event(arguments)
     page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
-    data = {
-        "run_id": page["id"],
-        "status": page["status"],
-        "finished_at": page["finished_at"],
-        "comparison": page["comparison"],
-        "evidence": page["evidence"],
-    }
+    names = ("status", "finished_at", "comparison", "evidence")
+    data = {"run_id": page["id"], **{name: page[name] for name in names}}
     lines = [f"run {page['id']}: {page['status']}"]
     lines += [
         f"{c['quantity']}: predicted {spread(c['predicted'])}, was {figures(c['actual'])} "

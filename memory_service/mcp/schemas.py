@@ -34,16 +34,9 @@ def takes(
     made, before = model.model_json_schema(), dict(also or {})
     parts = made.get("$defs", {})
     known = {**_ENUMS, **enums}
-    return {
-        "type": "object",
-        "properties": before
-        | {
-            name: _plain(_whole(shape, parts), known.get(name), parts)
-            for name, shape in made["properties"].items()
-        },
-        "required": [*before, *made.get("required", ())],
-        "additionalProperties": False,
-    }
+    shapes, required = made["properties"].items(), [*before, *made.get("required", ())]
+    own = {name: _plain(_whole(shape, parts), known.get(name), parts) for name, shape in shapes}
+    return {"type": "object", "properties": before | own, "required": required, "additionalProperties": False}
 
 
 def given_by(answer: type[BaseModel]) -> dict[str, Any]:

@@ -87,13 +87,9 @@ class Tool:
 
     def listed(self) -> ListedTool:
         return ListedTool(
-            name=self.name,
-            title=self.title,
-            description=self.about,
-            input_schema=self.takes,
-            output_schema=self.gives,
-            annotations=self.hints,
-        )
+            name=self.name, title=self.title, description=self.about, input_schema=self.takes,
+            output_schema=self.gives, annotations=self.hints,
+        )  # fmt: skip
 
 
 def spread(n: Mapping[str, Any], unit: str = "") -> str:

@@ -16,7 +16,7 @@ from memory_service.domain.calibration.probes import can_be_missing, probe_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.base import Request
 from memory_service.schemas.devices import BudgetSeconds
-from memory_service.schemas.fields import JsonObject, Line, Sentences, Slug, Word
+from memory_service.schemas.fields import JsonObject, Line, Sentences, Slug, Word, optional
 from memory_service.schemas.validation_errors import checked
 
 MOST_BY_UNIT: Mapping[str, float] = {
@@ -65,8 +65,8 @@ class Posted(Request):
     id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F-]{32,36}$")] = Field(
         description="UUID made by who measures; the same one again extends the calibration while it runs."
     )
-    device: Slug | None = Field(
-        None, description="Name of the device; without it that of its fingerprint, or one made from its host."
+    device: Slug | None = optional(
+        "Name of the device; without it that of its fingerprint, or one made from its host."
     )
     fingerprint: PostedFingerprint = Field(description="Which device it is, and what drives it.")
     status: Literal["running", "done", "failed", "timed_out"]
@@ -78,17 +78,17 @@ class Posted(Request):
         default_factory=dict, description="Section -> why it could not be measured."
     )
     contended: bool = Field(False, description="Another process used the device: kept, never used.")
-    why: Sentences | None = Field(None, description="Sentence for a status that is not `done`.")
-    self_check: JsonObject | None = Field(None, description="Not kept: it is computed anew here.")
+    why: Sentences | None = optional("Sentence for a status that is not `done`.")
+    self_check: JsonObject | None = optional("Not kept: it is computed anew here.")
     progress: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
-    doing: Line | None = Field(None, description="What is being measured now.")
-    seconds: Positive | None = Field(None, description="Taken so far.")
-    started_at: Annotated[str, StringConstraints(max_length=40)] | None = Field(
-        None, description="UTC, ISO 8601; now when not given."
+    doing: Line | None = optional("What is being measured now.")
+    seconds: Positive | None = optional("Taken so far.")
+    started_at: Annotated[str, StringConstraints(max_length=40)] | None = optional(
+        "UTC, ISO 8601; now when not given."
     )
-    version: Word | None = Field(None, description="Of the program that measured.")
-    word: Word | None = Field(None, description="What its own host calls the device: `cuda:0`, `cpu`.")
-    host: Line | None = Field(None, description="Name of its host.")
+    version: Word | None = optional("Of the program that measured.")
+    word: Word | None = optional("What its own host calls the device: `cuda:0`, `cpu`.")
+    host: Line | None = optional("Name of its host.")
 
     @model_validator(mode="before")
     @classmethod

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from memory_service.schemas.base import FromText, Request
+from memory_service.schemas.fields import optional
 
 SHORTEST_BUDGET_SECONDS, LONGEST_BUDGET_SECONDS, DEFAULT_BUDGET_SECONDS = 1.0, 3600.0, 60.0
 """Of a calibration."""
@@ -20,16 +21,14 @@ class RegisterDevice(Request):
     name: Annotated[str, StringConstraints(min_length=1, max_length=120)] = Field(
         description="What the device is to be called; `gpu=` takes it."
     )
-    device: Annotated[str, StringConstraints(min_length=1, max_length=20)] | None = Field(
-        None, description="What its host calls it: `cuda:0`, `cpu`, `mps`. Left out: it is on another host."
+    device: Annotated[str, StringConstraints(min_length=1, max_length=20)] | None = optional(
+        "What its host calls it: `cuda:0`, `cpu`, `mps`. Left out: it is on another host."
     )
-    calibrate: bool | None = Field(None, description="Whether to measure it now; true when not given.")
-    budget_seconds: BudgetSeconds | None = Field(
-        None, description=f"Time that the calibration may take; {DEFAULT_BUDGET_SECONDS:g} when not given."
+    calibrate: bool | None = optional("Whether to measure it now; true when not given.")
+    budget_seconds: BudgetSeconds | None = optional(
+        f"Time that the calibration may take; {DEFAULT_BUDGET_SECONDS:g} when not given."
     )
-    force: bool | None = Field(
-        None, description="Measure although others use it; the result is kept and not used."
-    )
+    force: bool | None = optional("Measure although others use it; the result is kept and not used.")
 
 
 class RegisterDeviceForm(FromText, RegisterDevice):

@@ -25,7 +25,7 @@ from pydantic import (
 from memory_service.domain.monitoring.event import KIND_FIELDS, SETTING_FIELDS, FieldForm
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.base import FromText, Request
-from memory_service.schemas.fields import Moment, clean_text
+from memory_service.schemas.fields import Moment, clean_text, optional
 from memory_service.schemas.lists import FileFormat
 from memory_service.schemas.validation_errors import field_error
 
@@ -74,7 +74,7 @@ def _type(form: FieldForm) -> Any:
 class EventsQuery(FromText, Request):
     """Which events of a run, as which file."""
 
-    kind: Literal[tuple(KIND_FIELDS)] | None = Field(None, description="Only events of this kind.")  # type: ignore[valid-type]
+    kind: Literal[tuple(KIND_FIELDS)] | None = optional("Only events of this kind.")  # type: ignore[valid-type]
     format: FileFormat = Field("jsonl", description="As which file.")
 
 

@@ -137,6 +137,11 @@ _TEXT = {"type": "string", "minLength": 1}
 _LISTED = {"type": "array", "items": {**_TEXT, "maxLength": 200}, "minItems": 1, "maxItems": MOST_NAMES}
 
 
+def optional(about: str | None, **more: Any) -> Any:
+    """A field that may be left out: null, too, means "not given"."""
+    return Field(None, description=about, **more)
+
+
 def _between(low: int, high: int, **more: Any) -> StringConstraints:
     return StringConstraints(min_length=low, max_length=high, **more)
 

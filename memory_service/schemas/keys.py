@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from memory_service.schemas.base import Request
-from memory_service.schemas.fields import Names
+from memory_service.schemas.fields import Names, optional
 
 LONGEST_DAYS = 36_500.0
 
@@ -17,6 +17,6 @@ class NewKeyRequest(Request):
         description="Whose it is: it signs every change made with it."
     )
     scopes: Names = Field(description="read, tell, edit, admin: a list, or by comma.")
-    expires_days: Annotated[float, Field(gt=0, le=LONGEST_DAYS, allow_inf_nan=False)] | None = Field(
-        None, description="Days it is valid; without: until revoked."
+    expires_days: Annotated[float, Field(gt=0, le=LONGEST_DAYS, allow_inf_nan=False)] | None = optional(
+        "Days it is valid; without: until revoked."
     )

@@ -21,8 +21,8 @@ class ListQuery(FromText, Request):
     """A page of a list."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = Field(DEFAULT_LIMIT, description="Rows of one page.")
-    cursor: Annotated[str, StringConstraints(min_length=1, max_length=4_000)] | None = Field(
-        None, description="`next` of the page before, with the same filters and sort."
+    cursor: Annotated[str, StringConstraints(min_length=1, max_length=4_000)] | None = f.optional(
+        "`next` of the page before, with the same filters and sort."
     )
     format: PageFormat = Field("json", description="All rows as a file instead of a page.")
 
@@ -35,10 +35,10 @@ class ListQuery(FromText, Request):
 class ConflictsQuery(ListQuery):
     """Which disagreements, in which order."""
 
-    gpu: f.Word120 | None = Field(None, description="Only what is about this GPU model (slug).")
-    device: f.Word120 | None = Field(None, description="Only what was measured on this registered device.")
-    model: f.Text200 | None = Field(None, description="Only what is about this model.")
-    quantity: f.Word120 | None = Field(None, description="Only what is about this quantity.")
+    gpu: f.Word120 | None = f.optional("Only what is about this GPU model (slug).")
+    device: f.Word120 | None = f.optional("Only what was measured on this registered device.")
+    model: f.Text200 | None = f.optional("Only what is about this model.")
+    quantity: f.Word120 | None = f.optional("Only what is about this quantity.")
     sort: Literal["-apart", "apart", "id", "-id"] = Field(
         "-apart", description="Widest disagreement first, or by id."
     )
@@ -56,14 +56,14 @@ def list_query(
     """The query of a table's list. filters: name -> type; particular: types of filters with words of their
     own."""
     fields: dict[str, Any] = {
-        name: (particular.get(name, _filter(kind)) | None, Field(None, description=_about(name, kind)))
+        name: (particular.get(name, _filter(kind)) | None, f.optional(_about(name, kind)))
         for name, kind in filters.items()
     }
     words = Literal[(*sorts, *(f"-{name}" for name in sorts))]  # type: ignore[valid-type]
-    fields["sort"] = (words | None, Field(None, description="Column to sort by, `-` for descending."))
+    fields["sort"] = (words | None, f.optional("Column to sort by, `-` for descending."))
     total = Annotated[int, Field(ge=0, le=1)] | None
     about = "1: also count the rows that match."
-    fields["total"] = (total, Field(None, description=about))
+    fields["total"] = (total, f.optional(about))
     return create_model(f"{table.capitalize()}Query", __base__=ListQuery, **fields)
 
 

@@ -32,52 +32,45 @@ class PredictRequest(Request):
         examples=["resnet50"],
     )
     gpu: f.Text200 = Field(description=f.ABOUT_GPUS, examples=["a100"])
-    image_size: f.ImageSize | None = Field(None, description="Pixels a side.", examples=[224])
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms.")
-    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
-    batch_size: f.BatchSize | None = Field(
-        None, description="Samples a step; without it the answer is for the knee of throughput."
+    image_size: f.ImageSize | None = f.optional("Pixels a side.", examples=[224])
+    seq_len: f.SeqLen | None = f.optional("Tokens a text; of sounds frames of 10 ms.")
+    n_features: f.NFeatures | None = f.optional("Columns of a table.")
+    batch_size: f.BatchSize | None = f.optional(
+        "Samples a step; without it the answer is for the knee of throughput."
     )
-    precision: f.Precision | None = Field(
-        None, description=f"{f.ABOUT_PRECISION}, `amp`; the card's own best when not given."
+    precision: f.Precision | None = f.optional(
+        f"{f.ABOUT_PRECISION}, `amp`; the card's own best when not given."
     )
-    layout: f.Layout | None = Field(
-        None, description="`nhwc` (channels last) or `nchw`; default: what a plan would set there."
+    layout: f.Layout | None = f.optional(
+        "`nhwc` (channels last) or `nchw`; default: what a plan would set there."
     )
-    optimizer: f.Optimizer | None = Field(None, description="`adamw` (default), `adam`, `sgd-momentum` …")
-    mode: StepMode | None = Field(None, description="`train` (default) or `infer`.")
-    n_train: f.Rows | None = Field(
-        None,
-        description="Training rows: the answer then says how long an epoch, or a fit of boosted trees, "
-        "takes.",
+    optimizer: f.Optimizer | None = f.optional("`adamw` (default), `adam`, `sgd-momentum` …")
+    mode: StepMode | None = f.optional("`train` (default) or `infer`.")
+    n_train: f.Rows | None = f.optional(
+        "Training rows: the answer then says how long an epoch, or a fit of boosted trees, takes."
     )
-    n_classes: f.NClasses | None = Field(
-        None,
-        description="Classes, of processor-bound models and of masks (a value of each at every pixel); of a "
-        "decoder: a head for classes in place of the language model's.",
+    n_classes: f.NClasses | None = f.optional(
+        "Classes, of processor-bound models and of masks (a value of each at every pixel); of a decoder: a "
+        "head for classes in place of the language model's."
     )
-    cpu_count: f.CpuCount | None = Field(
-        None, description="Processor cores; for processor-bound models only."
+    cpu_count: f.CpuCount | None = f.optional("Processor cores; for processor-bound models only.")
+    method: Method | None = f.optional(
+        "Of a decoder: `full` (default), `lora` or `qlora` (4-bit NF4 weights)."
     )
-    method: Method | None = Field(
-        None, description="Of a decoder: `full` (default), `lora` or `qlora` (4-bit NF4 weights)."
+    lora_rank: f.LoraRank | None = f.optional("Rank of LoRA on every linear layer; 16.")
+    gradient_checkpointing: bool | None = f.optional(
+        "Recompute blocks in the backward pass: less memory, a third more time."
     )
-    lora_rank: f.LoraRank | None = Field(None, description="Rank of LoRA on every linear layer; 16.")
-    gradient_checkpointing: bool | None = Field(
-        None, description="Recompute blocks in the backward pass: less memory, a third more time."
+    n_gpus: f.NGpus | None = f.optional(
+        "Equal cards in one box that train together; `gpu=2xt4` says the same."
     )
-    n_gpus: f.NGpus | None = Field(
-        None, description="Equal cards in one box that train together; `gpu=2xt4` says the same."
+    interconnect: Literal["nvlink", "pcie"] | None = f.optional(
+        "What joins several cards; default: what such boxes have."
     )
-    interconnect: Literal["nvlink", "pcie"] | None = Field(
-        None, description="What joins several cards; default: what such boxes have."
-    )
-    sharding: f.Sharding | None = Field(None, description=f"{f.ABOUT_SHARDING} (default).")
-    packing: bool | None = Field(None, description=f"{f.ABOUT_PACKING}.")
-    text_tokens: f.SeqLen | None = Field(None, description=f.ABOUT_TEXT_TOKENS)
-    rounds: f.Rounds | None = Field(
-        None, description="Boosting rounds, or trees of a forest; 500 when not given."
-    )
+    sharding: f.Sharding | None = f.optional(f"{f.ABOUT_SHARDING} (default).")
+    packing: bool | None = f.optional(f"{f.ABOUT_PACKING}.")
+    text_tokens: f.SeqLen | None = f.optional(f.ABOUT_TEXT_TOKENS)
+    rounds: f.Rounds | None = f.optional("Boosting rounds, or trees of a forest; 500 when not given.")
 
 
 class PredictQuery(FromText, PredictRequest):

@@ -11,19 +11,19 @@ MOST_ROWS = 10_000
 class RankRow(Request):
     """One candidate. Rows of one `dataset` are compared with each other."""
 
-    dataset: f.Text200 | None = Field(None, description="Rows of one name compete; without one, all do.")
+    dataset: f.Text200 | None = f.optional("Rows of one name compete; without one, all do.")
     task: f.Task = Field(description=f.ABOUT_TASK, examples=["tabular-classification"])
     model: f.Text200 = Field(description="A name of the catalogue.", examples=["catboost"])
-    subtask: f.SubtaskWord | None = Field(None, description="What kind of text task it is.")
-    language: f.Language | None = Field(None, description="Of texts: ISO 639-1, or `multi`.")
-    n_train: f.Samples | None = Field(None, description="Training rows.")
-    n_classes: f.NClasses | None = Field(None, description="Classes.")
-    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
-    input_size: f.NFeatures | None = Field(None, description="Pixels a side, or tokens; the usual one else.")
-    epochs: f.Epochs | None = Field(None, description="Epochs or rounds; as many as pay when not given.")
-    folds: f.Folds | None = Field(None, description="Models averaged; 1 when not given.")
-    gpu: f.Text200 | None = Field(None, description="With `minutes`: what fits there is planned.")
-    minutes: f.Minutes | None = Field(None, description="Budget; counts together with `gpu`.")
+    subtask: f.SubtaskWord | None = f.optional("What kind of text task it is.")
+    language: f.Language | None = f.optional("Of texts: ISO 639-1, or `multi`.")
+    n_train: f.Samples | None = f.optional("Training rows.")
+    n_classes: f.NClasses | None = f.optional("Classes.")
+    n_features: f.NFeatures | None = f.optional("Columns of a table.")
+    input_size: f.NFeatures | None = f.optional("Pixels a side, or tokens; the usual one else.")
+    epochs: f.Epochs | None = f.optional("Epochs or rounds; as many as pay when not given.")
+    folds: f.Folds | None = f.optional("Models averaged; 1 when not given.")
+    gpu: f.Text200 | None = f.optional("With `minutes`: what fits there is planned.")
+    minutes: f.Minutes | None = f.optional("Budget; counts together with `gpu`.")
 
 
 class RankTextRow(FromText, RankRow):

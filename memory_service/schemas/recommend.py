@@ -20,87 +20,74 @@ from memory_service.schemas.validation_errors import checked, wrong_fields
 class RecommendRequest(Request):
     """The task, the data, the card and the minutes."""
 
-    task: f.TaskOrModality | None = Field(
-        None,
-        description=f"{f.ABOUT_TASK} May be left out with `competition` or `description`: then it is "
+    task: f.TaskOrModality | None = f.optional(
+        f"{f.ABOUT_TASK} May be left out with `competition` or `description`: then it is "
         "inferred. Of `image`, `text`, `tabular` and `time-series` a description tells which task it is.",
         examples=["image"],
     )
-    size: f.SizeClass | None = Field(None, description=f.ABOUT_SIZE, examples=["medium"])
-    n_train: f.Samples | None = Field(None, description="Training samples, exactly; overrules `size`.")
-    gpu: f.Names | None = Field(
-        None, description=f"{f.ABOUT_GPUS} Several with commas: the plan fits all.", examples=["a100"]
+    size: f.SizeClass | None = f.optional(f.ABOUT_SIZE, examples=["medium"])
+    n_train: f.Samples | None = f.optional("Training samples, exactly; overrules `size`.")
+    gpu: f.Names | None = f.optional(
+        f"{f.ABOUT_GPUS} Several with commas: the plan fits all.", examples=["a100"]
     )
-    plan_for: f.Names | None = Field(
-        None, description="The card of production, when it is not the one visible."
+    plan_for: f.Names | None = f.optional("The card of production, when it is not the one visible.")
+    minutes: f.Minutes | None = f.optional(
+        "Wall-clock budget for everything; when not given what the description says, else 30."
     )
-    minutes: f.Minutes | None = Field(
-        None,
-        description="Wall-clock budget for everything; when not given what the description says, else 30.",
+    n_classes: f.NClasses | None = f.optional("Classes to tell apart.")
+    image_size: f.ImageSize | None = f.optional("Pixels a side, pinned.")
+    seq_len: f.SeqLen | None = f.optional("Tokens a text; of sounds frames of 10 ms; pinned.")
+    n_features: f.NFeatures | None = f.optional("Columns of a table.")
+    n_test: f.Samples | None = f.optional("Samples to predict.")
+    cpu_count: f.CpuCount | None = f.optional("Processor cores for the loader.")
+    vram_gib: f.VramGib | None = f.optional("Memory to plan for instead of the card's own, in GiB.")
+    precision: f.Precision | None = f.optional(f"Pinned: {f.ABOUT_PRECISION}.")
+    model: f.Text200 | None = f.optional("Pinned model by its catalogue, timm or hub name.")
+    folds: f.Folds | None = f.optional("Pinned number of folds.")
+    epochs: f.Epochs | None = f.optional("Pinned number of epochs.")
+    batch_size: f.BatchSize | None = f.optional("Pinned batch size.")
+    method: Method | None = f.optional("Pinned, of a decoder: `full`, `lora` or `qlora` (4-bit NF4 weights).")
+    lora_rank: f.LoraRank | None = f.optional("Rank of LoRA on every linear layer; 16.")
+    n_gpus: f.NGpus | None = f.optional(
+        "Equal cards in one box that train one model together; `gpu=2xt4` says the same."
     )
-    n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
-    image_size: f.ImageSize | None = Field(None, description="Pixels a side, pinned.")
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms; pinned.")
-    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
-    n_test: f.Samples | None = Field(None, description="Samples to predict.")
-    cpu_count: f.CpuCount | None = Field(None, description="Processor cores for the loader.")
-    vram_gib: f.VramGib | None = Field(
-        None, description="Memory to plan for instead of the card's own, in GiB."
+    interconnect: Literal["nvlink", "pcie"] | None = f.optional(
+        "What joins several cards; default: what such boxes have."
     )
-    precision: f.Precision | None = Field(None, description=f"Pinned: {f.ABOUT_PRECISION}.")
-    model: f.Text200 | None = Field(None, description="Pinned model by its catalogue, timm or hub name.")
-    folds: f.Folds | None = Field(None, description="Pinned number of folds.")
-    epochs: f.Epochs | None = Field(None, description="Pinned number of epochs.")
-    batch_size: f.BatchSize | None = Field(None, description="Pinned batch size.")
-    method: Method | None = Field(
-        None, description="Pinned, of a decoder: `full`, `lora` or `qlora` (4-bit NF4 weights)."
+    sharding: f.Sharding | None = f.optional(
+        f"{f.ABOUT_SHARDING}; when not given `fsdp` where no card holds a copy."
     )
-    lora_rank: f.LoraRank | None = Field(None, description="Rank of LoRA on every linear layer; 16.")
-    n_gpus: f.NGpus | None = Field(
-        None, description="Equal cards in one box that train one model together; `gpu=2xt4` says the same."
+    packing: bool | None = f.optional(
+        f"{f.ABOUT_PACKING}; when not given where two texts or more fit in a row."
     )
-    interconnect: Literal["nvlink", "pcie"] | None = Field(
-        None, description="What joins several cards; default: what such boxes have."
+    text_tokens: f.SeqLen | None = f.optional(f.ABOUT_TEXT_TOKENS)
+    objective: f.GoalWord | None = f.optional(f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
+    mode: f.MemoryMode | None = f.optional(
+        f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."
     )
-    sharding: f.Sharding | None = Field(
-        None, description=f"{f.ABOUT_SHARDING}; when not given `fsdp` where no card holds a copy."
+    metric: f.Text200 | None = f.optional(
+        "What predictions are judged by: `ROC AUC`, `macro F1`, `RMSLE`, `MAP@5` … May be left "
+        "out where the description says it or the competition is known."
     )
-    packing: bool | None = Field(
-        None, description=f"{f.ABOUT_PACKING}; when not given where two texts or more fit in a row."
+    n_groups: f.Samples | None = f.optional("Groups that the rows come from: patients, sites, users.")
+    group_by: f.Text200 | None = f.optional("What the groups are: `patient`, `site`.")
+    language: f.Language | None = f.optional(
+        "Of a text task: ISO 639-1 (`en`, `hi`), or `multi` for several."
     )
-    text_tokens: f.SeqLen | None = Field(None, description=f.ABOUT_TEXT_TOKENS)
-    objective: f.GoalWord | None = Field(None, description=f"{f.ABOUT_OBJECTIVE}; balanced when not given.")
-    mode: f.MemoryMode | None = Field(
-        None, description=f"{f.ABOUT_MODE}: what memory of competitions may be used; open when not given."
-    )
-    metric: f.Text200 | None = Field(
-        None,
-        description="What predictions are judged by: `ROC AUC`, `macro F1`, `RMSLE`, `MAP@5` … May be left "
-        "out where the description says it or the competition is known.",
-    )
-    n_groups: f.Samples | None = Field(
-        None, description="Groups that the rows come from: patients, sites, users."
-    )
-    group_by: f.Text200 | None = Field(None, description="What the groups are: `patient`, `site`.")
-    language: f.Language | None = Field(
-        None, description="Of a text task: ISO 639-1 (`en`, `hi`), or `multi` for several."
-    )
-    subtask: f.SubtaskWord | None = Field(None, description="What kind of text task it is.")
-    competition: f.Text200 | None = Field(None, description="Slug of a known competition.")
-    description: f.LongText | None = Field(None, description="The task in free words.")
+    subtask: f.SubtaskWord | None = f.optional("What kind of text task it is.")
+    competition: f.Text200 | None = f.optional("Slug of a known competition.")
+    description: f.LongText | None = f.optional("The task in free words.")
 
-    weights: f.WeightsWord | None = Field(
-        None,
-        description="Whether pretrained weights can be had: `hub` (fetched; when not given), `local` (on the "
-        "disk), `none`: only models that need none or learn from random ones are planned.",
+    weights: f.WeightsWord | None = f.optional(
+        "Whether pretrained weights can be had: `hub` (fetched; when not given), `local` (on the "
+        "disk), `none`: only models that need none or learn from random ones are planned."
     )
-    as_of: f.Year | None = Field(
-        None, description="A year: only competitions until its end count, to judge the memory by."
+    as_of: f.Year | None = f.optional(
+        "A year: only competitions until its end count, to judge the memory by."
     )
-    run: f.RunNumber | None = Field(
-        None,
-        description="A run of the plan's `portfolio`: its settings and its own minutes at the top level, in "
-        "place of the main run's.",
+    run: f.RunNumber | None = f.optional(
+        "A run of the plan's `portfolio`: its settings and its own minutes at the top level, in "
+        "place of the main run's."
     )
 
     @model_validator(mode="wrap")
@@ -134,18 +121,17 @@ class DoneRun(Request):
 
     run: f.RunNumber = Field(description="Its number in the portfolio.")
     minutes: f.Minutes = Field(description="What it took.")
-    metric: f.Score | None = Field(None, description="Its validation score.")
+    metric: f.Score | None = f.optional("Its validation score.")
 
 
 class RecommendBody(RecommendRequest):
     """The question as JSON; with `after` what is left of an earlier answer's minutes is planned."""
 
-    after: f.Text200 | None = Field(
-        None,
-        description="plan_id of the answer to these very fields: plan what is left of its minutes.",
+    after: f.Text200 | None = f.optional(
+        "plan_id of the answer to these very fields: plan what is left of its minutes."
     )
-    done: Annotated[list[DoneRun], Field(max_length=f.MOST_NAMES)] | None = Field(
-        None, description="Runs of its portfolio that are over; they count as part of the blend."
+    done: Annotated[list[DoneRun], Field(max_length=f.MOST_NAMES)] | None = f.optional(
+        "Runs of its portfolio that are over; they count as part of the blend."
     )
 
     @model_validator(mode="after")

@@ -13,22 +13,20 @@ LONGEST_SCRIPT = 2**20
 class ReviewFacts(Request):
     """What is known beside the script."""
 
-    filename: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = Field(
-        None, description="Its name in SARIF; `train.py` when not given."
+    filename: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = f.optional(
+        "Its name in SARIF; `train.py` when not given."
     )
-    gpu: f.Text200 | None = Field(None, description=f.ABOUT_GPU)
-    minutes: f.Minutes | None = Field(None, description="Wall-clock budget for everything.")
-    task: f.Task | None = Field(None, description=f.ABOUT_TASK, examples=["image"])
-    n_train: f.Samples | None = Field(None, description="Training samples.")
-    n_test: f.Samples | None = Field(None, description="Samples to predict.")
-    image_size: f.ImageSize | None = Field(None, description="Pixels a side.")
-    seq_len: f.SeqLen | None = Field(None, description="Tokens a text; of sounds frames of 10 ms.")
-    n_features: f.NFeatures | None = Field(None, description="Columns of a table.")
-    n_classes: f.NClasses | None = Field(None, description="Classes to tell apart.")
-    cpu_count: f.CpuCount | None = Field(None, description="Processor cores.")
-    metric: f.Text200 | None = Field(
-        None, description="What predictions are judged by.", examples=["roc auc"]
-    )
+    gpu: f.Text200 | None = f.optional(f.ABOUT_GPU)
+    minutes: f.Minutes | None = f.optional("Wall-clock budget for everything.")
+    task: f.Task | None = f.optional(f.ABOUT_TASK, examples=["image"])
+    n_train: f.Samples | None = f.optional("Training samples.")
+    n_test: f.Samples | None = f.optional("Samples to predict.")
+    image_size: f.ImageSize | None = f.optional("Pixels a side.")
+    seq_len: f.SeqLen | None = f.optional("Tokens a text; of sounds frames of 10 ms.")
+    n_features: f.NFeatures | None = f.optional("Columns of a table.")
+    n_classes: f.NClasses | None = f.optional("Classes to tell apart.")
+    cpu_count: f.CpuCount | None = f.optional("Processor cores.")
+    metric: f.Text200 | None = f.optional("What predictions are judged by.", examples=["roc auc"])
 
 
 class ReviewQuery(FromText, ReviewFacts):
@@ -41,6 +39,4 @@ class ReviewRequest(ReviewFacts):
     script: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_SCRIPT)] = Field(
         description="The whole file; it is read, never run."
     )
-    plan: dict[str, Any] | None = Field(
-        None, description="The plan that it should follow, as /recommend gave it."
-    )
+    plan: dict[str, Any] | None = f.optional("The plan that it should follow, as /recommend gave it.")

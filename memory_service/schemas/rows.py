@@ -29,31 +29,29 @@ class CompetitionRow(Row):
     slug: f.Slug = Field(description="its name in links: letters, digits and . _ - only")
     title: f.Line = Field(description="its name for people")
     description: f.Description = Field(description="what is predicted, from what data, how it is judged")
-    year: f.PastYear | None = Field(None, description="when it was held")
-    task: f.Task | None = Field(None, description="a task or its alias")
-    modality: f.Word | None = Field(None, description="image, text, tabular, audio ...: as the task says")
-    metric: f.Line | None = Field(None, description="what predictions are judged by, e.g. log loss")
-    metric_family: f.Word | None = Field(None, description="metrics like it, e.g. log-loss, auc, accuracy")
-    metric_direction: Literal["max", "min"] | None = Field(None, description="max: more is better")
-    n_train: f.Count | None = Field(None, description="training samples")
-    n_test: f.Count | None = Field(None, description="samples to predict")
-    n_classes: f.Small | None = Field(None, description="classes to tell apart")
-    image_size: f.Pixels | None = Field(None, description="pixels a side")
-    dataset_gb: f.Amount | None = Field(None, description="size of the data on disk")
-    domain: f.Line | None = Field(None, description="field of the data, e.g. medicine, ecology")
-    label_structure: f.Line | None = Field(None, description="e.g. single label, multi-label, mask")
-    split: Literal["random", "group", "time", "stratified", "unknown"] | None = Field(
-        None, description="how validation has to be split"
+    year: f.PastYear | None = f.optional("when it was held")
+    task: f.Task | None = f.optional("a task or its alias")
+    modality: f.Word | None = f.optional("image, text, tabular, audio ...: as the task says")
+    metric: f.Line | None = f.optional("what predictions are judged by, e.g. log loss")
+    metric_family: f.Word | None = f.optional("metrics like it, e.g. log-loss, auc, accuracy")
+    metric_direction: Literal["max", "min"] | None = f.optional("max: more is better")
+    n_train: f.Count | None = f.optional("training samples")
+    n_test: f.Count | None = f.optional("samples to predict")
+    n_classes: f.Small | None = f.optional("classes to tell apart")
+    image_size: f.Pixels | None = f.optional("pixels a side")
+    dataset_gb: f.Amount | None = f.optional("size of the data on disk")
+    domain: f.Line | None = f.optional("field of the data, e.g. medicine, ecology")
+    label_structure: f.Line | None = f.optional("e.g. single label, multi-label, mask")
+    split: Literal["random", "group", "time", "stratified", "unknown"] | None = f.optional(
+        "how validation has to be split"
     )
-    group_by: f.Line | None = Field(
-        None, description="what rows that belong together share, e.g. the patient"
-    )
-    host_kind: f.Word | None = Field(None, description="featured, research, playground, recruitment ...")
-    teams: f.Small | None = Field(None, description="teams on the final leaderboard")
-    code_competition: bool | None = Field(None, description="true: code is handed in and run by the host")
-    inference_limit_hours: f.Amount | None = Field(None, description="that such code may run")
-    summary: f.Sentences | None = Field(None, description="what worked")
-    pitfalls: f.Sentences | None = Field(None, description="what went wrong, and for whom")
+    group_by: f.Line | None = f.optional("what rows that belong together share, e.g. the patient")
+    host_kind: f.Word | None = f.optional("featured, research, playground, recruitment ...")
+    teams: f.Small | None = f.optional("teams on the final leaderboard")
+    code_competition: bool | None = f.optional("true: code is handed in and run by the host")
+    inference_limit_hours: f.Amount | None = f.optional("that such code may run")
+    summary: f.Sentences | None = f.optional("what worked")
+    pitfalls: f.Sentences | None = f.optional("what went wrong, and for whom")
 
 
 class PatternRow(Row):
@@ -133,7 +131,7 @@ class ClaimRow(Row):
     batch_min: f.Small | None = None
     batch_max: f.Small | None = None
     folds: f.Small | None = None
-    epochs: f.Word | None = Field(None, description="as written: a number or a range such as 8-12")
+    epochs: f.Word | None = f.optional("as written: a number or a range such as 8-12")
     precision: f.Word | None = None
     quantity: f.Line
     value_min: f.Number | None = None
@@ -271,16 +269,14 @@ def validate(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
 class Signature(Request):
     """What a change says about itself; no table has columns of these names that people may write."""
 
-    who: f.Text200 | None = Field(
-        None, description="Who changes it; a key's name goes first, without either it is `anonymous`."
+    who: f.Text200 | None = f.optional(
+        "Who changes it; a key's name goes first, without either it is `anonymous`."
     )
-    why: f.LongReason | None = Field(None, description="Why, for the row's history.")
+    why: f.LongReason | None = f.optional("Why, for the row's history.")
 
 
 class ReadVersion(Signature):
-    version: f.Version | None = Field(
-        None, description="The version that was read: 409 when it is another by now."
-    )
+    version: f.Version | None = f.optional("The version that was read: 409 when it is another by now.")
 
 
 class RemovalQuery(FromText, ReadVersion):
@@ -316,7 +312,7 @@ def addition_of(table: str) -> type[BaseModel]:
 def correction_of(table: str) -> type[BaseModel]:
     """Changes of a row: any of its fields. What fits together is checked with the rest of the row."""
     fields: dict[str, Any] = {
-        name: (field.rebuild_annotation() | None, Field(None, description=field.description))
+        name: (field.rebuild_annotation() | None, f.optional(field.description))
         for name, field in ROW_MODELS[table].model_fields.items()
     }
     name = f"{singular(table)}Correction"
@@ -330,9 +326,8 @@ def singular(table: str) -> str:
 
 def profile_id(profile: Profile) -> str:
     """`resnet50@224/amp`, with what is not usual behind it: `+checkpointing`, `+unfused`, `+nchw`."""
-    unusual = ("+checkpointing" if profile.checkpointing else "") + (
-        "" if profile.fused_attention else "+unfused"
-    )
+    unusual = "+checkpointing" if profile.checkpointing else ""
+    unusual += "" if profile.fused_attention else "+unfused"
     unusual += "" if profile.channels_last else "+nchw"
     return f"{profile.model}@{profile.input_size}/{profile.precision}{unusual}"
 

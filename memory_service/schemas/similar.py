@@ -17,17 +17,16 @@ MAX_LIMIT, DEFAULT_LIMIT = 100, 5
 class SimilarRequest(Request):
     """Either a text or the slug of a known competition."""
 
-    text: f.LongText | None = Field(
-        None,
-        description="A description in free words; this or `competition`.",
+    text: f.LongText | None = f.optional(
+        "A description in free words; this or `competition`.",
         examples=["photos of dogs, 120 breeds, log loss"],
     )
-    competition: f.Text200 | None = Field(None, description="Slug of a known competition; this or `text`.")
-    task: f.Task | None = Field(None, description=f"{f.ABOUT_TASK} Overrules what the text suggests.")
+    competition: f.Text200 | None = f.optional("Slug of a known competition; this or `text`.")
+    task: f.Task | None = f.optional(f"{f.ABOUT_TASK} Overrules what the text suggests.")
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT), f.INTEGRAL] | None = Field(
         DEFAULT_LIMIT, description="How many neighbours; 5 when not given."
     )
-    mode: f.MemoryMode | None = Field(None, description=f"{f.ABOUT_MODE}; open when not given.")
+    mode: f.MemoryMode | None = f.optional(f"{f.ABOUT_MODE}; open when not given.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> SimilarRequest:

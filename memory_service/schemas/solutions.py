@@ -17,7 +17,7 @@ class _Part(BaseModel):
 
 class Validation(_Part):
     split: Split = Field("unknown", description="how folds were split")
-    by: f.Line | None = Field(None, description="what a fold keeps together or follows, e.g. patient")
+    by: f.Line | None = f.optional("what a fold keeps together or follows, e.g. patient")
     folds: f.Small | None = None
 
 
@@ -40,16 +40,16 @@ class SolutionRow(Row):
 
     competition: f.Slug = Field(description="its slug")
     rank: Annotated[int, Field(ge=1, le=100_000)] = Field(description="on the private leaderboard")
-    url: f.Url | None = Field(None, description="of the write-up")
+    url: f.Url | None = f.optional("of the write-up")
     basis: Basis = Field("second-hand", description="read: the write-up or its code; recalled: from memory")
-    read_at: f.Line | None = Field(None, description="where it was read, if not there")
+    read_at: f.Line | None = f.optional("where it was read, if not there")
     families: Annotated[list[f.Family], Field(max_length=40)] = Field(
         default_factory=list, description="of models: lightgbm, efficientnet, deberta-v3 ..."
     )
     models: Said = Field(default_factory=list, description="their names as written")
-    input: f.Line | None = Field(None, description="what the models were given")
-    image_size: f.Pixels | None = Field(None, description="pixels a side")
-    seq_len: f.Small | None = Field(None, description="tokens or steps")
+    input: f.Line | None = f.optional("what the models were given")
+    image_size: f.Pixels | None = f.optional("pixels a side")
+    seq_len: f.Small | None = f.optional("tokens or steps")
     validation: Validation = Field(default_factory=Validation, description="how it was validated")
     loss: Annotated[list[f.Loss], Field(max_length=20)] = Field(
         default_factory=list, description="bce, focal, mse ..."
@@ -59,13 +59,13 @@ class SolutionRow(Row):
     )
     features: Said = Field(default_factory=list, description="that mattered, of tables and series")
     ensemble: Ensemble = Field(default_factory=Ensemble, description="of how many models, blended how")
-    epochs: f.Small | None = Field(None, description="of training")
-    batch_size: f.Small | None = Field(None, description="samples a step")
-    optimizer: f.Word | None = Field(None, description="as written")
-    learning_rate: Annotated[f.Word | f.Amount, AfterValidator(str)] | None = Field(
-        None, description="a number, or as written"
+    epochs: f.Small | None = f.optional("of training")
+    batch_size: f.Small | None = f.optional("samples a step")
+    optimizer: f.Word | None = f.optional("as written")
+    learning_rate: Annotated[f.Word | f.Amount, AfterValidator(str)] | None = f.optional(
+        "a number, or as written"
     )
-    hardware: f.Line | None = Field(None, description="that it was trained on")
+    hardware: f.Line | None = f.optional("that it was trained on")
     score: Score = Field(default_factory=Score, description="by the metric of the competition")
     what_mattered: Said = Field(default_factory=list, description="by its authors, a sentence each")
     what_failed: Said = Field(default_factory=list, description="what they tried in vain")

@@ -60,19 +60,14 @@ def write(connection: Connection, target: Path) -> None:
     part.unlink(missing_ok=True)
     make_private(part)
     tables = _tables(connection)
-    about: dict[str, Any] = {
-        "format": FORMAT,
-        "revision": connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one(),
-        "tables": [],
-    }
+    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
+    about: dict[str, Any] = {"format": FORMAT, "revision": revision, "tables": []}
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             for table, columns in tables.items():
                 names = ", ".join(map(_quoted, columns))
-                with (
-                    archive.open(f"{table}.copy", "w", force_zip64=True) as out,
-                    _cursor(connection) as cursor,
-                ):
+                entry = f"{table}.copy"
+                with archive.open(entry, "w", force_zip64=True) as out, _cursor(connection) as cursor:
                     with cursor.copy(f"COPY {_quoted(table)} ({names}) TO STDOUT") as stream:
                         for block in stream:
                             out.write(block)
@@ -109,11 +104,8 @@ def read(connection: Connection, source: Path) -> None:
         for table in about["tables"]:
             names = ", ".join(map(_quoted, table["columns"]))
             into = f"COPY {_quoted(table['name'])} ({names}) FROM STDIN"
-            with (
-                archive.open(f"{table['name']}.copy") as rows,
-                _cursor(connection) as cursor,
-                cursor.copy(into) as stream,
-            ):
+            entry = f"{table['name']}.copy"
+            with archive.open(entry) as rows, _cursor(connection) as cursor, cursor.copy(into) as stream:
                 while block := rows.read(1 << 16):
                     stream.write(block)
     advance_sequences(connection)

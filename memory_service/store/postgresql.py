@@ -258,15 +258,11 @@ class Postgresql(Dialect):
         return Contents(str(about["revision"]), frozenset(table["name"] for table in about["tables"]))
 
     def backup(self, engine: Engine, target: Path) -> None:
-        with (
-            engine.execution_options(**self.read_options).begin() as connection,
-            _without_time_limits(connection),
-        ):
+        reading = engine.execution_options(**self.read_options)
+        with reading.begin() as connection, _without_time_limits(connection):
             dump.write(connection, target)
 
     def restore(self, engine: Engine, source: Path) -> None:
-        with (
-            engine.execution_options(**self.write_options).begin() as connection,
-            _without_time_limits(connection),
-        ):
+        writing = engine.execution_options(**self.write_options)
+        with writing.begin() as connection, _without_time_limits(connection):
             dump.read(connection, source)

@@ -161,10 +161,8 @@ class Sqlite(Dialect):
         norms = np.linalg.norm(vectors, axis=1)[:, None] * np.linalg.norm(matrix, axis=1)
         similarity = vectors @ matrix.T / np.maximum(norms, 1e-12)
         order = np.argsort(-similarity, axis=1, kind="stable")[:, :limit]
-        return [
-            [(int(rows[i][0]), float(of[i])) for i in places]
-            for of, places in zip(similarity, order, strict=True)
-        ]
+        found = zip(similarity, order, strict=True)
+        return [[(int(rows[i][0]), float(of[i])) for i in places] for of, places in found]
 
     def many_passages(self, session: Session) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
         return contextlib.nullcontext()

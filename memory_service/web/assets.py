@@ -55,11 +55,8 @@ def static(request: Request, name: str) -> Response:
         raise HTTPException(404)
     file = _read(name)
     current = request.query_params.get("v") == file.digest
-    headers = {
-        "Cache-Control": _FOR_EVER if current else "no-cache",
-        "ETag": f'"{file.digest}"',
-        "Vary": "Accept-Encoding",
-    }
+    kept = _FOR_EVER if current else "no-cache"
+    headers = {"Cache-Control": kept, "ETag": f'"{file.digest}"', "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
     if not accepts_gzip(request):

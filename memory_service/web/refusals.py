@@ -62,16 +62,11 @@ def _page(request: Request, document: dict[str, Any], headers: dict[str, str]) -
     here = here_of(request)
     errors = document.get("errors") or ()
     wrong = {name for error in errors for name in (error["field"], error["given"]) if name in here.query}
+    title = "Getting ready" if waiting else document["title"]
+    without = here.link(**dict.fromkeys(wrong)) if wrong and request.method == "GET" else None
     html = rendered(
-        "refused.html",
-        title="Getting ready" if waiting else document["title"],
-        data=document,
-        here=here,
-        without=here.link(**dict.fromkeys(wrong)) if wrong and request.method == "GET" else None,
-        reader=reader_of(request),
-        waiting=waiting,
-        state=state.as_dict(),
-        refresh_seconds=_SECONDS_BETWEEN if waiting else None,
-    )
+        "refused.html", title=title, data=document, here=here, without=without, reader=reader_of(request),
+        waiting=waiting, state=state.as_dict(), refresh_seconds=_SECONDS_BETWEEN if waiting else None,
+    )  # fmt: skip
     response = Response(html, status, {**HEADERS, **headers}, media_type="text/html")
     return compressed(request, response)

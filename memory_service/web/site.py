@@ -61,9 +61,8 @@ class Here:
         """All the rows as `csv`, `jsonl` or `parquet`; `json`: the page as it is."""
         dropped = () if form == "json" else _PAGING
         stem = "/index" if self.path == "/" else self.path
-        return url_of(
-            f"{stem}.{form}", {name: value for name, value in self.query.items() if name not in dropped}
-        )
+        query = {name: value for name, value in self.query.items() if name not in dropped}
+        return url_of(f"{stem}.{form}", query)
 
 
 class Pages(APIRouter):

@@ -36,9 +36,8 @@ def _form(body: Any) -> str:
         raise InvalidInput(f"{device[0]!r} {message}", [FieldError(device[0], message, body[device[0]])])
     if not sheet and body.get("name") is None:
         message = "is required: of a device {name, device}, of a data sheet {slug, name, kind, ...}"
-        unknown = [
-            FieldError(name, "unknown field") for name in body if name not in RegisterDevice.model_fields
-        ]
+        known = RegisterDevice.model_fields
+        unknown = [FieldError(name, "unknown field") for name in body if name not in known]
         raise InvalidInput(f"name {message}", [*unknown, FieldError("name", message)])
     return _Sheet.__name__ if sheet else RegisterDevice.__name__
 
@@ -63,12 +62,10 @@ def add_registration(router: APIRouter) -> None:
         service = service_of(request)
         if body.device is not None and body.calibrate is not False:
             needs(request, "admin", "measure a device of the server's host")
+        calibrating = service.calibrating if service.settings.calibrate else None
+        server, who = str(request.base_url), who_of(request)
         shown, new = register_device(
-            database_of(request),
-            body.explicit(),
-            calibrating=service.calibrating if service.settings.calibrate else None,
-            server=str(request.base_url),
-            who=who_of(request),
+            database_of(request), body.explicit(), calibrating=calibrating, server=server, who=who
         )
         return json_answer(shown, 201 if new else 200, {"Location": f"/gpus/{shown['name']}"})
 

@@ -59,10 +59,9 @@ def prometheus(request: Request) -> Response:
         revision = service.database.knowledge_revision() if state.database else None
     except MemoryServiceError:
         revision = None  # a database that is away is seen in /readyz; the other counts are still wanted
-    return Response(
-        service.metrics.exposition(revision, state.encoder, len(rows_left_out(service.database))),
-        media_type=metrics.CONTENT_TYPE,
-    )
+    left_out = len(rows_left_out(service.database))
+    body = service.metrics.exposition(revision, state.encoder, left_out)
+    return Response(body, media_type=metrics.CONTENT_TYPE)
 
 
 @router.get("/openapi.json", include_in_schema=False)

@@ -131,9 +131,8 @@ class Gate:
         if cookie is None:
             return None
         scope["state"]["still"] = partial(self.keyring.session_now, cookie)
-        return self.keyring.cached_session(cookie) or await anyio.to_thread.run_sync(
-            self.keyring.of_session, cookie
-        )
+        found = self.keyring.cached_session(cookie)
+        return found or await anyio.to_thread.run_sync(self.keyring.of_session, cookie)
 
     async def _of_key(self, scope: Scope, given: str) -> Holder:
         key = parse(given)

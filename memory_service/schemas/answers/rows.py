@@ -7,19 +7,10 @@ from pydantic import Field
 
 from memory_service.domain.recipe.vocabulary import Basis
 from memory_service.domain.runs.run_observations import EndStatus
+from memory_service.schemas import rows
 from memory_service.schemas.answers.common import Answer, Estimate, Page, Size, Time, left_out
 from memory_service.schemas.answers.errors import Difference
 from memory_service.schemas.answers.runs import RunBrief
-from memory_service.schemas.rows import (
-    ClaimRow,
-    CompetitionRow,
-    GpuRow,
-    ModelRow,
-    PatternRow,
-    ProfileFigures,
-    ProfileRow,
-    StrategyRow,
-)
 from memory_service.schemas.solutions import Score, SolutionRow, Validation
 
 
@@ -60,7 +51,7 @@ class CompetitionRuns(Answer):
     latest: list[RunBrief]
 
 
-class Competition(_Stored, CompetitionRow):
+class Competition(_Stored, rows.CompetitionRow):
     size: Size | None = Field(description="By `n_train`.")
 
 
@@ -92,37 +83,37 @@ class CompetitionDetail(Competition):
     solutions: list[SolutionBrief] = Field(description="What won it, best rank first.")
 
 
-class Pattern(_Stored, PatternRow): ...
+class Pattern(_Stored, rows.PatternRow): ...
 
 
 class PatternDetail(Pattern):
     outcomes: Tally
 
 
-class Model(_Stored, ModelRow): ...
+class Model(_Stored, rows.ModelRow): ...
 
 
-class Gpu(_Stored, GpuRow): ...
+class Gpu(_Stored, rows.GpuRow): ...
 
 
 class GpuItem(Gpu):
     devices: list[str] = Field(description="Names of its registered devices.")
 
 
-class Claim(_Stored, ClaimRow): ...
+class Claim(_Stored, rows.ClaimRow): ...
 
 
-class Strategy(_Stored, StrategyRow): ...
+class Strategy(_Stored, rows.StrategyRow): ...
 
 
 class StrategyDetail(Strategy):
     steers_plans: bool = Field(description="Correcting a number of it changes the next plan.")
 
 
-class ProfileItem(_Stored, ProfileFigures): ...
+class ProfileItem(_Stored, rows.ProfileFigures): ...
 
 
-class ProfileDetail(_Stored, ProfileRow): ...
+class ProfileDetail(_Stored, rows.ProfileRow): ...
 
 
 CHANGED: Mapping[str, type[Answer]] = {

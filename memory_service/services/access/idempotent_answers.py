@@ -2,29 +2,21 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from memory_service.errors import Conflict
 from memory_service.services.database.transactions import Database
 from memory_service.store.queries import keys as store
+from memory_service.store.tables.keys import IdempotentAnswer
+
+__all__ = ["IdempotentAnswer", "claim", "keep", "release"]
 
 KEPT = dt.timedelta(days=1)
 UNFINISHED = dt.timedelta(minutes=5)
 """After which a request counts as lost with its process. An answer begins within two minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRequest:
-    """A request that was sent before. status: None while it is worked on. body: None where it is not kept."""
-
-    digest: str
-    status: int | None
-    headers: Mapping[str, str]
-    body: str | None
-
-
-def claim(database: Database, caller: str, key: str, digest: str) -> KnownRequest | None:
-    """None: the request is new, and noted as worked on; else what is known of it. Of two servers that are
+def claim(database: Database, caller: str, key: str, digest: str) -> IdempotentAnswer | None:
+    """None: the request is new, and noted as worked on; else as it was kept. Of two servers that are
     asked at once one is told so."""
     try:
         return _claim(database, caller, key, digest)
@@ -32,16 +24,15 @@ def claim(database: Database, caller: str, key: str, digest: str) -> KnownReques
         return _claim(database, caller, key, digest)
 
 
-def _claim(database: Database, caller: str, key: str, digest: str) -> KnownRequest | None:
+def _claim(database: Database, caller: str, key: str, digest: str) -> IdempotentAnswer | None:
     with database.write_untracked() as writing:
         session, now = writing.session, writing.now
         store.remove_old_idempotent_answers(session, now - KEPT, now - UNFINISHED)
         known = store.idempotent_answer(session, caller, key)
-        if known is not None:
-            return KnownRequest(known.digest, known.status, known.headers or {}, known.body)
-        values = {"caller": caller, "key": key, "digest": digest, "updated_at": now}
-        store.add_idempotent_answer(session, values)
-    return None
+        if known is None:
+            values = {"caller": caller, "key": key, "digest": digest, "updated_at": now}
+            store.add_idempotent_answer(session, values)
+        return known
 
 
 def keep(

@@ -167,11 +167,8 @@ class Keyring:
         """Write down which keys were used and which refused, where the last time is a minute ago."""
         now = dt.datetime.now(dt.UTC)
         gap = dt.timedelta(seconds=0 if all_of_it else WRITTEN_EVERY_SECONDS)
-        used = {
-            key_id: moment
-            for key_id, moment in list(self._used.items())
-            if moment > self._written.get(key_id, _NEVER) + gap
-        }
+        written, last = self._written, list(self._used.items())
+        used = {key: moment for key, moment in last if moment > written.get(key, _NEVER) + gap}
         refused: dict[str, tuple[int, str]] = {}
         if self._refused and now >= self._logged_at + gap:
             with self._lock:

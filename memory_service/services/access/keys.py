@@ -7,14 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from memory_service.domain.common.api_keys import (
-    ALPHABET,
-    ID_CHARACTERS,
-    SECRET_CHARACTERS,
-    checked_scopes,
-    compose,
-    digest,
-)
+from memory_service.domain.common import api_keys
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, unknown_name, wrong_value
 from memory_service.schemas.keys import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
@@ -45,7 +38,7 @@ def create_key(
 
     InvalidInput names a wrong name, scope or number of days; Conflict when a key in use has the name.
     """
-    name, chosen, life = _checked_name(name), checked_scopes(scopes), _life(expires_days)
+    name, chosen, life = _checked_name(name), api_keys.checked_scopes(scopes), _life(expires_days)
     with database.write_untracked() as transaction:
         taken = store.in_use(transaction.session, name)
         if taken is not None:
@@ -59,9 +52,8 @@ def check_stated(database: Database, name: str) -> None:
     with database.read() as transaction:
         taken = name.strip() == SERVICE or store.in_use(transaction.session, name.strip()) is not None
     if taken:
-        raise wrong_value(
-            "who", "is the name of a key, or of the service: show the key, or state another", name
-        )
+        message = "is the name of a key, or of the service: show the key, or state another"
+        raise wrong_value("who", message, name)
 
 
 def list_keys(database: Database) -> list[dict[str, Any]]:
@@ -113,12 +105,12 @@ def _added(
     who: str | None,
     why: str,
 ) -> dict[str, Any]:
-    key = compose(_random(ID_CHARACTERS), _random(SECRET_CHARACTERS))
+    key = api_keys.compose(_random(api_keys.ID_CHARACTERS), _random(api_keys.SECRET_CHARACTERS))
     values: dict[str, Any] = {
         "id": key.id,
         "name": name,
         "scopes": list(scopes),
-        "digest": digest(key.text),
+        "digest": api_keys.digest(key.text),
         "created_at": transaction.now,
         "created_by": who or "",
         "expires_at": None if life is None else transaction.now + life,
@@ -143,25 +135,16 @@ def _in_use(transaction: ReadTransaction, name: str) -> ApiKey:
     known = sorted(each.name for each in store.every(transaction.session) if each.revoked_at is None)
     nearest = unknown_name("key", name, known).errors[0].nearest
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-    raise NotFound(
-        f"No key in use has the name or id {name[:80]!r}{hint}",
-        [FieldError("name", "is no key", None, nearest)],
-    )
+    detail = f"No key in use has the name or id {name[:80]!r}{hint}"
+    raise NotFound(detail, [FieldError("name", "is no key", None, nearest)])
 
 
 def _shown(row: ApiKey, now: dt.datetime) -> dict[str, Any]:
     status = "revoked" if row.revoked_at is not None else "valid" if is_valid(row, now) else "expired"
     times = ("created_at", "expires_at", "last_used_at", "revoked_at")
-    return on_the_wire(
-        {
-            "id": row.id,
-            "name": row.name,
-            "scopes": list(row.scopes),
-            "status": status,
-            "created_by": row.created_by or None,
-            **{name: getattr(row, name) for name in times},
-        }
-    )
+    shown: dict[str, Any] = {"id": row.id, "name": row.name, "scopes": list(row.scopes), "status": status}
+    shown |= {"created_by": row.created_by or None, **{name: getattr(row, name) for name in times}}
+    return on_the_wire(shown)
 
 
 def _checked_name(given: str) -> str:
@@ -183,4 +166,4 @@ def _life(days: float | None) -> dt.timedelta | None:
 
 
 def _random(characters: int) -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(characters))
+    return "".join(secrets.choice(api_keys.ALPHABET) for _ in range(characters))

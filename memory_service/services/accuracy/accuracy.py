@@ -155,14 +155,9 @@ def _grouped(
 def _errors(method: str, predicted: Floats, measured: Floats, covered: Flags | None = None) -> Errors:
     ratio = predicted / measured
     off = np.abs(ratio - 1.0)
-    return Errors(
-        method,
-        len(off),
-        float(np.median(off)),
-        float(np.quantile(off, 0.9)),
-        float(np.median(ratio) - 1.0),
-        None if covered is None else float(np.mean(covered)),
-    )
+    inside = None if covered is None else float(np.mean(covered))
+    median, worst, bias = np.median(off), np.quantile(off, 0.9), np.median(ratio) - 1.0
+    return Errors(method, len(off), float(median), float(worst), float(bias), inside)
 
 
 def _ours(rows: Sequence[Evaluated], name: str, measured: Floats) -> Errors:
@@ -208,13 +203,8 @@ def _fit(rows: Sequence[Evaluated]) -> tuple[FitErrors, ...]:
 def _hits(method: str, batches: Sequence[int], rows: Sequence[Evaluated]) -> FitErrors:
     measured = np.array([_row(r).largest for r in rows])
     got = np.array(batches)
-    return FitErrors(
-        method,
-        len(rows),
-        float(np.mean(got == measured)),
-        float(np.mean(got > measured)),
-        float(np.mean(got < measured)),
-    )
+    shares = (float(np.mean(each)) for each in (got == measured, got > measured, got < measured))
+    return FitErrors(method, len(rows), *shares)
 
 
 def _naive_batch(result: Evaluated) -> int:

@@ -35,10 +35,8 @@ def encode(texts: Sequence[tuple[str, str]], encoder: TextEncoder | None) -> lis
     if encoder is None:
         return [NewPassage(kind, text) for kind, text in texts]
     vectors = vectors_of([text for _, text in texts], encoder)
-    return [
-        NewPassage(kind, text, vector, encoder.name)
-        for (kind, text), vector in zip(texts, vectors, strict=True)
-    ]
+    pairs = zip(texts, vectors, strict=True)
+    return [NewPassage(kind, text, vector, encoder.name) for (kind, text), vector in pairs]
 
 
 def vectors_of(texts: Sequence[str], encoder: TextEncoder) -> npt.NDArray[np.float32]:

@@ -42,22 +42,16 @@ def _known(transaction: ReadTransaction) -> dict[str, tuple[str, ...]]:
 
 def _read(transaction: ReadTransaction, slugs: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, list[str]]] = {slug: {kind: [] for kind in _KINDS} for slug in slugs}
-    best = (
-        select(Solution.competition, Solution.what_mattered, Solution.what_failed)
-        .where(Solution.competition.in_(slugs))
-        .order_by(Solution.rank, Solution.id)
-    )
+    best = select(Solution.competition, Solution.what_mattered, Solution.what_failed)
+    best = best.where(Solution.competition.in_(slugs)).order_by(Solution.rank, Solution.id)
     for slug, mattered, failed in transaction.session.execute(best):
         found[slug]["mattered"] += mattered
         found[slug]["failed"] += [f"Failed: {text}" for text in failed]
     pitfalls = select(Competition.slug, Competition.pitfalls).where(Competition.slug.in_(slugs))
     for slug, pitfall in transaction.session.execute(pitfalls):
         found[slug]["pitfalls"] += [f"Pitfall: {pitfall}"] if pitfall else []
-    patterns = (
-        select(Pattern.id, Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
-        .where(Pattern.competition.in_(slugs))
-        .order_by(Pattern.id)
-    )
+    columns = (Pattern.id, Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
+    patterns = select(*columns).where(Pattern.competition.in_(slugs)).order_by(Pattern.id)
     rows = transaction.session.execute(patterns).all()
     worse = _ranked_down(transaction, [f"pattern:{row.id}" for row in rows], slugs)
     for name, slug, statement, origin, corrected in rows:

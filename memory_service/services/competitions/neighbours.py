@@ -16,13 +16,7 @@ from memory_service.domain.common.vocabulary import TASKS, Mode
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.errors import nothing_named
-from memory_service.recall.rank_fusion import (
-    WORD_RATIO_FIRST,
-    WORD_RATIO_LEFT_OUT,
-    fuse,
-    outstanding,
-    shared_probability,
-)
+from memory_service.recall import rank_fusion
 from memory_service.recall.recognition import recognised
 from memory_service.recall.snapshot import RecallSnapshot
 from memory_service.recall.structure import Kind, kind_of, shared_facts
@@ -35,7 +29,10 @@ _FACTS = (
     "task", "metric", "metric_family", "n_train", "n_classes", "image_size", "split", "modality", "size",
 )  # fmt: skip
 
+Row = Mapping[str, Any]
 Scores = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class Signals:
     kind: Kind
     tasks: Mapping[str, float]
     own: int | None
-    left_out: NDArray[np.bool_] | None
+    left_out: Flags | None
     year: float = np.nan
 
 
@@ -100,7 +97,7 @@ def recall(
     read: ReadText | None = None,
     competition: str | None = None,
     task: str | None = None,
-    facts: Mapping[str, Any] | None = None,
+    facts: Row | None = None,
     limit: int = 5,
     mode: Mode = "open",
     as_of: int | None = None,
@@ -127,8 +124,8 @@ def recall(
         described = recognised(
             snapshot, read.text, asked, signals, snapshot.structure.task_probability(tasks) if tasks else None
         )
-    ratio = WORD_RATIO_LEFT_OUT if mode == "family" else WORD_RATIO_FIRST
-    stands_out = place if place is not None else outstanding(meaning, words, ratio)
+    ratio = rank_fusion.WORD_RATIO_LEFT_OUT if mode == "family" else rank_fusion.WORD_RATIO_FIRST
+    stands_out = place if place is not None else rank_fusion.outstanding(meaning, words, ratio)
     first = stands_out if described is None else described
     if described is not None and mode == "open" and reported is not None:
         reported = _completed(reported, snapshot.competitions[described])
@@ -137,12 +134,12 @@ def recall(
         kind, probability = _asked(snapshot, place, read, task, facts)
     signals["structure"] = snapshot.structure.scores(kind)
     of_task = snapshot.structure.task_probability(probability) if probability else None
-    fused, shared = fuse(signals, of_task), shared_probability(signals, of_task)
+    fused, shared = rank_fusion.fuse(signals, of_task), rank_fusion.shared_probability(signals, of_task)
     itself = place if place is not None else described
     known = itself if mode == "open" else place
     if itself is not None:
         shared[itself] = 1.0
-    left_out: NDArray[np.bool_] | None = None
+    left_out: Flags | None = None
     if mode == "family" and first is not None:
         closeness = meaning if place is not None else closeness_to(transaction, snapshot, first)
         left_out = snapshot.family_of(first, closeness)
@@ -153,20 +150,10 @@ def recall(
     best = _best(fused, snapshot.years, limit, first, left_out)
     falling = np.minimum.accumulate(shared[best])
     hits = tuple(explain.hit(i, float(score)) for i, score in zip(best, falling, strict=True))
-    return Found(
-        hits,
-        reported,
-        str(snapshot.competitions[described]["slug"]) if described is not None else None,
-        Signals(
-            snapshot,
-            meaning,
-            kind,
-            probability,
-            itself,
-            left_out,
-            np.nan if known is None else float(snapshot.years[known]),
-        ),
-    )
+    slug = str(snapshot.competitions[described]["slug"]) if described is not None else None
+    year = np.nan if known is None else float(snapshot.years[known])
+    opinions = Signals(snapshot, meaning, kind, probability, itself, left_out, year)
+    return Found(hits, reported, slug, opinions)
 
 
 def _place(snapshot: RecallSnapshot, slug: str) -> int:
@@ -177,18 +164,14 @@ def _place(snapshot: RecallSnapshot, slug: str) -> int:
 
 
 def _asked(
-    snapshot: RecallSnapshot,
-    place: int | None,
-    read: ReadText | None,
-    task: str | None,
-    facts: Mapping[str, Any] | None,
+    snapshot: RecallSnapshot, place: int | None, read: ReadText | None, task: str | None, facts: Row | None
 ) -> tuple[Kind, Mapping[str, float]]:
     """The kind asked for and the probability of each task; what the caller says overrules what a text
     says."""
     reported = {name: value for name, value in (facts or {}).items() if value is not None and name in _FACTS}
     if task is not None:
         reported["task"] = task
-    known: Mapping[str, Any] = {}
+    known: Row = {}
     if place is not None:
         known = snapshot.competitions[place]
     elif read is not None:
@@ -204,7 +187,7 @@ def signals_of(
     transaction: ReadTransaction | None,
     snapshot: RecallSnapshot,
     read: ReadText,
-    left_out: NDArray[np.bool_] | None = None,
+    left_out: Flags | None = None,
 ) -> Signals:
     """What a text alone has in common with every competition; nothing is taken for the one it describes."""
     kind, tasks = _asked(snapshot, None, read, None, None)
@@ -212,23 +195,20 @@ def signals_of(
     return Signals(snapshot, meaning, kind, tasks, None, left_out)
 
 
-def _known_metric(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _known_metric(asked: Row) -> dict[str, Any]:
     """What the caller gave, as fields of `InferredFacts`; a metric with its family."""
     known = {name: value for name, value in asked.items() if name in _COMPARED and value is not None}
     if asked.get("metric"):
         named = metric_named(str(asked["metric"]))
-        known |= {
-            "metric": named.name if named else None,
-            "metric_family": named.family if named else None,
-            "metric_sure": True,
-        }
+        metric, family = (named.name, named.family) if named else (None, None)
+        known |= {"metric": metric, "metric_family": family, "metric_sure": True}
     return known
 
 
 _COMPARED = ("n_train", "n_classes", "task")
 
 
-def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts:
+def _completed(reported: InferredFacts, row: Row) -> InferredFacts:
     """What a text says, with the task and the missing facts of the stored competition it describes."""
     names = (
         *(("metric", "metric_family", "metric_direction") if reported.metric is None else ()),
@@ -241,13 +221,7 @@ def _completed(reported: InferredFacts, row: Mapping[str, Any]) -> InferredFacts
     return replace(reported, task=row.get("task") or reported.task, evidence=evidence, **known)
 
 
-def _best(
-    fused: NDArray[np.float64],
-    years: NDArray[np.float64],
-    limit: int,
-    first: int | None,
-    left_out: NDArray[np.bool_] | None,
-) -> list[int]:
+def _best(fused: Floats, years: Floats, limit: int, first: int | None, left_out: Flags | None) -> list[int]:
     """Places of the `limit` best, best first, of equal ones the latest first; `first` before all others."""
     scores = fused.copy()
     if first is not None:
@@ -276,18 +250,11 @@ class _Explained:
         best = float(words.max()) if words is not None else 0.0
         meaning = self.signals.get("embedding")
         cosine = round(float(meaning[i]), 4) if meaning is not None else None
-        return Hit(
-            slug=str(row["slug"]),
-            title=str(row.get("title") or row["slug"]),
-            task=row.get("task"),
-            score=round(score, 4),
-            signals={
-                "embedding": cosine,
-                "words": round(float(words[i]) / best, 4) if words is not None and best > 0 else None,
-                "structure": round(float(self.signals["structure"][i]), 4),
-            },
-            why=self._why(i, cosine),
-        )
+        share = round(float(words[i]) / best, 4) if words is not None and best > 0 else None
+        alike = round(float(self.signals["structure"][i]), 4)
+        signals = {"embedding": cosine, "words": share, "structure": alike}
+        slug, title = str(row["slug"]), str(row.get("title") or row["slug"])
+        return Hit(slug, title, row.get("task"), round(score, 4), signals, why=self._why(i, cosine))
 
     def _why(self, i: int, cosine: float | None) -> str:
         parts = ["the text describes this competition"] if self.described == i else []

@@ -14,6 +14,8 @@ from memory_service.services.competitions.encoding import TextEncoder, encode, t
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables import table_rows as catalogue
 
+Row = Mapping[str, Any]
+
 _METRIC = ("metric", "metric_family", "metric_direction")
 _FIGURES = ("n_train", "n_classes", "image_size", "split")
 
@@ -22,12 +24,7 @@ SURE_ENOUGH = 0.5
 
 
 def add_competition(
-    database: Database,
-    values: Mapping[str, Any],
-    *,
-    encoder: TextEncoder | None,
-    who: str,
-    why: str = "added",
+    database: Database, values: Row, *, encoder: TextEncoder | None, who: str, why: str = "added"
 ) -> dict[str, Any]:
     """Store a competition; the row, with `inferred`: which of task, modality, metric, sizes and split were
     not given and read from its text.
@@ -60,7 +57,7 @@ def add_competition(
 def correct_competition(
     database: Database,
     slug: str,
-    changes: Mapping[str, Any],
+    changes: Row,
     *,
     encoder: TextEncoder | None,
     who: str,

@@ -34,15 +34,9 @@ class SimilarAnswer:
 
     def as_dict(self) -> dict[str, Any]:
         """The wire form of `/similar`."""
-        return {
-            "items": [hit.as_dict() for hit in self.items],
-            "inferred_task": self.inferred.task if self.inferred else None,
-            "inferred": self.inferred.as_dict() if self.inferred else None,
-            "described": self.described,
-            "degraded": self.degraded,
-            "mode": self.mode,
-            "reason": self.reason,
-        }
+        task, inferred = (self.inferred.task, self.inferred.as_dict()) if self.inferred else (None, None)
+        found = {"items": [hit.as_dict() for hit in self.items], "inferred_task": task, "inferred": inferred}
+        return found | {name: getattr(self, name) for name in ("described", "degraded", "mode", "reason")}
 
 
 def similar(
@@ -53,13 +47,9 @@ def similar(
     loaded, mode = encoder or load_encoder(), question.mode or "open"
     read = read_text(question.text, loaded.encoder) if question.text is not None else None
     with database.read() as transaction:
+        limit, task = question.limit or DEFAULT_LIMIT, question.task
         found = recall(
-            transaction,
-            read=read,
-            competition=question.competition,
-            task=question.task,
-            limit=question.limit or DEFAULT_LIMIT,
-            mode=mode,
+            transaction, read=read, competition=question.competition, task=task, limit=limit, mode=mode
         )
         nothing = question.task is None and _nothing_alike(found)
         hits = () if nothing else with_lessons(transaction, found.hits)

@@ -184,20 +184,14 @@ def _total(row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:
         return None
     model = subject.option.model
     step, forward = subject.step(batch), subject.step(batch, "infer").scaled(1.0 / batch)
+    rows, of_step, of_forward = CLAIMED_N_TRAIN, Seconds.of(step), Seconds.of(forward)
+    setup = setup_seconds(model.params_m, rows, gpu=True, pretrained=model.pretrained, files=True)
     run = run_seconds(
-        setup_seconds(model.params_m, CLAIMED_N_TRAIN, gpu=True, pretrained=model.pretrained, files=True),
-        Seconds.of(step),
-        batch,
-        Seconds.of(forward),
-        n_train=CLAIMED_N_TRAIN,
-        n_test=CLAIMED_N_TRAIN,
-        folds=int(folds),
-        epochs=epochs,
+        setup, of_step, batch, of_forward, n_train=rows, n_test=rows, folds=int(folds), epochs=epochs
     ).total_end
     low, value, high = (float(part) / 60.0 for part in (run.low, run.value, run.high))
-    return Estimate(
-        value, low, high, "estimated", 0, f"{step.basis}; setup, validation, inference; no loader bound"
-    )
+    basis = f"{step.basis}; setup, validation, inference; no loader bound"
+    return Estimate(value, low, high, "estimated", 0, basis)
 
 
 def _precision_ratio(_row: Row, subject: Subject, _gpus: Gpus) -> Estimate | None:

@@ -124,13 +124,8 @@ def _why_claim(subject: Subject, now: Estimate, measured: int) -> str:
 def _others(claims: Sequence[Row], row: Row) -> list[Row]:
     """Claims about the same model, card, batch and quantity."""
     same = ("gpu", "model", "quantity", "batch_min")
-    return [
-        other
-        for other in claims
-        if other["id"] != row["id"]
-        and other.get("value_min") is not None
-        and all(other.get(name) == row.get(name) for name in same)
-    ]
+    stated = (other for other in claims if other["id"] != row["id"] and other.get("value_min") is not None)
+    return [other for other in stated if all(other.get(name) == row.get(name) for name in same)]
 
 
 _ABOUT = (

@@ -77,9 +77,8 @@ def _claim(row: Mapping[str, Any], card: str | None, checked: Checked | None, co
         "conflict": conflict and conflict["id"],
     }
     if checked is None and conflict and conflict["id"] != row["id"]:
-        return out | {
-            "why": f"It leaves out what a computation needs; it says the same thing as {conflict['id']}."
-        }
+        says = f"it says the same thing as {conflict['id']}"
+        return out | {"why": f"It leaves out what a computation needs; {says}."}
     if checked is None:
         return out | {"why": conflict["why"] if conflict else _why_nothing(row)}
     subject = checked.subject

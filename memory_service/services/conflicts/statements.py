@@ -1,13 +1,14 @@
 """The statements of a conflict, and how far apart they are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
 
 LEAST = 1e-9
+_NUMBERS = ("low", "high", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +32,15 @@ class Statement:
 
     def as_dict(self) -> dict[str, Any]:
         """The wire form; what a side does not have is left out."""
-        out: dict[str, Any] = {"id": self.id, "grade": self.grade, "low": _short(self.low)}
-        out["high"] = None if self.high is None else _short(self.high)
-        out.update({"unit": self.unit, "source": self.source})
-        if self.value is not None:
-            out["value"] = _short(self.value)
-        for name in ("n", "statement", "set_aside"):
-            if getattr(self, name) is not None:
-                out[name] = getattr(self, name)
-        return out
+        wire = {name: _short(value) if name in _NUMBERS else value for name, value in asdict(self).items()}
+        return {name: value for name, value in wire.items() if value is not None or name in ("high", "unit")}
 
 
 def claim_statement(row: Mapping[str, Any]) -> Statement:
     """What somebody wrote, its source beside it."""
-    return Statement(
-        str(row["id"]),
-        row.get("grade", "claimed"),
-        float(row["value_min"]),
-        None if row.get("value_max") is None else float(row["value_max"]),
-        row.get("unit"),
-        str(row["source"]),
-        statement=row.get("statement"),
-    )
+    low, high = float(row["value_min"]), None if row.get("value_max") is None else float(row["value_max"])
+    grade, source, said = row.get("grade", "claimed"), str(row["source"]), row.get("statement")
+    return Statement(str(row["id"]), grade, low, high, row.get("unit"), source, statement=said)
 
 
 def estimate_statement(estimate: Estimate, unit: str | None) -> Statement:
@@ -74,5 +62,5 @@ def divergence(statements: Sequence[Statement]) -> float:
     return widest
 
 
-def _short(number: float) -> float:
-    return float(f"{number:.4g}")
+def _short(number: float | None) -> float | None:
+    return None if number is None else float(f"{number:.4g}")

@@ -118,11 +118,8 @@ class Database:
 
     @contextlib.contextmanager
     def write_untracked(self) -> Iterator[WriteTransaction]:
-        with (
-            self._writer_slot(),
-            _refusals(self),
-            WriteSession(self._writing, expire_on_commit=False) as session,
-        ):
+        writer = WriteSession(self._writing, expire_on_commit=False)
+        with self._writer_slot(), _refusals(self), writer as session:
             session.connection()
             yield WriteTransaction(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()

@@ -148,11 +148,8 @@ def _one(
     if number % 7 == 3:
         take_log(database, begun["run_id"], story.log().encode(), at=story.moment(story.at))
     if now is None:
-        end: dict[str, Any] = {
-            "status": course.status,
-            "submission": course.submission,
-            "at": story.moment(story.at),
-        }
+        end: dict[str, Any] = {"status": course.status, "submission": course.submission}
+        end["at"] = story.moment(story.at)
         end |= {} if story.best is None else {"best_metric": story.best[0], "best_epoch": story.best[1]}
         finish_run(database, begun["run_id"], end)
     _as_if_then(database, begun["run_id"], started, story.at)

@@ -19,16 +19,7 @@ from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
 from memory_service.schemas.calibrations import Posted, posted_calibration
 from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
-from memory_service.services.devices.devices import (
-    Device,
-    environment_of,
-    host_name,
-    keep_device,
-    measured_calibration,
-    name_by_host,
-    registered,
-    stale_because,
-)
+from memory_service.services.devices import devices
 from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
@@ -57,7 +48,7 @@ class Event:
 def runner_here() -> str:
     """This process, as the calibrations that it runs carry it: "host/pid/start"."""
     me = psutil.Process()
-    return f"{host_name()}/{me.pid}/{me.create_time():.2f}"
+    return f"{devices.host_name()}/{me.pid}/{me.create_time():.2f}"
 
 
 def settle(database: Database) -> int:
@@ -79,10 +70,10 @@ def settle(database: Database) -> int:
 
 def with_staleness(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of calibrations, each with `stale`: the reasons why it no longer holds."""
-    now = {device.name: device for device in registered(transaction)}
+    now = {device.name: device for device in devices.registered(transaction)}
     query = select(tables.Calibration).where(tables.Calibration.id.in_([row["id"] for row in rows]))
     stored = {row.id: row for row in transaction.session.scalars(query) if row.device in now}
-    reasons = {key: stale_because(row, now[row.device]) for key, row in stored.items()}
+    reasons = {key: devices.stale_because(row, now[row.device]) for key, row in stored.items()}
     return [{**row, "stale": list(reasons.get(row["id"], ()))} for row in rows]
 
 
@@ -91,18 +82,19 @@ def get_calibration(database: Database, key: str) -> dict[str, Any]:
     settle_if_possible(database)
     with database.read() as transaction:
         row = _existing(transaction, key)
-        device = next((d for d in registered(transaction) if d.name == row.device), None)
+        device = next((d for d in devices.registered(transaction) if d.name == row.device), None)
         return shown(row, device)
 
 
-def shown(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
+def shown(row: tables.Calibration, device: devices.Device | None) -> dict[str, Any]:
     """A calibration as JSON has it; `device` as it is now decides what is stale."""
-    stale = stale_because(row, device) if device is not None else ()
+    stale = devices.stale_because(row, device) if device is not None else ()
     ended = row.status in ENDED
     values = {column.name: getattr(row, column.name) for column in tables.Calibration.__table__.columns}
     values.pop("runner")
     values["seconds"] = seconds_of(row)
-    values |= {"stale": list(stale), "usable": ended and not stale and measured_calibration(row).usable}
+    usable = ended and not stale and devices.measured_calibration(row).usable
+    values |= {"stale": list(stale), "usable": usable}
     return on_the_wire(values)
 
 
@@ -177,7 +169,7 @@ def _begun(
 ) -> tables.Calibration:
     name = sent.device or _name_for(transaction, posted, sent)
     began = min(dt.datetime.fromisoformat(sent.started_at), transaction.now)
-    device, _ = keep_device(
+    device, _ = devices.keep_device(
         transaction, name, sent.fingerprint, word=posted.word, host=posted.host, seen_at=began, who=who
     )
     if sent.status == "running":
@@ -197,8 +189,8 @@ def add_row(
     """The row of a calibration that begins: nothing is measured yet."""
     row = tables.Calibration(
         id=key, device=device.name, gpu=device.gpu, progress=0.0, measured=0, heartbeat_at=transaction.now,
-        fingerprint=fingerprint.as_dict(), environment=environment_of(fingerprint), sections={}, missing={},
-        **values,
+        fingerprint=fingerprint.as_dict(), environment=devices.environment_of(fingerprint), sections={},
+        missing={}, **values,
     )  # fmt: skip
     store.add(transaction.session, row)
     return row
@@ -206,10 +198,10 @@ def add_row(
 
 def _name_for(transaction: ReadTransaction, posted: Posted, sent: Calibration) -> str:
     """The name under which its host registered it, else one of host and word."""
-    for device in registered(transaction):
+    for device in devices.registered(transaction):
         if device.fingerprint.uuid == sent.fingerprint.uuid and device.host in (posted.host, None):
             return device.name
-    return name_by_host(posted.host or "", posted.word or sent.fingerprint.kind)
+    return devices.name_by_host(posted.host or "", posted.word or sent.fingerprint.kind)
 
 
 def _check_same(row: tables.Calibration, sent: Calibration, device: str | None) -> None:
@@ -219,7 +211,7 @@ def _check_same(row: tables.Calibration, sent: Calibration, device: str | None) 
         raise _another(row, "fingerprint", "is not the one it began with", sent.fingerprint.uuid)
     if may_go_on(row):
         return
-    before = measured_calibration(row)
+    before = devices.measured_calibration(row)
     same = before.sections == sent.sections and before.missing == sent.missing and row.status == sent.status
     if not same or (row.contended, row.budget_seconds) != (sent.contended, sent.budget_seconds):
         raise _another(row, "id", f"ended as {row.status} with another result", sent.id)
@@ -254,7 +246,7 @@ def finish(
     row.seconds = round(max(0.0, (at - row.started_at).total_seconds()), 3)
     if status == "done":
         row.progress = 1.0
-    row.self_check = checked_by_networks(transaction, measured_calibration(row), row.gpu)
+    row.self_check = checked_by_networks(transaction, devices.measured_calibration(row), row.gpu)
     row.error_percent = (row.self_check or {}).get("median_error_percent")
     transaction.session.flush()
     note(transaction, "calibrations", row.id, "update", f"of {row.device}, ended: {status}", who=who)
@@ -284,7 +276,7 @@ def _death(row: tables.Calibration, now: dt.datetime) -> str | None:
 def _is_gone(runner: str) -> bool | None:
     """Whether a process of this host has ended; None for another host's, where only silence shows it."""
     host, pid, start = runner.rsplit("/", 2)
-    if host != host_name():
+    if host != devices.host_name():
         return None
     if int(pid) == os.getpid():
         return runner != runner_here()

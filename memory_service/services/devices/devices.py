@@ -15,7 +15,7 @@ from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
-from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError
+from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
@@ -37,16 +37,13 @@ class Device:
 
     gpu          slug of its GPU model (the row may have been deleted since)
     fingerprint  as it was when it was seen last
-    word         what its own host calls it, e.g. "cuda:0"; host: that host's name
+    host         name of the host that it is in
     """
 
     name: str
     gpu: str
     fingerprint: Fingerprint
-    word: str | None
     host: str | None
-    registered_at: dt.datetime
-    seen_at: dt.datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,16 +198,14 @@ def name_by_host(host: str, word: str) -> str:
 def device_of(row: tables.Device) -> Device:
     """A stored device whose fingerprint is known."""
     fingerprint = Fingerprint.from_dict(row.fingerprint)
-    gpu, seen_at = row.gpu or "", row.seen_at
-    return Device(row.name, gpu, fingerprint, row.word, row.host, row.registered_at, seen_at)
+    return Device(row.name, row.gpu or "", fingerprint, row.host)
 
 
 def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Conflict:
-    message = f"is registered as {row.fingerprint['name']} ({row.uuid}); this is {given.name} ({given.uuid})"
-    return Conflict(
-        f"{name!r} {message}: choose another name, or DELETE /gpus/{name} first",
-        [FieldError("fingerprint.uuid", f"{name!r} {message}", given.uuid, (str(row.uuid),))],
-    )
+    known = f"{row.fingerprint['name']} ({row.uuid})"
+    message = f"{name!r} is registered as {known}; this is {given.name} ({given.uuid})"
+    detail = f"{message}: choose another name, or DELETE /gpus/{name} first"
+    return Conflict(detail, [FieldError("fingerprint.uuid", message, given.uuid, (str(row.uuid),))])
 
 
 def _check_name(transaction: ReadTransaction, name: str, sheet: Gpu) -> None:
@@ -228,11 +223,8 @@ def _unknown_model(name: str, sheets: Mapping[str, Gpu]) -> InvalidInput:
         near: tuple[str, ...] = ()
     except InvalidInput as refusal:
         near = refusal.errors[0].nearest
-    how = (
-        "add its data sheet with POST /gpus {slug, name, kind, ...} (this name as its name or an alias), then"
-    )
+    how = "add its data sheet with POST /gpus {slug, name, kind, ...} (this name as its name or an alias)"
     hint = f"; nearest: {', '.join(near)}" if near else ""
-    return InvalidInput(
-        f"No data sheet is known for {name!r}{hint}: {how} register it again",
-        [FieldError("device", "reports a GPU model without a data sheet", name, near)],
-    )
+    detail = f"No data sheet is known for {name!r}{hint}: {how}, then register it again"
+    message = "reports a GPU model without a data sheet"
+    return wrong_value("device", message, name, detail=detail, nearest=near)

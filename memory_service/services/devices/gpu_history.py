@@ -100,11 +100,7 @@ def _drift(newest_first: Sequence[tables.Calibration]) -> list[dict[str, Any]]:
     made = [measured_calibration(row) for row in newest_first if row.status in ENDED]
     usable = [each for each in made if each.usable]
     return [
-        {
-            "from": old.id,
-            "to": new.id,
-            "because": list(old.fingerprint.changes(new.fingerprint)),
-            "groups": drift_percent(old.sections, new.sections),
-        }
+        {"from": old.id, "to": new.id, "because": list(old.fingerprint.changes(new.fingerprint))}
+        | {"groups": drift_percent(old.sections, new.sections)}
         for new, old in pairwise(usable)
     ]

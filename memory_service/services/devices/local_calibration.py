@@ -28,7 +28,20 @@ _STOP_WITHIN_SECONDS = 8.0
 _QUEUE_SECONDS = 2.0
 _KEEP_SECONDS = 0.3
 
+OnReport = Callable[[Report], None]
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A calibration of a device of this host: `name` as it is registered, `word` as the host calls it."""
+
+    name: str
+    fingerprint: Fingerprint
+    word: str
+    budget_seconds: float
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +49,12 @@ class Begun:
     """A calibration that has its row; `new`: its device was registered with it."""
 
     id: str
-    device: str
-    word: str
-    kind: str
-    budget_seconds: float
-    force: bool
+    wanted: Wanted
     status: CalibrationStatus
     new: bool
 
 
-def begin(
-    database: Database,
-    name: str,
-    fingerprint: Fingerprint,
-    *,
-    word: str,
-    budget_seconds: float,
-    force: bool = False,
-    who: str | None = None,
-) -> Begun:
+def begin(database: Database, wanted: Wanted, who: str | None = None) -> Begun:
     """Register the device of this host if need be and give its calibration a row.
 
     Conflict when one of it runs already, or the name is another device's; InvalidInput when its GPU model is
@@ -64,31 +64,26 @@ def begin(
     key = uuid.uuid4().hex
     try:
         with database.write() as transaction:
-            status, new = _add_row(transaction, key, name, fingerprint, word, budget_seconds, who)
+            status, new = _add_row(transaction, key, wanted, who)
     except Conflict as refusal:
         if not refusal.errors:  # of two who began at once, the database refused the second: report the first
             with database.read() as reading:
-                calibrations.refuse_second(reading, name, fingerprint.uuid)
+                calibrations.refuse_second(reading, wanted.name, wanted.fingerprint.uuid)
         raise
-    return Begun(key, name, word, fingerprint.kind, budget_seconds, force, status, new)
+    return Begun(key, wanted, status, new)
 
 
 def _add_row(
-    transaction: WriteTransaction,
-    key: str,
-    name: str,
-    fingerprint: Fingerprint,
-    word: str,
-    budget_seconds: float,
-    who: str | None,
+    transaction: WriteTransaction, key: str, wanted: Wanted, who: str | None
 ) -> tuple[CalibrationStatus, bool]:
-    device, new = keep_device(transaction, name, fingerprint, word=word, host=host_name(), who=who)
+    name, fingerprint, budget = wanted.name, wanted.fingerprint, wanted.budget_seconds
+    device, new = keep_device(transaction, name, fingerprint, word=wanted.word, host=host_name(), who=who)
     calibrations.refuse_second(transaction, name, fingerprint.uuid)
     status: CalibrationStatus = "running"
     if any(map(_runs_here, store.active(transaction.session))):
         status = "queued"
     calibrations.add_row(
-        transaction, key, device, fingerprint, status=status, contended=False, budget_seconds=budget_seconds,
+        transaction, key, device, fingerprint, status=status, contended=False, budget_seconds=budget,
         origin="local", runner=calibrations.runner_here(), version=__version__, started_at=transaction.now,
     )  # fmt: skip
     note(transaction, "calibrations", key, "create", f"of {name}, begun", who=who)
@@ -96,11 +91,7 @@ def _add_row(
 
 
 def carry_out(
-    database: Database,
-    begun: Begun,
-    *,
-    stop: Stop | None = None,
-    on_report: Callable[[Report], None] | None = None,
+    database: Database, begun: Begun, *, stop: Stop | None = None, on_report: OnReport | None = None
 ) -> Report:
     """Measure to the end and keep everything; the last report. `on_report` gets each report."""
     # A disk that is slow to acknowledge must hold up neither the benchmark nor the watch over its time.
@@ -126,24 +117,11 @@ class Calibrating:
         self._database = database
         self._jobs: dict[threading.Thread, Stop] = {}
 
-    def start(
-        self,
-        name: str,
-        fingerprint: Fingerprint,
-        *,
-        word: str,
-        budget_seconds: float,
-        force: bool,
-        who: str | None = None,
-    ) -> Begun:
+    def start(self, wanted: Wanted, who: str | None = None) -> Begun:
         """Begin (see `begin`); returns at once."""
-        begun = begin(
-            self._database, name, fingerprint, word=word, budget_seconds=budget_seconds, force=force, who=who
-        )
-        stop = Stop()
-        thread = threading.Thread(
-            target=self._run, args=(begun, stop), name=f"calibration-{begun.id[:8]}", daemon=True
-        )
+        begun, stop = begin(self._database, wanted, who), Stop()
+        name = f"calibration-{begun.id[:8]}"
+        thread = threading.Thread(target=self._run, args=(begun, stop), name=name, daemon=True)
         self._jobs = {job: stops for job, stops in self._jobs.items() if job.is_alive()} | {thread: stop}
         thread.start()
         return begun
@@ -173,7 +151,9 @@ def _reports(database: Database, begun: Begun, stop: Stop) -> Iterator[Report]:
         _keep(database, begun.id, Report(status="queued"))
         time.sleep(_QUEUE_SECONDS)
     yield Report()
-    yield from benchmark(begun.word, begun.kind, begun.budget_seconds, force=begun.force, stop=stop)
+    wanted = begun.wanted
+    kind, budget = wanted.fingerprint.kind, wanted.budget_seconds
+    yield from benchmark(wanted.word, kind, budget, force=wanted.force, stop=stop)
 
 
 def _is_behind(database: Database, key: str) -> bool:

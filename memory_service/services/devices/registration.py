@@ -21,7 +21,7 @@ from memory_service.services.devices.devices import (
     registered,
 )
 from memory_service.services.devices.gpu_history import device_shown
-from memory_service.services.devices.local_calibration import Calibrating
+from memory_service.services.devices.local_calibration import Calibrating, Wanted
 from memory_service.services.tables.audit import note
 from memory_service.store.queries import calibrations as store
 
@@ -47,18 +47,18 @@ def register_device(
     """
     name, word = _checked_name(requested["name"]), requested.get("device")
     budget = float(requested.get("budget_seconds", DEFAULT_BUDGET_SECONDS))
-    force, wanted = bool(requested.get("force", False)), bool(requested.get("calibrate", True))
+    force, measure = bool(requested.get("force", False)), bool(requested.get("calibrate", True))
     fingerprint, why = device_on_this_host(word)
     begun = None
-    if fingerprint is not None and word is not None and wanted and calibrating is not None:
-        begun = calibrating.start(name, fingerprint, word=word, budget_seconds=budget, force=force, who=who)
+    if fingerprint is not None and word is not None and measure and calibrating is not None:
+        begun = calibrating.start(Wanted(name, fingerprint, word, budget, force), who)
         new = begun.new
     else:
         with database.write() as transaction:
             host = host_name() if fingerprint is not None else None
             _, new = keep_device(transaction, name, fingerprint, word=word, host=host, who=who)
         if fingerprint is not None:
-            why = "no calibration was asked for" if not wanted else _FORBIDDEN
+            why = "no calibration was asked for" if not measure else _FORBIDDEN
     answer: dict[str, Any] = {"calibration": None, "command": None, "why": None}
     if begun is not None:
         answer["calibration"] = {"id": begun.id, "status": begun.status}
@@ -94,13 +94,6 @@ def look_at(word: str | None) -> tuple[str, Fingerprint]:
 
     word = word or local_devices()[0]
     return word, identify(word)
-
-
-def words_of_this_host() -> list[str]:
-    """What the devices of this host are called: cards first, then the processor."""
-    from memory_service.measure.identity import local_devices
-
-    return local_devices()
 
 
 def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:

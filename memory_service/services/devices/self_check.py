@@ -22,9 +22,8 @@ _log = logging.getLogger(__name__)
 def reference_profiles() -> tuple[Profile, ...]:
     """Profiles of the networks that every calibration trains."""
     rows = read_lines(path("seeds", "reference_profiles.jsonl.gz"))
-    return tuple(
-        Profile.from_dict({name: row[name] for name in Profile.__slots__ if name in row}) for _, row in rows
-    )
+    own = ({name: row[name] for name in Profile.__slots__ if name in row} for _, row in rows)
+    return tuple(map(Profile.from_dict, own))
 
 
 def checked_by_networks(

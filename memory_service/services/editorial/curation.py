@@ -131,16 +131,9 @@ def undo(
     if entry.action == "create":
         remove_row(database, table, key, who=who, why=reason, version=now["version"])
         return None
-    return correct_row(
-        database,
-        table,
-        key,
-        {name: before[name] for name in touched},
-        encoder=encoder,
-        who=who,
-        why=reason,
-        version=now["version"],
-    )
+    changes = {name: before[name] for name in touched}
+    said = {"who": who, "why": reason, "version": now["version"]}
+    return correct_row(database, table, key, changes, encoder=encoder, **said)
 
 
 def _entry(transaction: ReadTransaction, table: str, key: str, entry_id: int) -> History:

@@ -1,8 +1,9 @@
 """Rows of a file of JSON lines taken over as a person's own: competitions, solutions and patterns."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,9 +44,9 @@ def import_file(database: Database, path: Path, *, encoder: EncoderSource, who: 
             done.append(ImportedLine(line, None, None, "refused", f"is not JSON: {error}"))
         except InvalidInput as error:
             done.append(ImportedLine(line, None, None, "refused", error.detail))
-    why = f"imported from {path.name}"
+    add = partial(add_row, encoder=encoder, who=who, why=f"imported from {path.name}")
     for table, rows in waiting.items():
-        done += [_imported(database, table, line, raw, encoder, who, why) for line, raw in rows]
+        done += [_imported(database, table, line, raw, add) for line, raw in rows]
     return sorted(done, key=lambda one: one.line)
 
 
@@ -58,13 +59,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _imported(
-    database: Database,
-    table: str,
-    line: int,
-    raw: Mapping[str, Any],
-    encoder: EncoderSource,
-    who: str,
-    why: str,
+    database: Database, table: str, line: int, raw: Mapping[str, Any], add: Callable[..., Any]
 ) -> ImportedLine:
     key = None
     try:
@@ -73,7 +68,7 @@ def _imported(
         key = str(checked[key_of(ENTITIES[table])])
         other = _differing(database, table, key, {n: checked[n] for n in values if n in checked})
         if other is None:
-            add_row(database, table, values, encoder=encoder, who=who, why=why)
+            add(database, table, values)
             return ImportedLine(line, table, key, "taken")
     except MemoryServiceError as error:
         nearest = ", ".join(dict.fromkeys(name for wrong in error.errors for name in wrong.nearest))

@@ -126,21 +126,14 @@ def fill_embeddings(database: Database, encoder: TextEncoder) -> int:
 def _plan(transaction: ReadTransaction, table: str, seeds: Mapping[str, Seed]) -> _Plan:
     entity = rows.ENTITIES[table]
     key = rows.column(entity, rows.key_of(entity))
-    there = {
-        row[0]: row[1:]
-        for row in transaction.session.execute(
-            select(key, entity.seed_digest, entity.corrected, entity.origin)
-        )
-    }
+    query = select(key, entity.seed_digest, entity.corrected, entity.origin)
+    there = {row[0]: row[1:] for row in transaction.session.execute(query)}
     deleted = history.deleted_by_people(transaction.session, table)
     add = [seed for name, seed in seeds.items() if name not in there and name not in deleted]
     stored = {name for name, (_, corrected, origin) in there.items() if _is_kept(table, corrected, origin)}
     change = [s for n, s in seeds.items() if n in there and n not in stored and there[n][0] != s.digest]
-    remove = [
-        name
-        for name, (_, _, origin) in there.items()
-        if name not in seeds and name not in stored and origin == "seed"
-    ]
+    from_seed = [name for name, (_, _, origin) in there.items() if origin == "seed"]
+    remove = [name for name in from_seed if name not in seeds and name not in stored]
     report = TableReport(
         added=len(add),
         changed=len(change),
@@ -166,12 +159,9 @@ def _skip_orphans(transaction: WriteTransaction, plans: dict[str, _Plan]) -> Non
     for table in OF_COMPETITIONS:
         entity, plan = rows.ENTITIES[table], plans[table]
         homeless = {s.key for s in plan.add if s.values["competition"] not in (None, *there)}
-        named = transaction.session.execute(
-            select(rows.column(entity, "id"), rows.column(entity, "competition")).where(
-                rows.column(entity, "competition").in_(plans["competitions"].remove)
-            )
-        )
-        needed |= {slug for name, slug in named if name not in plan.remove}
+        own, competition = rows.column(entity, "id"), rows.column(entity, "competition")
+        query = select(own, competition).where(competition.in_(plans["competitions"].remove))
+        needed |= {slug for name, slug in transaction.session.execute(query) if name not in plan.remove}
         _forget(plans, table, homeless, set())
     _forget(plans, "competitions", set(), needed)
 
@@ -211,9 +201,8 @@ def _write(transaction: WriteTransaction, table: str, plan: _Plan) -> None:
         rows.change(transaction.session, row, {**changed.values, **mark})
         if table != "profiles":
             after = dict(changed.values)
-            _record(
-                transaction, table, changed.key, "update", version=row.version, before=before, after=after
-            )
+            what = {"version": row.version, "before": before, "after": after}
+            _record(transaction, table, changed.key, "update", **what)
 
 
 def _record(transaction: WriteTransaction, table: str, key: str, action: Any, **what: Any) -> None:
@@ -230,12 +219,8 @@ def _texts_to_encode(transaction: ReadTransaction, plan: _Plan, encoder: TextEnc
     stored = {row["slug"]: row for row in rows.all_rows(transaction.session, "competitions")}
     stored |= {s.key: dict(s.values) for s in (*plan.add, *plan.change)}
     wanted = {text for row in stored.values() for _, text in texts_of(row)}
-    encoded = {
-        passage.digest
-        for group in passages.of_competitions(transaction.session).values()
-        for passage in group
-        if passage.encoder == encoder.name
-    }
+    groups = passages.of_competitions(transaction.session).values()
+    encoded = {each.digest for group in groups for each in group if each.encoder == encoder.name}
     return sorted((t for t in wanted if passages.digest(t) not in encoded), key=len)
 
 

@@ -123,24 +123,16 @@ def cards_of(
             rates = calibrated_rates(mine, of_model, of_kin, card, reference_profiles)
         return target_device(card, rates, _provenance(card, rates, mine, known))
 
-    return Cards(
-        {slug: rated(card) for slug, card in sheets.items()},
-        {name: rated(card) for name, card in bare.items()},
-        tuple(silent),
-        tuple(known),
-    )
+    models = {slug: rated(card) for slug, card in sheets.items()}
+    return Cards(models, {name: rated(card) for name, card in bare.items()}, tuple(silent), tuple(known))
 
 
 def _provenance(
     card: Gpu, rates: CalibratedRates | None, own: Calibration | None, known: Sequence[KeptCalibration]
 ) -> Provenance | None:
     """None for a GPU model that nothing measured stands behind."""
-    set_aside = tuple(
-        sentence
-        for each in known
-        if each.calibration.device == card.device
-        for sentence in _why_aside(each, newer=own is not None)
-    )
+    own_ones = (each for each in known if each.calibration.device == card.device)
+    set_aside = tuple(why for each in own_ones for why in _why_aside(each, newer=own is not None))
     if rates is None and not card.device:
         return None
     provenance = Provenance(set_aside=set_aside)

@@ -34,13 +34,7 @@ from memory_service.domain.planning.model_catalogue import (
     models_for_task,
     untrained,
 )
-from memory_service.domain.planning.option import (
-    Columns,
-    Option,
-    OptionNames,
-    columns_of,
-    make_option,
-)
+from memory_service.domain.planning.option import Columns, Option, OptionNames, columns_of, make_option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.services.database.caches import Caches

@@ -41,11 +41,8 @@ def evidence_rows(
     The first three as in `snapshot.Knowledge`.
     """
     named = [*ALWAYS, *_policy_rows(case, input_size)]
-    out = [
-        _strategy(strategy[row], corrected=row in case.policy.changed)
-        for row in dict.fromkeys(named)
-        if row in strategy
-    ]
+    known = [key for key in dict.fromkeys(named) if key in strategy]
+    out = [_strategy(strategy[key], corrected=key in case.policy.changed) for key in known]
     for rule in MATCHED:
         rows = [(_specific(row["key"], case, model), row) for row in rules.get(rule, ())]
         fitting = [(score, row["followed"], row["id"], row) for score, row in rows if score is not None]
@@ -100,11 +97,9 @@ def _specific(key: Mapping[str, Any], case: PlanningProblem, model: str) -> int 
 
 def _strategy(row: Mapping[str, Any], *, corrected: bool = False) -> dict[str, Any]:
     """corrected: the numbers of its sentence are not those that plans are made with any more."""
-    text = (
-        row["statement"]
-        if row.get("followed", True)
-        else f"{row['statement']} Not followed: {row.get('why_not')}"
-    )
+    text = row["statement"]
+    if not row.get("followed", True):
+        text += f" Not followed: {row.get('why_not')}"
     if corrected:
         text += f" Corrected here: {', '.join(f'{name} {value}' for name, value in row['value'].items())}."
     return {"id": row["id"], "grade": row["grade"], "text": text, "source": row["source"]}

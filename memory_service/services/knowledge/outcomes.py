@@ -83,9 +83,8 @@ def outcomes_and_results(
     """`competition_outcomes`, and the points of each model's best run (`domain.quality.conditioning`). table:
     kind of the data."""
     found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
-    points = {
-        model: points_of_metric(best.value, best.direction, table) for model, best in best_runs(found).items()
-    }
+    best = best_runs(found).items()
+    points = {model: points_of_metric(run.value, run.direction, table) for model, run in best}
     return _in_short(found), {model: value for model, value in points.items() if value is not None}
 
 

@@ -38,11 +38,10 @@ def compared_runs(
             by_competition[row.competition, row.task].append(row)
     for (competition, task), found in by_competition.items():
         kind, best = quality_kind(task), tuple(best_runs(found).values())
+        compared = [run.row for run in best]
         candidates = tuple(
-            candidate_of(
-                quality, kind, task, models[row.model], row.n_train, row.epochs, row.folds, row.input_size
-            )
-            for row in (run.row for run in best)
+            candidate_of(quality, kind, task, models[r.model], r.n_train, r.epochs, r.folds, r.input_size)
+            for r in compared
         )
         if best:
             yield ComparedRuns(competition, kind.table, best, candidates)

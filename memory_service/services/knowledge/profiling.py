@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
+from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 
 Made = TypeVar("Made")
 TraceClass = Literal["fp32", "amp"]
@@ -83,10 +83,8 @@ def profile_model(
         raise
     except Exception as error:  # a model's own code may fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise InvalidInput(
-            f"{name!r} at input size {input_size or 'default'} cannot be traced: {reason}",
-            [FieldError("model", "cannot be traced", name)],
-        ) from error
+        detail = f"{name!r} at input size {input_size or 'default'} cannot be traced: {reason}"
+        raise wrong_value("model", "cannot be traced", name, detail=detail) from error
     return Profile.from_dict({**profile.as_dict(), "model": name})
 
 
@@ -122,9 +120,8 @@ def _in_child_process(name: str, function: Callable[..., Made], *args: Any, **op
         return TRACING.run(function, *args, **options)
     except TooCostly as error:
         message = f"{error}: `memory-service profile` traces it without limits"
-        raise InvalidInput(
-            f"{name!r} cannot be traced here: {message}", [FieldError("model", message, name)]
-        ) from None
+        detail = f"{name!r} cannot be traced here: {message}"
+        raise wrong_value("model", message, name, detail=detail) from None
 
 
 def wanted_profiles(models: Iterable[CatalogueModel]) -> list[Wanted]:

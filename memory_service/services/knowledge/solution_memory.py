@@ -46,24 +46,15 @@ class SolutionMemory:
         """Field -> name -> share among the solutions of a modality."""
         key = (modality, as_of)
         if key not in self._base:
-            some = [
-                solution
-                for slug in self._slugs(as_of)
-                if self.competitions[slug].get("modality") == modality
-                for solution in self.by_competition[slug]
-            ]
+            slugs = [s for s in self._slugs(as_of) if self.competitions[s].get("modality") == modality]
+            some = [solution for slug in slugs for solution in self.by_competition[slug]]
             self._base[key] = {name: base_rates(some, name) for name in FIELDS}
         return self._base[key]
 
     def families_of_task(self, task: str, as_of: int | None) -> set[str]:
         """Every family that solutions of competitions of the task used."""
-        return {
-            family
-            for slug in self._slugs(as_of)
-            if self.competitions[slug].get("task") == task
-            for solution in self.by_competition[slug]
-            for family in solution.families
-        }
+        slugs = [slug for slug in self._slugs(as_of) if self.competitions[slug].get("task") == task]
+        return {family for slug in slugs for one in self.by_competition[slug] for family in one.families}
 
     def _slugs(self, as_of: int | None) -> list[str]:
         return [

@@ -215,9 +215,8 @@ def require_head(database: Database) -> UpgradeReport | None:
     _require_known(database, revision)
     if database.file is None:
         state = "is empty" if empty else f"stands at revision {revision}"
-        raise WrongRevision(
-            f"{database.url} {state}, this program needs {migrations.head()}: run `{UPGRADE_COMMAND}`"
-        )
+        needs = f"this program needs {migrations.head()}"
+        raise WrongRevision(f"{database.url} {state}, {needs}: run `{UPGRADE_COMMAND}`")
     report = upgrade(database)
     _log.info("database upgraded from %s to %s", report.before, report.after)
     return report

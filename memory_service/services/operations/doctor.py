@@ -57,9 +57,8 @@ def _packages(_: Settings) -> Finding:
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Finding(
-            "packages", "problem", f"missing: {', '.join(missing)}", "install memory-service again"
-        )
+        found = f"missing: {', '.join(missing)}"
+        return Finding("packages", "problem", found, "install memory-service again")
     return Finding("packages", "ok", ", ".join(versions))
 
 
@@ -85,9 +84,8 @@ def _encoder(settings: Settings) -> Finding:
 def _database(settings: Settings) -> Finding:
     database = Database(settings.database_url)
     if database.file is not None and not database.file.exists():
-        return Finding(
-            "database", "note", f"{database.url} is not there yet", "`memory-service serve` makes it"
-        )
+        found = f"{database.url} is not there yet"
+        return Finding("database", "note", found, "`memory-service serve` makes it")
     try:
         report = databases.check(database)
     except MemoryServiceError as error:
@@ -95,9 +93,8 @@ def _database(settings: Settings) -> Finding:
     finally:
         database.close()
     if not report.sound:
-        return Finding(
-            "database", "problem", f"{report.url}: {'; '.join(report.problems)}", "memory-service db check"
-        )
+        found = f"{report.url}: {'; '.join(report.problems)}"
+        return Finding("database", "problem", found, "memory-service db check")
     return Finding("database", "ok", f"{report.url} at revision {report.revision}")
 
 

@@ -66,9 +66,8 @@ def table_export(
     query = parse_query(table_named(table), requested, sort, MAX_LIMIT)
     columns = {name: _stored_type(query.table, name) for name in listed_columns(query.table)}
     beside = _counted if query.table == "patterns" else BESIDE.get(query.table)
-    return TableExport(
-        columns | _COLUMNS_BESIDE.get(query.table, {}), partial(_pages, database, query, beside)
-    )
+    columns |= _COLUMNS_BESIDE.get(query.table, {})
+    return TableExport(columns, partial(_pages, database, query, beside))
 
 
 Beside = Callable[[ReadTransaction, Sequence[Row]], list[dict[str, Any]]]

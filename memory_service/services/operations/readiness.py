@@ -188,9 +188,8 @@ class Preparation:
         encoder, reason = encoder_at(self._settings.embedding_model)
         if encoder is not None and self._settings.seed_on_start:
             seeding.fill_embeddings(self._database, encoder)
-        self.state = replace(
-            self.state, encoder="degraded" if encoder is None else "ready", encoder_reason=reason
-        )
+        state: EncoderState = "degraded" if encoder is None else "ready"
+        self.state = replace(self.state, encoder=state, encoder_reason=reason)
 
     def _rehearse(self) -> None:
         """A first question: it prices the part of the catalogue that most questions need."""

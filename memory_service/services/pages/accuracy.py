@@ -131,11 +131,9 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
 def accuracy_table(database: Database, requested: Mapping[str, str]) -> TableExport:
     """Every pair of the runs that match, all quantities unless one is named, flat: for a file."""
     wanted, _, points = _found(database, requested)
-    rows = [
-        _flat(each.as_dict())
-        for each in points
-        if "quantity" not in requested or each.pair.quantity == wanted["quantity"]
-    ]
+    every = "quantity" not in requested
+    used = (each for each in points if every or each.pair.quantity == wanted["quantity"])
+    rows = [_flat(each.as_dict()) for each in used]
     return TableExport(_COLUMNS, lambda: iter([rows]))
 
 
@@ -150,10 +148,8 @@ def _found(
 
 def _groups(points: Sequence[_Point], name_of: Callable[[_Point], str]) -> list[dict[str, Any]]:
     """Errors and coverage by group, the largest group first."""
-    return [
-        {"name": name} | _shown(score(each.pair for each in members)[0])
-        for name, members in largest_first(points, name_of)
-    ]
+    groups = largest_first(points, name_of)
+    return [{"name": name} | _shown(score(each.pair for each in members)[0]) for name, members in groups]
 
 
 def _shown(one: Score) -> dict[str, Any]:
@@ -176,15 +172,13 @@ def _baselines(knowledge: Knowledge, quantity: str, points: Sequence[_Point]) ->
         both = score(each.pair for each, _ in sheets)[0]
         off = np.abs([error for _, error in sheets])
         if len(sheets) < len(points):
-            out.append(
-                _line("what was predicted, of the runs below", both.n, both.median_percent, both.p90_percent)
-            )
+            name = "what was predicted, of the runs below"
+            out.append(_line(name, both.n, both.median_percent, both.p90_percent))
         median, p90 = (round(100.0 * float(np.quantile(off, share)), 2) for share in (0.5, 0.9))
         out.append(_line("profile and data sheet alone, computed now", len(sheets), median, p90))
     if ours.naive:
-        out.append(
-            _line(ours.naive["method"], ours.n, ours.naive["median_percent"], ours.naive["p90_percent"])
-        )
+        naive = ours.naive
+        out.append(_line(naive["method"], ours.n, naive["median_percent"], naive["p90_percent"]))
     return out
 
 

@@ -3,7 +3,7 @@
 `schemas.recommend` makes the form a question; this shows what came of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 from urllib.parse import quote
 
@@ -44,22 +44,9 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     script   whether there is a training script for the plan (`ask_script`)
     """
     requested = plain_numbers(requested)
-    page: dict[str, Any] = {
-        "asked": requested,
-        "read": {},
-        "choices": _choices(knowledge),
-        "known": _known(knowledge),
-        "errors": {},
-        "refused": None,
-        "facts": [],
-        "plan": None,
-        "sources": {},
-        "others": [],
-        "main": None,
-        "points": None,
-        "closest": [],
-        "script": False,
-    }
+    page: dict[str, Any] = {"asked": requested, "read": {}, "choices": _choices(knowledge)}
+    page |= {"known": _known(knowledge), "errors": {}, "refused": None, "facts": [], "plan": None}
+    page |= {"sources": {}, "others": [], "main": None, "points": None, "closest": [], "script": False}
     only_a_card = requested.keys() == {"gpu"} and requested["gpu"] in knowledge.cards.all
     no_card = requested.keys() == {"competition"} and requested["competition"] in knowledge.competitions
     if not requested or only_a_card or no_card:
@@ -70,25 +57,16 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     except (InvalidInput, NotFound) as refusal:
         errors = all_wrong(knowledge, requested, refusal)
         said = "; ".join(f"{LABELS.get(name, name.capitalize())}: {text}" for name, text in errors.items())
-        return page | {
-            "errors": errors,
-            "refused": said if all(errors) else refusal.detail,
-            "status": refusal.status,
-        }
+        sentence = said if all(errors) else refusal.detail
+        return page | {"errors": errors, "refused": sentence, "status": refusal.status}
     points = _points(found.candidate_sets, found.answer)
     others = [*_without_pins(database, requested, found.answer)]
     others += _alternatives(found.answer, points)
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
-    return page | {
-        "others": others,
-        "main": mains[-1] if mains else None,
-        "plan": linked(found.answer, found.knowledge),
-        "sources": _sources(found.answer.get("recipe"), found.knowledge),
-        "facts": _facts(found.case, found.memory),
-        "points": points,
-        "closest": _closest(found.answer, requested),
-        "script": has_script(found.answer),
-    }
+    answer, known = found.answer, found.knowledge
+    page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
+    page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(found.case, found.memory)}
+    return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 
 def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -106,20 +84,14 @@ def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[di
 
 def _alone(expected: Mapping[str, Any]) -> dict[str, Any]:
     """Of one run, where all that would be planned with it are not known."""
-    return {
-        "over": expected["total_minutes"]["high"],
-        "quality_index": expected["quality_index"]["value"],
-        "seeds": 1,
-        "alone": True,
-    }
+    over, quality = expected["total_minutes"]["high"], expected["quality_index"]["value"]
+    return {"over": over, "quality_index": quality, "seeds": 1, "alone": True}
 
 
 def _whole(plan: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "over": (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"],
-        "quality_index": plan["expected"]["quality_index"]["value"],
-        "seeds": plan["seeds"],
-    }
+    over = (plan["portfolio"] or plan["timetable"])[-1]["deadline_minute"]
+    quality = plan["expected"]["quality_index"]["value"]
+    return {"over": over, "quality_index": quality, "seeds": plan["seeds"]}
 
 
 def _same(one: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
@@ -156,22 +128,16 @@ def understood(database: Database, knowledge: Knowledge, requested: Mapping[str,
     if lacks_gpu:
         left_out = ("gpu",) if "minutes" in {**page["asked"], **page["read"]} else ("gpu", "minutes")
         facts = [fact for fact in page["facts"] if fact["field"] not in left_out]
-        page |= {
-            "plan": None,
-            "facts": facts,
-            "asked": {k: v for k, v in page["asked"].items() if k != "gpu"},
-        }
+        asked = {name: value for name, value in page["asked"].items() if name != "gpu"}
+        page |= {"plan": None, "facts": facts, "asked": asked}
     return page
 
 
 def resources_of(knowledge: Knowledge, requested: Mapping[str, str]) -> dict[str, str]:
     """GPU and minutes that the description states and no field says."""
     found = resources_in(requested.get("description", ""), knowledge.cards.models)
-    return {
-        name: f"{value:g}" if name == "minutes" else value
-        for name, value in found.items()
-        if name not in requested
-    }
+    unsaid = {name: value for name, value in found.items() if name not in requested}
+    return {name: f"{value:g}" if name == "minutes" else value for name, value in unsaid.items()}
 
 
 def ask_script(database: Database, requested: Mapping[str, str], server: str = "") -> str:
@@ -183,25 +149,16 @@ def ask_script(database: Database, requested: Mapping[str, str], server: str = "
 def _choices(knowledge: Knowledge) -> dict[str, list[Any]]:
     devices = [[name, f"{name} (registered here)"] for name in sorted(knowledge.cards.devices)]
     sheets = [[slug, gpu.name] for slug, gpu in knowledge.cards.sheets.items()]
-    return {
-        "task": list(TASKS),
-        "size": list(SIZES),
-        "gpu": [*devices, *sorted(sheets)],
-        "objective": list(OBJECTIVES),
-        "mode": list(MODES),
-        "precision": list(PRECISIONS),
-    }
+    cards = [*devices, *sorted(sheets)]
+    lists: dict[str, list[Any]] = {"task": list(TASKS), "size": list(SIZES), "gpu": cards}
+    return lists | {"objective": list(OBJECTIVES), "mode": list(MODES), "precision": list(PRECISIONS)}
 
 
 def _known(knowledge: Knowledge) -> dict[str, int]:
-    return {
-        "competitions": len(knowledge.competitions),
-        "models": len(knowledge.models),
-        "gpus": len(knowledge.cards.sheets),
-        "strategies": len(knowledge.strategies),
-        "patterns": len(knowledge.patterns),
-        "devices": len(knowledge.cards.devices),
-    }
+    cards = knowledge.cards
+    tables: dict[str, Sized] = {"competitions": knowledge.competitions, "models": knowledge.models}
+    tables |= {"gpus": cards.sheets, "strategies": knowledge.strategies, "patterns": knowledge.patterns}
+    return {name: len(rows) for name, rows in (tables | {"devices": cards.devices}).items()}
 
 
 _SHOWN = (
@@ -253,20 +210,12 @@ def _points(candidate_sets: CandidateSets, plan: Mapping[str, Any]) -> dict[str,
     for objective in OBJECTIVES:
         chosen = choose_portfolio(sets, objective, minutes) if sets is not None else None
         if chosen is not None:
-            picks[objective] = {
-                "model": chosen.main.model,
-                "minutes": round(chosen.needed, 3),
-                "quality_index": round(chosen.quality, 2),
-                "over": round(chosen.runs[-1].deadline, 2),
-                "seeds": chosen.main.seeds,
-            }
-    return {
-        "front": best_by_budget(candidate_sets),
-        "models": best_of_models(candidate_sets, minutes),
-        "picks": picks,
-        "objective": case.question.objective,
-        "budget_minutes": minutes,
-    }
+            quality, over = round(chosen.quality, 2), round(chosen.runs[-1].deadline, 2)
+            pick = {"model": chosen.main.model, "minutes": round(chosen.needed, 3), "quality_index": quality}
+            picks[objective] = pick | {"over": over, "seeds": chosen.main.seeds}
+    front, models = best_by_budget(candidate_sets), best_of_models(candidate_sets, minutes)
+    found = {"front": front, "models": models, "picks": picks}
+    return found | {"objective": case.question.objective, "budget_minutes": minutes}
 
 
 def _sources(recipe: Mapping[str, Any] | None, knowledge: Knowledge) -> dict[str, str]:

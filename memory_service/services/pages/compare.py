@@ -46,11 +46,8 @@ def compare_page(
     with database.read() as transaction:
         metrics = competition_metrics(transaction.session, places - {None})
     runs = [
-        {
-            **run,
-            "took_minutes": took_minutes(run, now),
-            "metric": metrics.get(run["competition"], {}).get("metric"),
-        }
+        {**run, "took_minutes": took_minutes(run, now)}
+        | {"metric": metrics.get(run["competition"], {}).get("metric")}
         for run in found
     ]
     comparable = len(places) == 1 and None not in places
@@ -70,9 +67,8 @@ def compare_page(
 
 def _others(database: Database, run: dict[str, Any]) -> list[str]:
     with database.read() as transaction:
-        latest = list_rows(
-            transaction, "runs", {"competition": run["competition"]}, "-started_at", USUAL_OTHERS + 1
-        )
+        of = {"competition": run["competition"]}
+        latest = list_rows(transaction, "runs", of, "-started_at", USUAL_OTHERS + 1)
     return [row["id"] for row in latest.items if row["id"] != run["id"]][:USUAL_OTHERS]
 
 

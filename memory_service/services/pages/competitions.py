@@ -22,15 +22,8 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge.outcomes import with_outcomes, with_tallies
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.pages.run_list import bests_so_far, silent_minutes, took_minutes
+from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.paging import parse_query
-from memory_service.services.tables.table_rows import (
-    PAGING_FIELDS,
-    Page,
-    get_row,
-    history_of,
-    list_rows,
-    one_page,
-)
 from memory_service.store.queries import passages
 from memory_service.store.queries import runs as run_store
 
@@ -63,18 +56,14 @@ def competitions_page(database: Database, requested: Mapping[str, str]) -> dict[
     with database.read() as transaction:
         known = _known_in(transaction, knowledge)
         order = {"sort": "-year", **requested}
-        query = parse_query("competitions", filters, *(order.get(name) for name in PAGING_FIELDS))
+        query = parse_query("competitions", filters, *(order.get(name) for name in catalogue.PAGING_FIELDS))
         if read is None:
-            page = one_page(transaction, query)
+            page = catalogue.one_page(transaction, query)
         else:
-            page = Page(_found(transaction, knowledge, known, read, filters), None)
+            page = catalogue.Page(_found(transaction, knowledge, known, read, filters), None)
     narrowing = {name: value for name, value in filters.items() if name in FACETS}
-    return {
-        "items": page.items,
-        "next": page.next,
-        "choices": _choices(known, narrowing),
-        "searched": q or None,
-    }
+    choices = _choices(known, narrowing)
+    return {"items": page.items, "next": page.next, "choices": choices, "searched": q or None}
 
 
 def _found(
@@ -152,19 +141,18 @@ def competition_page(database: Database, slug: str) -> dict[str, Any]:
     curves        of its latest runs: `{"run_id", "model", "points": [[minutes, best metric so far]]}`
     """
     with database.read() as transaction:
-        neighbours = with_lessons(
-            transaction, recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1).hits
-        )
-        row = with_outcomes(transaction, "competitions", get_row(transaction, "competitions", slug))
+        near = recall(transaction, competition=slug, limit=MOST_NEIGHBOURS + 1)
+        neighbours = with_lessons(transaction, near.hits)
+        row = with_outcomes(transaction, "competitions", catalogue.get_row(transaction, "competitions", slug))
         patterns = with_tallies(
-            transaction, list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
+            transaction, catalogue.list_rows(transaction, "patterns", {"competition": slug}, None, 50).items
         )
-        runs = list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
+        runs = catalogue.list_rows(transaction, "runs", {"competition": slug}, "-started_at", MOST_RUNS)
         running = [run["id"] for run in runs.items if run["status"] == "running"]
         last = run_store.last_event_bodies(transaction.session, running)
         bests = bests_so_far(transaction, running, row.get("metric_direction"))
         curves = [_curve(transaction, run, row.get("metric_direction")) for run in runs.items[:MOST_CURVES]]
-        history = history_of(transaction, "competitions", slug)
+        history = catalogue.history_of(transaction, "competitions", slug)
     now = dt.datetime.now(dt.UTC)
     return {
         "competition": row,
@@ -215,12 +203,9 @@ def competition_map(database: Database, requested: Mapping[str, str]) -> dict[st
         places = _places(transaction)
         listed = _known_in(transaction, knowledge)
     filters = {name: requested[name] for name in FACETS if name in requested}
-    rows = [
-        row
-        for slug, row in knowledge.competitions.items()
-        if slug in places
-        and (not filters or all(str(row.get(name)) == value for name, value in filters.items()))
-    ]
+    rows = [row for slug, row in knowledge.competitions.items() if slug in places]
+    for name, value in filters.items():
+        rows = [row for row in rows if str(row.get(name)) == value]
     step = max(1, -(-len(rows) // MOST_ON_MAP))
     points = [
         {name: row[name] for name in ("slug", "title", "task")}

@@ -45,14 +45,9 @@ def conflict_list_page(database: Database, requested: Mapping[str, str]) -> dict
         name: Counter(row[name] for row in _narrowed(everything, query, but=name) if row[name])
         for name in _EXACT
     }
-    return {
-        "items": page,
-        "next": behind,
-        "matching": len(rows),
-        "of": len(everything),
-        "kinds": KINDS,
-        "choices": {name: [[key, n] for key, n in found.most_common()] for name, found in counts.items()},
-    }
+    choices = {name: [[key, n] for key, n in found.most_common()] for name, found in counts.items()}
+    listed = {"items": page, "next": behind, "matching": len(rows), "of": len(everything)}
+    return listed | {"kinds": KINDS, "choices": choices}
 
 
 def conflicts_table(database: Database, requested: Mapping[str, str]) -> TableExport:
@@ -77,25 +72,18 @@ def conflict_page(database: Database, key: str) -> dict[str, Any]:
         known = [*(each["id"] for each in every), *(str(one[0]["id"]) for one in knowledge.located_claims)]
         near = unknown_name("conflict", key, known).errors[0].nearest
         hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise NotFound(
-            f"There is no contradiction or claim {key[:200]!r}{hint}",
-            [FieldError("id", "unknown contradiction", key[:200], near)],
-        )
+        detail = f"There is no contradiction or claim {key[:200]!r}{hint}"
+        raise NotFound(detail, [FieldError("id", "unknown contradiction", key[:200], near)])
     claim = None if row is None else _claim(knowledge, *row)
     facts: Mapping[str, Any] = item or claim or {}
     gpu, model = facts.get("gpu"), facts.get("model")
     kin = [_row(e) for e in every if e["id"] != key and model and (e["gpu"], e["model"]) == (gpu, model)]
     within = next((e["id"] for e in every if any(side["id"] == key for side in e["sides"])), None)
-    return {
-        "id": key,
-        "item": None if item is None else _row(item),
-        "sides": [] if item is None else [_side(side, item) for side in item["sides"]],
-        "claim": claim,
-        "within": within if within != key else None,
-        "sizing": _sizing(knowledge, gpu, model, facts),
-        "kin": kin[:50],
-        "kinds": KINDS,
-    }
+    own = None if item is None else _row(item)
+    sides = [] if item is None else [_side(side, item) for side in item["sides"]]
+    inside = within if within != key else None
+    page = {"id": key, "item": own, "sides": sides, "claim": claim, "within": inside}
+    return page | {"sizing": _sizing(knowledge, gpu, model, facts), "kin": kin[:50], "kinds": KINDS}
 
 
 def kind_of(item: Mapping[str, Any]) -> str:
@@ -152,11 +140,8 @@ def _sizing(
     kind = knowledge.models[model].input_kind
     size = facts.get("image_size") if kind == "image_size" else facts.get("input_size")
     said = {kind: size, "batch_size": facts.get("batch_size") or facts.get("batch_min")}
-    return {
-        "gpu": facts.get("device") or gpu,
-        "model": model,
-        "query": {name: value for name, value in said.items() if value},
-    }
+    query = {name: value for name, value in said.items() if value}
+    return {"gpu": facts.get("device") or gpu, "model": model, "query": query}
 
 
 def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> list[Item]:
@@ -164,15 +149,11 @@ def _narrowed(rows: list[Item], query: ConflictsPageQuery, but: str = "") -> lis
     wanted = query.model_dump(include=set(_EXACT) - {but}, exclude_none=True)
     words = [word for word in _BETWEEN.split(query.q.lower()) if word]
     name = query.sort.removeprefix("-")
-    found = [
-        row
-        for row in rows
-        if all(row[field] == value for field, value in wanted.items()) and _mentions(row, words)
-    ]
+    exact = [row for row in rows if all(row[field] == value for field, value in wanted.items())]
+    found = [row for row in exact if _mentions(row, words)]
     found.sort(key=lambda row: row["id"])
-    return sorted(
-        found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=query.sort.startswith("-")
-    )
+    falls = query.sort.startswith("-")
+    return sorted(found, key=lambda row: (row[name] is not None, row[name] or 0), reverse=falls)
 
 
 def _mentions(row: Mapping[str, Any], words: list[str]) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices.calibrations import ENDED, get_calibration, settle_if_possible
 from memory_service.services.devices.gpu_history import device_shown, gpu_page, with_devices
-from memory_service.services.devices.registration import words_of_this_host
 from memory_service.services.tables.table_rows import history_of, list_requested
 from memory_service.store.queries import calibrations as store
 
@@ -23,19 +22,14 @@ _SHEET = {
 def devices_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
     """`{"registered", "items", "next", "here"}`: devices with their newest calibration; GPU models page by
     page; `here`: what the devices of this host are called."""
+    from memory_service.measure.identity import local_devices
+
     settle_if_possible(database)
     with database.read() as transaction:
         page = list_requested(transaction, "gpus", requested)
-        return {
-            "registered": [
-                _brief(device_shown(transaction, row)) for row in store.devices(transaction.session)
-            ],
-            "items": [
-                {**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)
-            ],
-            "next": page.next,
-            "here": words_of_this_host(),
-        }
+        known = [_brief(device_shown(transaction, row)) for row in store.devices(transaction.session)]
+        items = [{**row, "year": str(row["year"] or "")} for row in with_devices(transaction, page.items)]
+        return {"registered": known, "items": items, "next": page.next, "here": local_devices()}
 
 
 def _brief(device: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,16 +66,9 @@ def _compared(device: Mapping[str, Any], sheet: Mapping[str, Any]) -> list[dict[
         value = stated.get(column) if column else None
         said = value.get(precision) if isinstance(value, Mapping) else value
         share = 100 * figure["value"] / said if said else None
+        row = {"figure": name, "unit": figure["unit"], "data_sheet": said, "measured": figure["value"]}
         rows.append(
-            {
-                "figure": name,
-                "unit": figure["unit"],
-                "data_sheet": said,
-                "measured": figure["value"],
-                "of_sheet_percent": share,
-                "section": figure["section"],
-                "calibration": used["id"],
-            }
+            row | {"of_sheet_percent": share, "section": figure["section"], "calibration": used["id"]}
         )
     return rows
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from memory_service.domain.common.row_difference import difference
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import FieldError, InvalidInput, unknown_name, wrong_value
 from memory_service.schemas.rows import ROW_MODELS, fields_of, validate
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables.table_rows import CORRECTABLE, get_row, history_of
@@ -114,9 +114,7 @@ def rebased(
     """
     text, now = form.get("version", ""), page["row"]
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InvalidInput(
-            "version must say which row was read", [FieldError("version", "is no number", text)]
-        )
+        raise wrong_value("version", "is no number", text, detail="version must say which row was read")
     with database.read() as transaction:
         entries = history_of(transaction, table, page["key"])
     later = [entry for entry in entries if entry["version"] > int(text)]

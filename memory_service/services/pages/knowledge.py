@@ -46,18 +46,11 @@ def model_page(database: Database, name: str) -> dict[str, Any]:
         row = get_row(transaction, "models", name)
         profiles = list_rows(transaction, "sizing", {"model": name}, "input_size", _MOST_PROFILES).items
         history = history_of(transaction, "models", name)
-    return {
-        "model": row,
-        "profiles": profiles,
-        "claims": [
-            dict(claim)
-            for claim, _, model in knowledge.located_claims
-            if model is not None and kin(model) == kin(name)
-        ],
-        "usual_cards": [*knowledge.cards.devices, *(c for c in _USUAL if c in knowledge.cards.sheets)],
-        "cards": sorted(knowledge.gpus),
-        "history": history,
-    }
+    own, located = kin(name), knowledge.located_claims
+    claims = [dict(claim) for claim, _, model in located if model is not None and kin(model) == own]
+    cards = [*knowledge.cards.devices, *(c for c in _USUAL if c in knowledge.cards.sheets)]
+    page = {"model": row, "profiles": profiles, "claims": claims, "usual_cards": cards}
+    return page | {"cards": sorted(knowledge.gpus), "history": history}
 
 
 def patterns_page(database: Database, requested: Mapping[str, str]) -> dict[str, Any]:
@@ -87,19 +80,11 @@ def pattern_page(database: Database, key: str) -> dict[str, Any]:
         (reported,) = with_tallies(transaction, [row])
         history = history_of(transaction, "patterns", key)
     places = knowledge.tallies.get(f"pattern:{key}", {})
-    return {
-        "pattern": row,
-        "outcomes": reported["outcomes"],
-        "places": [
-            _place(*each) for each in sorted(places.items(), key=lambda each: (-each[1].followed, each[0]))
-        ],
-        "beside": [
-            {"id": other["id"], "kind": other["kind"], "statement": other["statement"]}
-            for other in knowledge.patterns
-            if other["id"] != key and _same_place(other, row)
-        ],
-        "history": history,
-    }
+    ordered = sorted(places.items(), key=lambda each: (-each[1].followed, each[0]))
+    others = [other for other in knowledge.patterns if other["id"] != key and _same_place(other, row)]
+    beside = [{name: other[name] for name in ("id", "kind", "statement")} for other in others]
+    page = {"pattern": row, "outcomes": reported["outcomes"], "places": [_place(*each) for each in ordered]}
+    return page | {"beside": beside, "history": history}
 
 
 def _place(name: str, tally: Tally) -> dict[str, Any]:

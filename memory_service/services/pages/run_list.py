@@ -101,12 +101,8 @@ def _week(
     of_these = [
         run for run in recent if all(str(getattr(run, name)) == text for name, text in passed.items())
     ]
-    return {
-        "since": since.date().isoformat(),
-        "by": by,
-        "filters": list(passed.values()),
-        **_summed(of_these, since, by),
-    }
+    about = {"since": since.date().isoformat(), "by": by, "filters": list(passed.values())}
+    return {**about, **_summed(of_these, since, by)}
 
 
 Extra = dict[str, Any]
@@ -167,11 +163,8 @@ def bests_so_far(
 
 
 def _epochs_so_far(summary: Summary) -> list[dict[str, Any]]:
-    return [
-        {"fold": fold, "metric": epoch["metric"][2]}
-        for (fold, _), epoch in sorted(summary.epochs.items())
-        if "metric" in epoch
-    ]
+    scored = [(fold, each) for (fold, _), each in sorted(summary.epochs.items()) if "metric" in each]
+    return [{"fold": fold, "metric": epoch["metric"][2]} for fold, epoch in scored]
 
 
 def _reached(epochs: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:

@@ -92,12 +92,9 @@ def _steps(
     epochs: Sequence[Mapping[str, Any]], stretches: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Speed and waiting from the beginning on: epochs as far as no shorter stretches are kept."""
+    names = ("samples_per_second", "loader_wait_percent")
     latest = [
-        {
-            "minute": round(each["at_seconds"] / 60, 3),
-            "samples_per_second": each["samples_per_second"],
-            "loader_wait_percent": each["loader_wait_percent"],
-        }
+        {"minute": round(each["at_seconds"] / 60, 3), **{name: each[name] for name in names}}
         for each in stretches
     ]
     before = latest[0]["minute"] if latest else float("inf")

@@ -45,17 +45,12 @@ def sizing_page(database: Database, requested: Mapping[str, str]) -> dict[str, A
     page, behind = page_behind(rows, attrgetter("name"), wanted.query.cursor, wanted.query.limit)
     items = [_item(knowledge, row, wanted) for row in page]
     _heat([each for item in items for each in item["cells"]], wanted.query.show)
-    return {
-        "items": items,
-        "next": behind,
-        "matching": len(rows),
-        "of": len(knowledge.models),
-        "cards": [card_facts(card) for card in wanted.cards],
-        "query": wanted.as_query(),
-        "heat": SHOWN[wanted.query.show],
-        "nearest": [] if rows or not wanted.query.q else _nearest(knowledge, wanted.query.q),
-        "choices": choices(knowledge),
-    }
+    query = wanted.query
+    nearest = [] if rows or not query.q else _nearest(knowledge, query.q)
+    shown: dict[str, Any] = {"items": items, "next": behind, "matching": len(rows)}
+    shown |= {"of": len(knowledge.models), "cards": [card_facts(card) for card in wanted.cards]}
+    shown |= {"query": wanted.as_query(), "heat": SHOWN[query.show], "nearest": nearest}
+    return shown | {"choices": choices(knowledge)}
 
 
 def sizing_table(database: Database, requested: Mapping[str, str]) -> TableExport:
@@ -81,9 +76,8 @@ def cell(
     requested = _taken(row, without_idle(settings, row))
     out: dict[str, Any] = {"gpu": card.key, "model": row.name, "heat": None, "page": True}
     try:
-        answer = predict_known(
-            knowledge, {"model": row.name, "gpu": card.key, "n_train": n_train, **requested}
-        )
+        asked = {"model": row.name, "gpu": card.key, "n_train": n_train, **requested}
+        answer = predict_known(knowledge, asked)
     except InvalidInput as error:
         why = error.errors[0].message if error.errors else error.detail
         return out | {"why_not": why, "page": row.can_be_profiled}
@@ -92,11 +86,8 @@ def cell(
         return out | {"fit_minutes": minutes_of(answer["fit_seconds"]), "n_train": answer["n_train"]}
     most = whole(answer["max_batch_size"])
     if not most["value"]:
-        return out | {
-            "why_not": "not even one sample fits",
-            "max_batch_size": most,
-            "samples_per_second": None,
-        }
+        why = "not even one sample fits"
+        return out | {"why_not": why, "max_batch_size": most, "samples_per_second": None}
     return out | {
         "max_batch_size": most,
         "safe_batch_size": answer["safe_batch_size"],
@@ -142,13 +133,10 @@ def _flat(row: CatalogueModel, each: Mapping[str, Any]) -> dict[str, Any]:
         "gpu": each["gpu"], "precision": each.get("precision"), "batch_size": each.get("batch_size"),
         "safe_batch_size": each.get("safe_batch_size"),
     }  # fmt: skip
+    ends = {"": "value", "_low": "low", "_high": "high"}
     for name in _NAMES:
         figure = each.get(name) or {}
-        out |= {
-            name: figure.get("value"),
-            f"{name}_low": figure.get("low"),
-            f"{name}_high": figure.get("high"),
-        }
+        out |= {f"{name}{end}": figure.get(part) for end, part in ends.items()}
     figure = each.get("samples_per_second") or {}
     grades = {name: figure.get(name) for name in ("grade", "n", "basis")}
     return out | grades | {"why_not": each.get("why_not")}
@@ -195,11 +183,6 @@ def _heat(cells: Sequence[dict[str, Any]], show: str) -> None:
 
 
 def card_facts(card: TargetDevice) -> dict[str, Any]:
-    return {
-        "key": card.key,
-        "name": card.device or card.name,
-        "memory_gib": card.memory_gib,
-        "usable_gib": round(card.usable_gib, 2),
-        "kind": card.kind,
-        "rates_of": None if card.calibrated is None else card.calibrated.origin,
-    }
+    origin = None if card.calibrated is None else card.calibrated.origin
+    facts = {"key": card.key, "name": card.device or card.name, "memory_gib": card.memory_gib}
+    return facts | {"usable_gib": round(card.usable_gib, 2), "kind": card.kind, "rates_of": origin}

@@ -17,6 +17,8 @@ from memory_service.services.pages.sizing import card_facts, cell, minutes_of, w
 from memory_service.services.pages.sizing_request import CASE_FIELDS, usual_cards
 from memory_service.services.prediction.predict import predict
 
+Row = Mapping[str, Any]
+
 MOST_OTHERS = 10
 
 
@@ -62,7 +64,7 @@ def sizing_case_page(
     }
 
 
-def _answered(database: Database, question: Mapping[str, Any]) -> dict[str, Any]:
+def _answered(database: Database, question: Row) -> dict[str, Any]:
     """The prediction; a card or model that the path names and nobody knows is not found."""
     try:
         answer = predict(database, question)
@@ -82,7 +84,7 @@ def _listed(knowledge: Knowledge, model: str) -> CatalogueModel | None:
         return None
 
 
-def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _query(answer: Row, said: Row) -> dict[str, Any]:
     """All that decided the answer, said or not, as fields of the page's URL."""
     names = (*SIZE_FIELDS, "precision", "layout", "optimizer", "mode")
     settled = {name: answer[name] for name in names if answer.get(name) is not None}
@@ -94,25 +96,18 @@ def _query(answer: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]
 _SHOWN = ("name", "family", "library", "input_kind", "default_input_size", "source", "good_for")
 
 
-def _model(
-    knowledge: Knowledge, given: str, row: CatalogueModel | None, answer: Mapping[str, Any]
-) -> dict[str, Any]:
+def _model(knowledge: Knowledge, given: str, row: CatalogueModel | None, answer: Row) -> dict[str, Any]:
     """What the catalogue says; a model outside it has its name alone."""
     if row is None:
         kind = next((kind for kind in SIZE_FIELDS if kind in answer), "image_size")
         return {"name": given, "listed": False, "input_kind": kind, "sizes": []}
     profiled = knowledge.priced.library.sizes_of(row) if row.can_be_profiled else ()
-    return {
-        **{name: getattr(row, name) for name in _SHOWN},
-        "listed": True,
-        "params_m": row.params_m or None,
-        "sizes": sorted({*row.input_sizes, *profiled}),
-    }
+    shown = {name: getattr(row, name) for name in _SHOWN}
+    sizes = sorted({*row.input_sizes, *profiled})
+    return shown | {"listed": True, "params_m": row.params_m or None, "sizes": sizes}
 
 
-def _points(
-    database: Database, gpu: str, model: str, said: Mapping[str, Any], answer: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _points(database: Database, gpu: str, model: str, said: Row, answer: Row) -> list[dict[str, Any]]:
     """The batches worth a line of their own, ascending: the knee, the safe one, the largest, the one asked
     for."""
     most = int(answer["max_batch_size"]["value"])
@@ -131,24 +126,15 @@ def _points(
     ]
 
 
-def _point(at: Mapping[str, Any], what: list[str]) -> dict[str, Any]:
+def _point(at: Row, what: list[str]) -> dict[str, Any]:
     names = ("peak_memory_gib", "samples_per_second", "step_seconds")
-    return {
-        "batch_size": at["batch_size"],
-        "is": what,
-        "fits": at["fits"],
-        "would_fit": at.get("would_fit"),
-        **{name: at[name] for name in names},
-        "epoch_minutes": minutes_of(at["epoch_seconds"]),
-    }
+    point = {"batch_size": at["batch_size"], "is": what, "fits": at["fits"], "would_fit": at.get("would_fit")}
+    minutes = minutes_of(at["epoch_seconds"])
+    return point | {name: at[name] for name in names} | {"epoch_minutes": minutes}
 
 
 def _elsewhere(
-    knowledge: Knowledge,
-    card: TargetDevice,
-    row: CatalogueModel,
-    said: Mapping[str, Any],
-    answer: Mapping[str, Any],
+    knowledge: Knowledge, card: TargetDevice, row: CatalogueModel, said: Row, answer: Row
 ) -> list[dict[str, Any]]:
     """The same on other cards, each at its own best precision unless one was said; the slowest first."""
     wanted = {name: said[name] for name in (*SIZE_FIELDS, "precision", "optimizer", "mode") if name in said}
@@ -160,13 +146,9 @@ def _elsewhere(
     cells = [cell(knowledge, row, each, wanted, int(float(said["n_train"]))) for each in cards]
     rates = [(each.get("samples_per_second") or {}).get("value") for each in cells]
     found = [
-        {
-            "name": other.device or other.name,
-            "memory_gib": other.memory_gib,
-            "this": other.key == card.key,
-            "times": round(rate / rates[0], 2) if rate and rates[0] else None,
-            **{name: value for name, value in each.items() if name != "heat"},
-        }
+        {"name": other.device or other.name, "memory_gib": other.memory_gib, "this": other.key == card.key}
+        | {"times": round(rate / rates[0], 2) if rate and rates[0] else None}
+        | {name: value for name, value in each.items() if name != "heat"}
         for other, each, rate in zip(cards, cells, rates, strict=True)
     ]
     return sorted(found, key=lambda each: (each["times"] is None, each["times"] or 0.0))

@@ -53,9 +53,8 @@ def read_sizing(knowledge: Knowledge, asked: Mapping[str, str]) -> SizingAsked:
         given = getattr(query, field)
         if given is not None and given not in known:
             raise unknown_name(field, given, known)
-    return SizingAsked(
-        query, _cards(knowledge, query), query.model_dump(include=_SETTINGS, exclude_none=True)
-    )
+    settings = query.model_dump(include=_SETTINGS, exclude_none=True)
+    return SizingAsked(query, _cards(knowledge, query), settings)
 
 
 def usual_cards(knowledge: Knowledge, most: int = len(USUAL_CARDS)) -> list[TargetDevice]:

@@ -82,10 +82,8 @@ def _by_card(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         if card := (row["key"] or {}).get("gpu"):
             line["cells"][cards.index(card)].append(row)
     found = [line for line in lines.values() if any(line["cells"])]
-    return {
-        "cards": cards,
-        "lines": sorted(found, key=lambda line: [str(part) for part in line["of"].values()]),
-    }
+    ordered = sorted(found, key=lambda line: [str(part) for part in line["of"].values()])
+    return {"cards": cards, "lines": ordered}
 
 
 def _all_rows(transaction: ReadTransaction, requested: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -212,9 +210,5 @@ def _figures(database: Database, knowledge: Knowledge, example: Mapping[str, str
         return {"feasible": "no"}
     names = ("batch_size", "folds", "epochs", "early_stopping_patience", "reserve_minutes")
     checks = ("target_percent", "kill_below_percent", "every_seconds")
-    return {
-        "model": plan["model"]["name"],
-        **{name: plan[name] for name in names},
-        **{name: plan["checks"][name] for name in checks},
-        "runs": len(plan["portfolio"]),
-    }
+    shown = {name: plan[name] for name in names} | {name: plan["checks"][name] for name in checks}
+    return {"model": plan["model"]["name"], **shown, "runs": len(plan["portfolio"])}

@@ -74,11 +74,8 @@ def check_counts(question: Question, task: str, n_train: int) -> None:
     """Raises InvalidInput for counts that no data can have."""
     few = f"more than the {n_train} training samples"
     names = ("folds", "n_groups", *(("n_classes",) if task.endswith("classification") else ()))
-    errors = [
-        FieldError(name, few, value)
-        for name in names
-        if (value := getattr(question, name)) is not None and value > n_train
-    ]
+    stated = ((name, getattr(question, name)) for name in names)
+    errors = [FieldError(name, few, n) for name, n in stated if n is not None and n > n_train]
     if task.endswith("classification") and question.n_classes == 1:
         errors.append(FieldError("n_classes", "at least 2: one class leaves nothing to tell apart", 1))
     if n_train < 2:

@@ -29,12 +29,7 @@ from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.services.competitions.neighbours import Found, Signals
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.recipe import (
-    TasksOfFamilies,
-    recipe_of,
-    similarity_weights,
-    split_fact,
-)
+from memory_service.services.planning.recipe import TasksOfFamilies, recipe_of, similarity_weights, split_fact
 
 Row = Mapping[str, Any]
 
@@ -89,11 +84,8 @@ def memory_of(
     if question.mode == "blind" or signals is None:
         return Memory()
     own = question.competition or found.described
-    hidden = (
-        {slug for slug in (question.competition, found.described) if slug}
-        if question.mode == "family"
-        else set()
-    )
+    named = {slug for slug in (question.competition, found.described) if slug}
+    hidden = named if question.mode == "family" else set()
     record = knowledge.competitions.get(own, {}) if own and question.mode == "open" else {}
     if question.as_of is not None and not (record.get("year") or question.as_of + 1) <= question.as_of:
         record = {}
@@ -137,14 +129,10 @@ def memory_of(
         unit={"time-series": "steps", "audio": "frames of 10 ms"}.get(kind, "tokens"),
     )
     demoted = demoted[:MOST_DEMOTED]
-    return Memory(
-        recipe,
-        preferences,
-        targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ())),
-        _noted_best(notes),
-        (*shown[: MOST_ROWS - len(demoted)], *demoted),
-        tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted),
-    )
+    targets = targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ()))
+    evidence = (*shown[: MOST_ROWS - len(demoted)], *demoted)
+    warnings = tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted)
+    return Memory(recipe, preferences, targets, _noted_best(notes), evidence, warnings)
 
 
 def remembered(
@@ -191,11 +179,8 @@ def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> It
     """Patterns of similar competitions in order of similarity, what a person wrote first; then those of the
     kind; only of the same task."""
     place = {slug: i for i, slug in enumerate(near)}
-    of_competitions = [
-        row
-        for row in knowledge.patterns
-        if row.get("competition") in place and row.get("task") in (None, task)
-    ]
+    alike = [row for row in knowledge.patterns if row.get("competition") in place]
+    of_competitions = [row for row in alike if row.get("task") in (None, task)]
     of_competitions.sort(key=lambda row: (place[row["competition"]], row["id"] not in knowledge.written_here))
     yield from of_competitions
     for row in knowledge.patterns:

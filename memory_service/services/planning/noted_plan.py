@@ -41,11 +41,8 @@ def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterato
     model = knowledge.models[note.prefer[0]]
     question = case.question
     pins: dict[str, Any] = {"model": model.name}
-    if (
-        note.size
-        and model.input_kind in ("image_size", "seq_len")
-        and getattr(question, model.input_kind) is None
-    ):
+    sized = note.size and model.input_kind in ("image_size", "seq_len")
+    if sized and getattr(question, model.input_kind) is None:
         pins[model.input_kind] = note.size
     if question.folds is None and note.folds:
         yield {**pins, "folds": note.folds}

@@ -19,14 +19,7 @@ from memory_service.domain.planning.explanation.plan_text import card_words
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.services.planning.script_choice import NoScript, judged_by, kind_of, techniques_of
-from memory_service.services.planning.script_kinds import (
-    COCO_RESNETS,
-    HUB_NAMES,
-    NETS,
-    RESNETS,
-    WIDTHS,
-    Kind,
-)
+from memory_service.services.planning.script_kinds import COCO_RESNETS, HUB_NAMES, NETS, RESNETS, WIDTHS, Kind
 from memory_service.services.planning.script_text import joined, literal, plain, standalone
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")

@@ -1,16 +1,11 @@
 """The facts of a question, each filled in: as asked > from its text > from the record > a usual value."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
-from memory_service.domain.common.vocabulary import (
-    SIZE_TYPICAL_N_TRAIN,
-    modality_of,
-    size_of,
-)
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
@@ -20,26 +15,15 @@ from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
-from memory_service.domain.planning.model_catalogue import (
-    can_answer,
-    check_options,
-    check_options_of_task,
-    check_side,
-    kind_of_model,
-    normal_model_name,
-)
+from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput, wrong_value
+from memory_service.errors import wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.checked_request import (
-    check_counts,
-    said_otherwise,
-    with_resources,
-)
-from memory_service.services.planning.memory import remembered
+from memory_service.services.planning.checked_request import check_counts, said_otherwise, with_resources
+from memory_service.services.planning.memory import Row, remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
 DEFAULT_CPU_COUNT = 8
@@ -78,22 +62,20 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             f"task={task} was asked, but the description reads like {text.said.task}: {task} counts."
         )
     model = knowledge.model(question.model) if question.model else None
-    if question.batch_size == n_train and model is not None and kind_of_model(model) == "estimator":
+    if question.batch_size == n_train and model is not None and catalogue.kind_of_model(model) == "estimator":
         question = replace(question, batch_size=None)  # what a plan of it says: all rows
     options = (*PINS, "lora_rank", "interconnect", "sharding", "packing", "text_tokens", "weights")
     given = {name: getattr(question, name) for name in options}
     if model is None:
         serving = (row for row in knowledge.models.values() if task in row.tasks)
-        check_options_of_task(given, task, serving)
+        catalogue.check_options_of_task(given, task, serving)
     else:
-        check_options(given, model, model.name)
-        if not can_answer(model, task):
+        catalogue.check_options(given, model, model.name)
+        if not catalogue.can_answer(model, task):
             message = f"does not serve {task}; it is for {', '.join(model.tasks)}"
-            raise InvalidInput(
-                f"model {model.name} {message}", [FieldError("model", message, question.model)]
-            )
+            raise wrong_value("model", message, question.model, detail=f"model {model.name} {message}")
         if question.image_size is not None and model.input_kind == "image_size":
-            check_side(model.library, model.name, model.config, question.image_size)
+            catalogue.check_side(model.library, model.name, model.config, question.image_size)
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     check_packing(question.packing, question.text_tokens, writes=task == "seq2seq")
     _check_memory(question, cards, warnings)
@@ -164,7 +146,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         if question.mode == "blind" or question.as_of is not None
         else knowledge.quality_without(slug),
         results={
-            knowledge.model_names.get(normal_model_name(name), name): points
+            knowledge.model_names.get(catalogue.normal_model_name(name), name): points
             for name, points in results.items()
         },
         language=question.language or (said.language if said else None),
@@ -179,11 +161,7 @@ _OF_METRIC = {"as asked": "asked", "the description": "text"}
 
 
 def _facts(
-    question: Question,
-    said: InferredFacts | None,
-    record: Mapping[str, Any],
-    used: Mapping[str, Any],
-    metric: ResolvedMetric | None,
+    question: Question, said: InferredFacts | None, record: Row, used: Row, metric: ResolvedMetric | None
 ) -> tuple[Fact, ...]:
     """The facts that bear on such a task, with the metric as it was resolved."""
     task = str(used["task"])
@@ -214,13 +192,12 @@ def _n_gpus(question: Question) -> int:
         raise wrong_value("n_gpus", f"is {max(stated)} by the name of the card", asked)
     if asked is None and len(stated) > 1:
         names = ", ".join(question.plan_for or question.gpus)
-        raise wrong_value(
-            "gpu", f"must name as many cards each time, one plan is for them all: {names}", names
-        )
+        message = f"must name as many cards each time, one plan is for them all: {names}"
+        raise wrong_value("gpu", message, names)
     return asked or next(iter(stated), 1)
 
 
-def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Mapping[str, Any]:
+def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Row:
     """Facts of the named competition that the mode allows to be read."""
     if question.competition is None:
         return {}
@@ -233,9 +210,7 @@ def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Ma
     return {}
 
 
-def _task(
-    question: Question, read: InferredFacts | None, record: Mapping[str, Any], inferred: list[str]
-) -> str:
+def _task(question: Question, read: InferredFacts | None, record: Row, inferred: list[str]) -> str:
     asked = task_asked(question, read)
     if asked is not None:
         if asked != question.task:
@@ -250,17 +225,11 @@ def _task(
         other = f"; it could be {read.runner_up}" if read.runner_up and read.confidence < 0.6 else ""
         inferred.append(f"Task {read.task}: inferred from the description{because}{other}.")
         return read.task
-    message = "cannot be told from the description: name it"
-    raise InvalidInput(f"task {message}", [FieldError("task", message)])
+    raise wrong_value("task", "cannot be told from the description: name it")
 
 
 def _n_train(
-    question: Question,
-    text: RequestText,
-    record: Mapping[str, Any],
-    task: str,
-    inferred: list[str],
-    warnings: list[str],
+    question: Question, text: RequestText, record: Row, task: str, inferred: list[str], warnings: list[str]
 ) -> tuple[int, bool]:
     """(training samples, whether that is a usual number that nobody said)."""
     if question.n_train is not None:
@@ -311,18 +280,14 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
     return []
 
 
-def _n_classes(question: Question, read: InferredFacts | None, record: Mapping[str, Any], task: str) -> int:
+def _n_classes(question: Question, read: InferredFacts | None, record: Row, task: str) -> int:
     known = question.n_classes or (read.n_classes if read else None) or record.get("n_classes")
     usual = 2 if task == "image-segmentation" else DEFAULT_N_CLASSES.get(modality_of(task), 2)
     return int(known) if known else usual
 
 
 def _metric(
-    knowledge: Knowledge,
-    question: Question,
-    text: RequestText,
-    record: Mapping[str, Any],
-    task: str,
+    knowledge: Knowledge, question: Question, text: RequestText, record: Row, task: str
 ) -> ResolvedMetric | None:
     """As asked > as the text names it, where it says that it judges or the word has no everyday
     meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of
@@ -357,9 +322,8 @@ def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: li
     known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
     if known:
         cores = min(known)
-        whose = (
-            f"what {known[cores].key} has" if known[cores].device else "assumed; give cpu_count to be exact"
-        )
+        card = known[cores]
+        whose = f"what {card.key} has" if card.device else "assumed; give cpu_count to be exact"
         inferred.append(f"{cores} processor cores: {whose}.")
         return cores
     inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")

@@ -63,9 +63,8 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
         ranking = rank_candidates([each for _, each in members], knowledge.quality, table)
         order = {member: turn for turn, member in enumerate(ranking.run_order, 1)}
         for at, (place, _) in enumerate(members):
-            answers[place].update(
-                rank=ranking.rank[at], p_best=round(ranking.p_best[at], 4), run_order=order.get(at)
-            )
+            p_best = round(ranking.p_best[at], 4)
+            answers[place].update(rank=ranking.rank[at], p_best=p_best, run_order=order.get(at))
     return answers
 
 
@@ -108,6 +107,5 @@ def _planned(database: Database, knowledge: Knowledge, row: RankRow, count: int)
     if best is None:
         raise InvalidInput(f"does not fit into {row.minutes:g} minutes on {row.gpu}")
     grid = best.candidates.grid
-    return row.model_copy(
-        update={"epochs": int(grid.epochs[best.pick.epoch]), "folds": int(grid.folds[best.pick.fold])}
-    )
+    epochs, folds = int(grid.epochs[best.pick.epoch]), int(grid.folds[best.pick.fold])
+    return row.model_copy(update={"epochs": epochs, "folds": folds})

@@ -84,11 +84,8 @@ def recipe_of(
                      solution of the task used them
     """
     near = neighbourhood(weights, slugs, memory.by_competition, memory.known(as_of))
-    pitfalls = [
-        (slug, str(memory.competitions[slug]["pitfalls"]))
-        for slug in near.competitions[:PITFALLS_FROM]
-        if memory.competitions[slug].get("pitfalls")
-    ]
+    nearest = ((slug, memory.competitions[slug]) for slug in near.competitions[:PITFALLS_FROM])
+    pitfalls = [(slug, str(row["pitfalls"])) for slug, row in nearest if row.get("pitfalls")]
     base = memory.base(modality_of(task), as_of)
     of_others = {family for family, tasks in (served or {}).items() if task not in tasks}
     of_others -= memory.families_of_task(task, as_of)

@@ -7,7 +7,7 @@ from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.portfolio_plan import done_runs
 from memory_service.domain.quality.conditioning import points_of_metric
-from memory_service.errors import Conflict, FieldError, InvalidInput
+from memory_service.errors import Conflict, FieldError, wrong_value
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.noted_plan import plan_with_note
 
@@ -25,12 +25,11 @@ def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
     left = question.minutes - sum(run.minutes for run in question.done)
     if left <= 0.0:
         message = f"took all of the {question.minutes:g} minutes: nothing is left to plan"
-        raise InvalidInput(f"done {message}", [FieldError("done", message, question.minutes - left)])
+        raise wrong_value("done", message, question.minutes - left)
     done = done_runs(chosen_from, question.done)
     reached = _reached(case, [run.model for run in done])
-    return replace(
-        case, question=replace(question, minutes=left), done=done, results={**case.results, **reached}
-    )
+    question = replace(question, minutes=left)
+    return replace(case, question=question, done=done, results={**case.results, **reached})
 
 
 def _reached(case: PlanningProblem, models: Sequence[str]) -> dict[str, float]:

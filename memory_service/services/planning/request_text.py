@@ -40,14 +40,8 @@ class RequestText:
             return self.found or Found(())
         facts = {"task": task, "n_train": n_train, "n_classes": question.n_classes}
         with self.database.read() as transaction:
-            found = recall(
-                transaction,
-                task=question.task,
-                facts=facts,
-                limit=SHOWN,
-                mode=question.mode,
-                as_of=question.as_of,
-            )
+            mode, as_of = question.mode, question.as_of
+            found = recall(transaction, task=question.task, facts=facts, limit=SHOWN, mode=mode, as_of=as_of)
             return replace(found, hits=with_lessons(transaction, found.hits))
 
     def outcomes(self, question: Question, task: str) -> tuple[Mapping[str, Any] | None, Mapping[str, float]]:
@@ -71,16 +65,12 @@ def read_request_text(database: Database, question: Question) -> RequestText:
     read = read_text(text, load_encoder().encoder) if text is not None else None
     given = {"n_train": question.n_train, "n_classes": question.n_classes, "metric": question.metric}
     with database.read() as transaction:
+        task = task_asked(question, read.facts if read else None)
+        facts = {name: value for name, value in given.items() if value is not None}
         found = recall(
-            transaction,
-            read=read,
-            competition=question.competition,
-            task=task_asked(question, read.facts if read else None),
-            facts={name: value for name, value in given.items() if value is not None},
-            limit=SHOWN,
-            mode=question.mode,
-            as_of=question.as_of,
-        )
+            transaction, read=read, competition=question.competition, task=task, facts=facts, limit=SHOWN,
+            mode=question.mode, as_of=question.as_of,
+        )  # fmt: skip
         found = replace(found, hits=with_lessons(transaction, found.hits))
     return RequestText(found.facts, read.facts if read else None, found.described, found, database)
 

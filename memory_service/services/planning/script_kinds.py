@@ -60,10 +60,7 @@ _TEXTS = _NETWORK | {
     "needs": "torch >= 2.6, transformers",
 }
 _PAIRS = _TEXTS | {"pairs": True, "layout": "columns of text, the target or targets), test.csv"}
-_ENTITIES = _TEXTS | {
-    "entities": True,
-    "layout": "words between spaces, as many labels), test.csv",
-}
+_ENTITIES = _TEXTS | {"entities": True, "layout": "words between spaces, as many labels), test.csv"}
 _DECODERS = _TEXTS | {"needs": "torch >= 2.6, transformers >= 5"}
 _WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
 _TABLES = _NETWORK | {

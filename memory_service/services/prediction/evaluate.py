@@ -27,7 +27,7 @@ from memory_service.domain.learning.observation import (
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import Confidence, largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import baseline_prediction, prepare
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError
+from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.evaluate_jobs import JobProfiles, decoder_profiles, predict_job
@@ -102,14 +102,11 @@ def read_rows(path: Path) -> list[dict[str, str | None]]:
             rows = [{k: v for k, v in row.items() if isinstance(k, str)} for row in reader]
             columns = reader.fieldnames or []
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidInput(
-            f"{path} cannot be read as CSV: {error}", [FieldError("file", "a readable CSV file", str(path))]
-        ) from error
+        detail = f"{path} cannot be read as CSV: {error}"
+        raise wrong_value("file", "a readable CSV file", str(path), detail=detail) from error
     if "model" not in columns and "library" not in columns:
-        raise InvalidInput(
-            f"{path} has no column 'model'; it has: {', '.join(map(str, columns)) or 'nothing'}",
-            [FieldError("file", "a header with a column 'model'", str(path))],
-        )
+        detail = f"{path} has no column 'model'; it has: {', '.join(map(str, columns)) or 'nothing'}"
+        raise wrong_value("file", "a header with a column 'model'", str(path), detail=detail)
     return rows
 
 
@@ -238,9 +235,7 @@ def card_of(row: MeasuredRow, gpus: Mapping[str, TargetDevice]) -> TargetDevice:
     name, _, remark = row.gpu.partition("(")
     name = _CARDS.get(name, name)
     if remark and remark[0].isdigit() and not remark.startswith("1x") and not row.per_card:
-        raise InvalidInput(
-            f"Several cards ({row.gpu}) are not predicted", [FieldError("gpu", "one card", row.gpu)]
-        )
+        raise wrong_value("gpu", "one card", row.gpu, detail=f"Several cards ({row.gpu}) are not predicted")
     gpu = resolve_gpu(name.strip(), gpus)
     if row.vram_gib is None or abs(row.vram_gib - gpu.memory_gib) <= 0.12 * row.vram_gib:
         return gpu
@@ -272,9 +267,8 @@ def profile_of(profile_store: ProfileStore, key: ProfileKey) -> Profile:
         size = key.input_size
         if size is None or size % GRID == 0 or size < GRID:
             raise
-    lower, upper = (
-        profile_store.get(replace(key, input_size=size // GRID * GRID + more)) for more in (0, GRID)
-    )
+    below = size // GRID * GRID
+    lower, upper = (profile_store.get(replace(key, input_size=n)) for n in (below, below + GRID))
     return interpolate_profile(lower, upper, size)
 
 
@@ -332,11 +326,8 @@ def measured_trees(raw: Raw) -> dict[str, float]:
 
 def measured_figures(row: MeasuredRow) -> dict[str, float | int | None]:
     """What a row measured, by the names of what is predicted."""
-    figures: dict[str, float | int | None] = {
-        "max_batch_size": row.largest,
-        "samples_per_s": row.samples_per_s,
-        "peak_gib": row.peak_gib,
-    }
+    figures: dict[str, float | int | None] = {"max_batch_size": row.largest}
+    figures |= {name: getattr(row, name) for name in ("samples_per_s", "peak_gib")}
     if row.job is not None:
         figures |= {name: getattr(row.job, name) for name in ("tokens_per_s", "seconds_per_step", "speedup")}
     return {name: value for name, value in figures.items() if value is not None}

@@ -9,12 +9,7 @@ from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
 from memory_service.domain.cost.memory import GIB, optimizer_bytes
-from memory_service.domain.cost.multi_gpu import (
-    cards_of,
-    profile_on,
-    profile_with,
-    step_on,
-)
+from memory_service.domain.cost.multi_gpu import cards_of, profile_on, profile_with, step_on
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.learning.measured_jobs import Job
@@ -23,7 +18,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import wrong_value
 
 SLOW_LANES_GB_S = 3.0
 """Of PCIe on boards with few lanes a card."""
@@ -58,10 +53,8 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
     if shape is None:
         return None
     if job.model_parallel:
-        raise InvalidInput(
-            "Networks cut over several cards are not predicted",
-            [FieldError("sharding", "data parallel", row.model)],
-        )
+        detail = "Networks cut over several cards are not predicted"
+        raise wrong_value("sharding", "data parallel", row.model, detail=detail)
     longest = row.input_size or USUAL_TOKENS
     padded = longest
     if job.tokens is not None:  # a batch is as long as the longest of its texts
@@ -93,9 +86,7 @@ def predict_job(
         cards = replace(cards, gb_s=min(cards.gb_s, NODE_GB_S))
     resident = profiles.longest if job.sharded or row.mode == "infer" else profile_on(profiles.longest, cards)
     memory = peak_memory(profile_with(resident, _own_state(resident, job, config)), batch, gpu, config)
-    peak = {"allocated": memory.allocated_gib, "reserved": memory.reserved_gib, "driver": memory.driver_gib}[
-        job.meter
-    ]
+    peak: Estimate = getattr(memory, f"{job.meter}_gib")
     if job.meter == "allocated" and profiles.longest.extra.get("largest_conv_bytes"):
         peak = memory.reserved_gib  # PyTorch counts cuDNN's workspace as allocated
     alone = prepare(profiles.usual, gpu, config)
@@ -106,19 +97,12 @@ def predict_job(
         others = micro.seconds(batch) - alone.optimizer_seconds
         step = step.scaled(1.0 + (job.accumulation - 1) * others / step.value)
     samples = batch * job.n_gpus * (1 if job.one_batch else job.accumulation)
-    out = {
-        "peak_gib": peak,
-        "seconds_per_step": step,
-        "samples_per_s": step.reciprocal(samples),
-        "tokens_per_s": step.reciprocal(samples * profiles.tokens),
-    }
+    out = {"peak_gib": peak, "seconds_per_step": step, "samples_per_s": step.reciprocal(samples)}
+    if profiles.usual.input_kind == "seq_len":
+        out["tokens_per_s"] = step.reciprocal(samples * profiles.tokens)
     if job.n_gpus > 1:
         out["speedup"] = together.step_seconds(batch).reciprocal(alone.seconds(batch) * job.n_gpus)
-    return (
-        out
-        if profiles.usual.input_kind == "seq_len"
-        else {k: v for k, v in out.items() if k != "tokens_per_s"}
-    )
+    return out
 
 
 def _own_state(profile: Profile, job: Job, config: StepConfig) -> float:

@@ -9,7 +9,7 @@ from memory_service.domain.cost.boosted_trees import TREE_SPREAD
 from memory_service.domain.cost.tree_seconds import TREE_LAWS, seconds_per_tree
 from memory_service.domain.hardware.gpu_spec import resolve_gpu
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput, unknown_name
+from memory_service.errors import unknown_name, wrong_value
 
 USUAL_LEAVES = 31.0
 
@@ -32,13 +32,11 @@ def predict_trees(raw: Mapping[str, str | None], gpus: Mapping[str, TargetDevice
         threads=int(_number(row, "threads_or_gpus", 1.0)), card_gb_s=card.bandwidth_gb_s if card else None,
     )  # fmt: skip
     if seconds is None:
-        raise InvalidInput(
-            f"{library} on a card is not predicted", [FieldError("device", "a processor", device)]
-        )
+        detail = f"{library} on a card is not predicted"
+        raise wrong_value("device", "a processor", device, detail=detail)
     where = "a card" if card else f"{row.get('threads_or_gpus') or 1} threads"
-    one = Estimate(
-        seconds, seconds / TREE_SPREAD, seconds * TREE_SPREAD, basis=f"law of {library} trees on {where}"
-    )
+    basis = f"law of {library} trees on {where}"
+    one = Estimate(seconds, seconds / TREE_SPREAD, seconds * TREE_SPREAD, basis=basis)
     trees = _number(row, "trees", 0.0)
     return {"seconds_per_tree": one, **({"seconds": one.scaled(trees)} if trees else {})}
 
@@ -47,9 +45,7 @@ def _number(row: Mapping[str, str], name: str, usual: float | None = None) -> fl
     try:
         return float(row.get(name) or ("" if usual is None else usual))
     except ValueError:
-        raise InvalidInput(
-            f"{name} must be a number", [FieldError(name, "a number", row.get(name))]
-        ) from None
+        raise wrong_value(name, "a number", row.get(name), detail=f"{name} must be a number") from None
 
 
 def _leaves(text: str) -> float:

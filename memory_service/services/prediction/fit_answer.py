@@ -4,21 +4,11 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN
-from memory_service.domain.cost.boosted_trees import (
-    CARD_BYTES,
-    IN_CONTEXT_LIMITS,
-    beyond_limits,
-    card_peak,
-    cost_kind,
-    fit_cost,
-    fit_on_card,
-    is_boosting,
-    no_device_memory,
-)
+from memory_service.domain.cost import boosted_trees
 from memory_service.domain.planning.fits import split_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import wrong_value
 from memory_service.schemas.predict import PredictRequest
 
 USUAL_ROUNDS = 500
@@ -26,50 +16,45 @@ USUAL_ROUNDS = 500
 
 def where(gpu: TargetDevice) -> dict[str, Any]:
     """The card, the device if it is one, and the calibration behind the figures."""
-    return {
-        "gpu": gpu.slug,
-        "device": gpu.device or None,
-        "calibration": gpu.provenance.as_dict() if gpu.provenance else None,
-        "warnings": provenance_warnings([gpu]),
-    }
+    calibration = gpu.provenance.as_dict() if gpu.provenance else None
+    named = {"gpu": gpu.slug, "device": gpu.device or None, "calibration": calibration}
+    return named | {"warnings": provenance_warnings([gpu])}
 
 
 def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice) -> dict[str, Any]:
     """The answer for a model that is fitted as a whole; InvalidInput where no law of its cost is known."""
-    kind = cost_kind(row.name, row.library, row.family)
+    kind = boosted_trees.cost_kind(row.name, row.library, row.family)
     if kind is None:
-        raise InvalidInput(
-            f"{row.name} is in the catalogue for what it is good for; nobody gave its cost",
-            [FieldError("model", "has no profile and no cost law", row.name)],
-        )
-    limits = IN_CONTEXT_LIMITS.get(kind, (SIZE_TYPICAL_N_TRAIN["medium"],))
+        detail = f"{row.name} is in the catalogue for what it is good for; nobody gave its cost"
+        raise wrong_value("model", "has no profile and no cost law", row.name, detail=detail)
+    limits = boosted_trees.IN_CONTEXT_LIMITS.get(kind, (SIZE_TYPICAL_N_TRAIN["medium"],))
     rows = question.n_train or min(limits[0], SIZE_TYPICAL_N_TRAIN["medium"])
     steps = question.seq_len if row.input_kind == "seq_len" else None
     columns = steps or question.n_features or row.default_input_size
-    if beyond_limits(kind, rows, columns, question.n_classes or 1):
+    if boosted_trees.beyond_limits(kind, rows, columns, question.n_classes or 1):
         most = "{:,} rows, {} columns and {} classes".format(*limits)
-        raise InvalidInput(
-            f"{row.name} takes at most {most}",
-            [FieldError("n_train", "is more than the network was made for", rows)],
-        )
+        detail = f"{row.name} takes at most {most}"
+        raise wrong_value("n_train", "is more than the network was made for", rows, detail=detail)
     cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
     rounds = question.rounds or USUAL_ROUNDS
-    cost = fit_cost(
+    cost = boosted_trees.fit_cost(
         kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
         speed=gpu.calibrated.trees if gpu.calibrated else None,
     )  # fmt: skip
     used = {"n_train": rows, "n_features": columns, "rounds": rounds}
     used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
-    passes = rounds if is_boosting(kind) else 1
-    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=no_device_memory(row.name, kind))
+    passes = rounds if boosted_trees.is_boosting(kind) else 1
+    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name, kind))
     held: Estimate | None = peak
-    if gpu.kind == "cuda" and kind in CARD_BYTES:  # one split, as a plan begins
+    if gpu.kind == "cuda" and kind in boosted_trees.CARD_BYTES:  # one split, as a plan begins
         trained = int(split_of(rows, 1)[0])
         data = trained, rows - trained, columns, question.n_classes or 1
-        held = card_peak(kind, *data, gpu.usable_gib)
+        held = boosted_trees.card_peak(kind, *data, gpu.usable_gib)
     if gpu.kind == "cuda" and held is not None:
         peak = held
-        on_card = fit_on_card(kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s)
+        on_card = boosted_trees.fit_on_card(
+            kind, rows, columns, question.n_classes or 1, rounds, gpu.bandwidth_gb_s
+        )
     return {
         "model": row.name,
         **where(gpu),

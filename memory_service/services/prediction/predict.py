@@ -79,9 +79,8 @@ def _answer(
     cards = cards_of(gpu, n_gpus, question.interconnect)
     row, name = requested_model(knowledge, question.model)
     check_options(question.model_dump(exclude_none=True), row, name)
-    check_packing(
-        question.packing, question.text_tokens, writes=question.mode != "infer" and not question.n_classes
-    )
+    writes = question.mode != "infer" and not question.n_classes
+    check_packing(question.packing, question.text_tokens, writes=writes)
     check_sharding(1 if question.mode == "infer" else n_gpus, question.sharding)
     if row is not None and not row.can_be_profiled:
         return fit_answer(row, question, gpu)
@@ -150,8 +149,5 @@ def _closest(prepared: Prepared, batch: int) -> dict[str, Any]:
     if not prepared.most:
         return {"why": prepared.smallest}
     steps = -(-batch // prepared.most)
-    return {
-        "batch_size": prepared.most,
-        "grad_accumulation": steps,
-        "why": f"{prepared.most} samples fit; {steps} such steps per update keep about {batch}",
-    }
+    why = f"{prepared.most} samples fit; {steps} such steps per update keep about {batch}"
+    return {"batch_size": prepared.most, "grad_accumulation": steps, "why": why}

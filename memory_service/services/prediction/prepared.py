@@ -19,14 +19,8 @@ from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.learning.corrections import LearnedPeaks
 from memory_service.domain.learning.memory_residuals import READINGS
 from memory_service.domain.learning.observation import prediction_key
+from memory_service.domain.prediction import device_memory
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
-from memory_service.domain.prediction.device_memory import (
-    Confidence,
-    bounds_of,
-    largest_batch,
-    observed_bounds,
-    peak_memory,
-)
 from memory_service.domain.prediction.device_step_time import USUAL_BATCH, learned_step, rates_of
 from memory_service.domain.prediction.peak_memory_curve import driver_peaks
 from memory_service.schemas.predict import PredictRequest
@@ -76,7 +70,7 @@ class Basis:
         return (
             time and (shifts, time.n, time.basis, time.exact),
             gpu.learned.peaks_of(subject, gpu.usable_gib),
-            bounds_of(gpu, subject),
+            device_memory.bounds_of(gpu, subject),
         )
 
 
@@ -174,15 +168,15 @@ def basis_of(
 def prepare(basis: Basis, gpu: TargetDevice, learned: tuple[Any, ...]) -> Prepared:
     profile, config, cards = basis.profile, basis.config, basis.cards
 
-    def most(confidence: Confidence) -> int:
-        return largest_batch(profile, gpu, config, confidence=confidence)
+    def most(confidence: device_memory.Confidence) -> int:
+        return device_memory.largest_batch(profile, gpu, config, confidence=confidence)
 
     step = learned_step(basis.step, gpu.learned, basis.rates, prediction_key(basis.timed, gpu, config))
     if config.mode == "train":
         step = step_on(step, profile, cards)
     value, safe, best = most("p50"), most("p90"), most("p10")
     knee = throughput_knee(step.seconds_many, value) if value else 0
-    bounds = observed_bounds(profile, gpu, config)
+    bounds = device_memory.observed_bounds(profile, gpu, config)
     fixed = {
         "model": profile.model,
         profile.input_kind: profile.input_size,
@@ -200,7 +194,7 @@ def prepare(basis: Basis, gpu: TargetDevice, learned: tuple[Any, ...]) -> Prepar
     return Prepared(
         basis, learned, gpu, step, value, safe, knee, fixed,
         _what_would_fit(value, gpu, bounds), bounds.refused,
-        begin, (step.step_seconds(begin), peak_memory(profile, begin, gpu, config).driver_gib),
+        begin, (step.step_seconds(begin), device_memory.peak_memory(profile, begin, gpu, config).driver_gib),
     )  # fmt: skip
 
 
@@ -242,9 +236,8 @@ def in_room(peak: Estimate, batch: int, safe: int, most: int, gpu: TargetDevice)
         return peak
     value = min(peak.value, room)
     high = room if batch <= safe else peak.high
-    return replace(
-        peak, value=value, low=min(peak.low, value), high=high, basis=f"{peak.basis}; fits {room:.3g} GiB"
-    )
+    basis = f"{peak.basis}; fits {room:.3g} GiB"
+    return replace(peak, value=value, low=min(peak.low, value), high=high, basis=basis)
 
 
 def _what_would_fit(most: int, gpu: TargetDevice, bounds: Bounds) -> str | None:

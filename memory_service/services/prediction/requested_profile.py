@@ -15,7 +15,7 @@ from memory_service.domain.planning.model_catalogue import (
     can_take,
     check_side,
 )
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.profiling import (
     can_be_built_in_child_process,
@@ -42,10 +42,8 @@ class TraceBudget:
         self.left -= 1
         if self.left < 0:
             limit = f", and one request traces at most {self.most} models" if self.most else " at this size"
-            raise InvalidInput(
-                f"{model!r} is not profiled{limit}; run `memory-service profile {model}` first",
-                [FieldError("model", "not profiled yet", model)],
-            )
+            detail = f"{model!r} is not profiled{limit}; run `memory-service profile {model}` first"
+            raise wrong_value("model", "not profiled yet", model, detail=detail)
 
 
 def _traced(
@@ -114,10 +112,8 @@ def requested_profile(
     profile = with_mask_classes(profile, question.n_classes or 0)
     for field in SIZE_FIELDS:
         if getattr(question, field) is not None and field != profile.input_kind:
-            raise InvalidInput(
-                f"{profile.model} takes {profile.input_kind}, not {field}",
-                [FieldError(field, f"this model takes {profile.input_kind}", None, (profile.input_kind,))],
-            )
+            takes, detail = profile.input_kind, f"{profile.model} takes {profile.input_kind}, not {field}"
+            raise wrong_value(field, f"this model takes {takes}", detail=detail, nearest=(takes,))
     return profile
 
 

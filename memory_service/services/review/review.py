@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.errors import InvalidInput, wrong_value
 from memory_service.review.engine import MOST_FINDINGS
 from memory_service.review.facts import Context
 from memory_service.review.findings import SEVERITIES, in_order
@@ -49,21 +49,11 @@ def review_script(
         knowledge = knowledge_of(database)
     script = question.get("script")
     if not isinstance(script, str | bytes):
-        raise InvalidInput("script must be text", [FieldError("script", "must be text")])
+        raise wrong_value("script", "must be text")
     tensor_cores, bf16, card = _card(knowledge, query.get("gpu"))
-    text_and_context = (
-        script,
-        Context(
-            task=_certain_task(question.get("task"), query.get("task")),
-            metric=query.get("metric"),
-            cpu_count=query.get("cpu_count"),
-            n_train=query.get("n_train"),
-            image_size=query.get("image_size"),
-            card=card,
-            tensor_cores=tensor_cores,
-            bf16=bf16,
-        ),
-    )
+    task = _certain_task(question.get("task"), query.get("task"))
+    said = {name: query.get(name) for name in ("metric", "cpu_count", "n_train", "image_size")}
+    text_and_context = (script, Context(task=task, card=card, tensor_cores=tensor_cores, bf16=bf16, **said))
     reviewed = _in_child_process(*text_and_context) if in_child_process else review_text(*text_and_context)
     planned = (question.get("plan") or {}).get("folds")
     folds = planned if isinstance(planned, int) else None
@@ -96,13 +86,8 @@ def _answer(
             found += sizing.findings()
     findings = in_order(found)[:MOST_FINDINGS]
     counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
-    return {
-        "ok": not findings,
-        "counts": counts,
-        "read": read,
-        "findings": [f.as_dict() for f in findings],
-        "not_checked": not_checked,
-    }
+    shown = [finding.as_dict() for finding in findings]
+    return {"ok": not findings, "counts": counts, "read": read, "findings": shown, "not_checked": not_checked}
 
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +96,7 @@ def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
     plan = given.pop("plan", None)
     if plan is not None:
         if not isinstance(plan, Mapping):
-            raise InvalidInput("plan must be an object", [FieldError("plan", "must be an object")])
+            raise wrong_value("plan", "must be an object")
         given = _of_plan(plan) | given
     return checked(ReviewQuery, given).explicit()
 

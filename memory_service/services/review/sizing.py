@@ -68,9 +68,8 @@ class Sizing:
             return "without a database no card is known"
         if self.plan.model is None:
             several = ", ".join(self.plan.models[:5])
-            return (
-                f"several models are made: {several}" if several else "the model is not one that can be told"
-            )
+            unknown = "the model is not one that can be told"
+            return f"several models are made: {several}" if several else unknown
         if self.plan.lighter and self.plan.lighter != RECOMPUTED:
             return self._why_lighter()
         if self.plan.framework == "keras":
@@ -130,11 +129,9 @@ class Sizing:
         most, peak = int(predicted["max_batch_size"]["value"]), predicted["peak_memory_gib"]
         would = predicted.get("would_fit", {})
         batch = would.get("batch_size")
-        fix = (
-            f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
-            if batch
-            else str(would.get("why"))
-        )
+        fix = str(would.get("why"))
+        if batch:
+            fix = f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
         yield finding(
             "batch-does-not-fit",
             batch_place,
@@ -270,6 +267,5 @@ def _short(number: float) -> str:
 
 
 def _at(predicted: Mapping[str, Any]) -> str:
-    return next(
-        (f" at {predicted[k]}" for k in ("image_size", "seq_len", "n_features") if k in predicted), ""
-    )
+    kinds = ("image_size", "seq_len", "n_features")
+    return next((f" at {predicted[kind]}" for kind in kinds if kind in predicted), "")

@@ -33,11 +33,7 @@ class TreeFits:
 
 
 def tree_fits(
-    library: str,
-    boosting: Boosting,
-    fits: Fits,
-    asked: Mapping[str, Any],
-    card: TargetDevice | None,
+    library: str, boosting: Boosting, fits: Fits, asked: Mapping[str, Any], card: TargetDevice | None
 ) -> TreeFits:
     """All fits of a script. asked: n_train; task, n_test, n_features, n_classes, cpu_count if known."""
     rows = int(fits.rows)

@@ -34,6 +34,8 @@ from memory_service.services.runs.run_plan import facts_of, part_of, splits_by_t
 from memory_service.store.tables.runs import Run
 
 Watch = tuple[RunFacts, Expectation]
+Rounds = tuple[float, float, float]
+"""Of a fold of boosted trees: low, median, high."""
 
 MOST_TRIED = 16
 USUAL_FEATURES = 20
@@ -63,9 +65,7 @@ def frozen_watch(
         expected["reserve_share"] = knowledge.policy.reserve_share
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
-    reported = {
-        k: v for k, v in expected.items() if v is not None and not (isinstance(v, list | tuple) and not v)
-    }
+    reported = {k: v for k, v in expected.items() if v is not None and v not in ([], ())}
     return {"facts": facts, "expected": reported}
 
 
@@ -136,7 +136,7 @@ def expected_best_round(case: RunCase, plan: Mapping[str, Any] | None) -> Estima
     return best_round(TREE_LEARNING_RATE, rows, said.get("n_features") or USUAL_FEATURES, case.model)
 
 
-def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[float, float, float] | None:
+def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> Rounds | None:
     """(low, median, high) rounds of a fold until early stopping ends it; None as above, and without a cap."""
     best, cap = expected_best_round(case, plan), case.reported.get("epochs")
     if best is None or not cap:
@@ -147,14 +147,10 @@ def expected_rounds(case: RunCase, plan: Mapping[str, Any] | None) -> tuple[floa
 
 def _predicted(prediction: Mapping[str, Any]) -> dict[str, Any]:
     """At the run's own batch: what was predicted when it began goes before what its plan said."""
-    found = {
-        "batch_size": prediction.get("batch_size"),
-        "driver_gib": prediction.get("peak_memory_gib") if prediction.get("step_seconds") else None,
-        "samples_per_second": prediction.get("samples_per_second")
-        if prediction.get("step_seconds")
-        else None,
-        "epoch_seconds": prediction.get("epoch_seconds"),
-    }
+    timed: Mapping[str, Any] = prediction if prediction.get("step_seconds") else {}
+    rate, epoch = timed.get("samples_per_second"), prediction.get("epoch_seconds")
+    found = {"batch_size": prediction.get("batch_size"), "driver_gib": timed.get("peak_memory_gib")}
+    found |= {"samples_per_second": rate, "epoch_seconds": epoch}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -28,6 +28,7 @@ from memory_service.domain.runs.learned_figures import NO_ROWS
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.prediction.predict import predict
+from memory_service.services.runs.expectations import Rounds
 from memory_service.services.runs.run_configuration import RunCase
 
 MOST_UNBOUNDED = 10**9
@@ -37,7 +38,7 @@ def frozen_prediction(
     database: Database,
     knowledge: Knowledge,
     case: RunCase,
-    rounds: tuple[float, float, float] | None = None,
+    rounds: Rounds | None = None,
     *,
     on_card: bool = False,
     by_time: bool = False,
@@ -57,12 +58,8 @@ def frozen_prediction(
     elif case.profile is not None:
         figures = _network(case, case.profile, int(case.reported["batch_size"]), by_time=by_time)
     of = case.observation()
-    return {
-        **figures,
-        "why_not": why_not,
-        "inputs": _inputs(knowledge, case, figures),
-        "case": None if of is None else of.as_dict(),
-    }
+    inputs, kept = _inputs(knowledge, case, figures), None if of is None else of.as_dict()
+    return {**figures, "why_not": why_not, "inputs": inputs, "case": kept}
 
 
 def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> dict[str, Any]:
@@ -126,12 +123,7 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 
 
 def _trees(
-    database: Database,
-    case: RunCase,
-    rounds: tuple[float, float, float] | None,
-    *,
-    on_card: bool,
-    by_time: bool,
+    database: Database, case: RunCase, rounds: Rounds | None, *, on_card: bool, by_time: bool
 ) -> tuple[dict[str, Any], str | None]:
     """One fit of the model to all rows, and all fits of the run; None of it where the rows are not said.
 
@@ -141,15 +133,11 @@ def _trees(
     if not reported.get("n_train"):
         return {}, NO_ROWS
     rows = reported["n_train"]
-    requested = {
-        "model": case.model,
-        "gpu": "cpu" if case.why_not else reported["gpu"],
-        "n_train": min(rows, MOST_UNBOUNDED),
-        "n_features": reported.get("n_features"),
-        "n_classes": reported.get("n_classes"),
-        "cpu_count": case.cpu_count,
-        "rounds": None if rounds is None else max(1, round(rounds[1])),
-    }
+    gpu = "cpu" if case.why_not else reported["gpu"]
+    most = None if rounds is None else max(1, round(rounds[1]))
+    requested = {"model": case.model, "gpu": gpu, "n_train": min(rows, MOST_UNBOUNDED)}
+    requested |= {name: reported.get(name) for name in ("n_features", "n_classes")}
+    requested |= {"cpu_count": case.cpu_count, "rounds": most}
     answer = predict(database, {name: value for name, value in requested.items() if value is not None})
     fit = answer["fit_seconds"]
     if on_card and "card_fit_seconds" in answer:
@@ -163,26 +151,18 @@ def _trees(
         seeds, n_test = reported.get("seeds") or 1, reported.get("n_test", 0)
         fits = fits_of(rows, n_test, folds, seeds=seeds, by_time=by_time, trees=True)
         training = to_all.times(fits.rows_read / rows) + TREE_FOLD_OVERHEAD.times(float(fits.models))
-        total = _number(
-            training.and_independent(setup).times(1.0 / 60.0),
-            Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"]),
-        )
-    return {
-        "fits": answer["fits"],
-        "peak_memory_gib": answer["peak_memory_gib" if on_card else "host_memory_gib"],
-        "fit_seconds": fit,
-        "samples_per_second": answer["samples_per_second"],
-        "total_minutes": total,
-    }, None
+        of_fit = Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"])
+        total = _number(training.and_independent(setup).times(1.0 / 60.0), of_fit)
+    peak, rate = answer["peak_memory_gib" if on_card else "host_memory_gib"], answer["samples_per_second"]
+    figures = {"fits": answer["fits"], "peak_memory_gib": peak, "fit_seconds": fit}
+    return figures | {"samples_per_second": rate, "total_minutes": total}, None
 
 
 def _naive(profile: Profile, batch: int, infer: bool) -> dict[str, float]:
     """What the baselines of /accuracy need."""
     phases = (profile.forward,) if infer else (profile.forward, profile.backward)
-    return {
-        "gflops_per_sample": sum(w.flops_per_sample for phase in phases for w in phase.values()) / 1e9,
-        "traced_gib": allocated_bytes(profile, batch, "none") / GIB,
-    }
+    flops = sum(work.flops_per_sample for phase in phases for work in phase.values())
+    return {"gflops_per_sample": flops / 1e9, "traced_gib": allocated_bytes(profile, batch, "none") / GIB}
 
 
 _OF_PROFILE = ("model", "family", "input_kind", "input_size", "precision", "checkpointing")

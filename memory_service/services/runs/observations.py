@@ -40,12 +40,8 @@ def read_outcome(
     """What happened so far, by all of the run's events (the work is in proportion to them), or by some."""
     given, start = run.given, run.started_at.timestamp()
     some = runs.events_of(transaction.session, run.id) if events is None else events
-    return outcome_of(
-        (event_of(*one, start) for one in some),
-        batch_size=run.batch_size,
-        n_train=given.get("n_train"),
-        folds=given.get("folds"),
-    )
+    told, n_train = (event_of(*one, start) for one in some), given.get("n_train")
+    return outcome_of(told, batch_size=run.batch_size, n_train=n_train, folds=given.get("folds"))
 
 
 def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
@@ -118,12 +114,7 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
     if _too_short(run, outcome) and not _late(run, outcome):
         return []
     setup = prediction.get("setup_seconds") or {"high": SETUP_SECONDS}
-    ending = Ending(
-        run.finish["status"],
-        _ran_seconds(run),
-        setup["high"],
-        run.finish.get("batch_size"),
-    )
+    ending = Ending(run.finish["status"], _ran_seconds(run), setup["high"], run.finish.get("batch_size"))
     at = run.finished_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
     of = replace(Observation.from_dict(case), run_id=run.id, source=f"run {run.id}", at=at)
     return observations_of(
@@ -134,13 +125,9 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
 def _wasted(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
     """What of the run brought nothing (`domain.runs.wasted_minutes`)."""
     predicted = (run.prediction or {}).get("epoch_seconds") or {}
-    waste = waste_of(
-        outcome,
-        minutes=_ran_seconds(run) / 60.0,
-        succeeded=succeeded(run.finish["status"], run.finish.get("submission")),
-        direction=direction,
-        epoch_seconds_high=predicted.get("high"),
-    )
+    good = succeeded(run.finish["status"], run.finish.get("submission"))
+    minutes, high = _ran_seconds(run) / 60.0, predicted.get("high")
+    waste = waste_of(outcome, minutes=minutes, succeeded=good, direction=direction, epoch_seconds_high=high)
     return {"wasted_minutes": waste.minutes, "wasted_on": waste.most, "waste": dict(waste.parts)}
 
 

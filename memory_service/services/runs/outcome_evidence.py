@@ -74,15 +74,10 @@ def _outcome(
     assert run.finished_at is not None  # noqa: S101 - it has ended
     minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
     names = ("model", "gpu", "batch_size", "precision", "folds", "epochs", "minutes")
-    return outcome_of_run(
-        {name: getattr(run, name) for name in names},
-        advice,
-        summary,
-        run.finish,
-        minutes if minutes >= 0.0 else None,
-        metric_direction(transaction, run),
-        families_of(run.model, run.family) if run.competition else (),
-    )
+    own = {name: getattr(run, name) for name in names}
+    took, direction = minutes if minutes >= 0.0 else None, metric_direction(transaction, run)
+    families = families_of(run.model, run.family) if run.competition else ()
+    return outcome_of_run(own, advice, summary, run.finish, took, direction, families)
 
 
 def _keep(

@@ -24,9 +24,8 @@ def outcome_so_far(transaction: ReadTransaction, run: Run, summary: Summary) -> 
     if summary.events <= ALL_READ or sum(summary.counts.values()) != summary.events:
         return read_outcome(transaction, run).as_dict()
     marks = runs.latest_events(transaction.session, run.id, MARKS_READ, marks=True)
-    reported = {
-        one[0]: one for one in (*runs.latest_events(transaction.session, run.id, SAMPLES_READ), *marks)
-    }
+    samples = runs.latest_events(transaction.session, run.id, SAMPLES_READ)
+    reported = {one[0]: one for one in (*samples, *marks)}
     outcome = read_outcome(transaction, run, reported.values())
     shown = outcome.as_dict()
     done = shown["epochs_done"] if len(marks) < MARKS_READ else summary.counts.get("epoch", 0)

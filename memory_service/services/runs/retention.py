@@ -6,8 +6,8 @@ began and has reported nothing for as long. Transactions are small, so that repo
 
 import datetime as dt
 import logging
-import threading
 from collections.abc import Callable, Iterable
+from threading import Event, Thread
 
 import orjson
 
@@ -30,11 +30,7 @@ EVENTS_AT_ONCE = 2_000
 
 
 def thin(
-    database: Database,
-    keep_days: float,
-    *,
-    now: dt.datetime | None = None,
-    stop: threading.Event | None = None,
+    database: Database, keep_days: float, *, now: dt.datetime | None = None, stop: Event | None = None
 ) -> dict[str, int]:
     """`{"runs", "events"}`: how many runs were thinned and how many raw samples are gone. 0 days: none."""
     done = {"runs": 0, "events": 0}
@@ -105,12 +101,12 @@ class Retention:
     def __init__(self, database: Database, keep_days: float) -> None:
         self._database = database
         self._keep_days = keep_days
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stopping = Event()
+        self._thread: Thread | None = None
 
     def start(self, ready: Callable[[], bool]) -> None:
         """Begin when the database can be asked; returns at once."""
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="retention", daemon=True)
+        self._thread = Thread(target=self._run, args=(ready,), name="retention", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_seconds: float = 30.0) -> None:

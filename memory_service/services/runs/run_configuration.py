@@ -17,7 +17,7 @@ from memory_service.domain.learning.observation import Observation, observation_
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.errors import FieldError, InvalidInput, MemoryServiceError, NotFound
+from memory_service.errors import InvalidInput, MemoryServiceError, NotFound, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -126,9 +126,7 @@ def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:
             why_not = error.detail
     layout = reported.get("layout") or ("nchw" if profile is None else layout_of(profile, gpu))
     family = row.family if row is not None else "unknown"
-    kind = (
-        row.input_kind if row is not None else next((f for f in SIZE_FIELDS if f in reported), "image_size")
-    )
+    kind = row.input_kind if row is not None else next(iter(sizes), "image_size")
     if profile is not None:
         family, kind, size = profile.family or family, profile.input_kind, profile.input_size
     unseen = gpu.kind == "cuda" and (reported.get("host") or {}).get("gpu_seen") is False
@@ -183,16 +181,11 @@ def _profile(
     if not checkpointing:
         return profile
     case = Observation(
-        gpu="",
-        model=profile.model,
-        family="",
-        input_size=profile.input_size,
-        precision=precision,
-        batch_size=1,
-        checkpointing=True,
-    )
+        gpu="", model=profile.model, family="", input_size=profile.input_size, precision=precision,
+        batch_size=1, checkpointing=True,
+    )  # fmt: skip
     saving = observed_profile(knowledge.priced, case)
     if saving is None:
         message = f"{name} at {profile.input_size} has no profile with gradient checkpointing"
-        raise InvalidInput(message, [FieldError("checkpointing", message, True)])
+        raise wrong_value("checkpointing", message, True, detail=message)
     return saving

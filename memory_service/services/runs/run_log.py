@@ -15,7 +15,7 @@ from time import time
 from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
-from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, Unavailable
+from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, wrong_value
 from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
@@ -155,15 +155,11 @@ def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]
         at, context, lines = end, found[-1].context, lines + MOST_EVENTS
         if at == len(piece) or lines >= MOST_LINES or sum(len(one.events) for one in found) >= MOST_EVENTS:
             break
-    reading = Reading(
-        tuple(event for one in found for event in one.events),
-        tuple(line for one in found for line in one.unrecognized),
-        sum(one.lines for one in found),
-        sum(one.understood for one in found),
-        sum(one.clipped for one in found),
-        context,
-    )
-    return reading, at
+    events = tuple(event for one in found for event in one.events)
+    strange = tuple(line for one in found for line in one.unrecognized)
+    counts = ("lines", "understood", "clipped")
+    read, understood, clipped = (sum(getattr(one, name) for one in found) for name in counts)
+    return Reading(events, strange, read, understood, clipped, context), at
 
 
 def _place(database: Database, key: str) -> _Place:
@@ -201,17 +197,10 @@ def _kept(
         batch.of_run(folding.statuses[key], since, transaction.now, partial(folding.settings, key))
         batch.accepted = len(batch.events) - len(insert(statements, folding, batch))
         folding.write()
-        after = _Place(
-            place.offset + size,
-            place.next_seq + len(reported),
-            place.lines + (reading.lines if reading else 0),
-            place.understood + (reading.understood if reading else 0),
-            place.clipped + (reading.clipped if reading else 0),
-            shift,
-            digest,
-            place.head,
-            reading.context if reading else place.context,
-        )
+        read = reading or Reading((), (), 0, 0, 0, place.context)
+        offset, seq, understood = place.offset + size, place.next_seq + len(reported), place.understood
+        counts = (place.lines + read.lines, understood + read.understood, place.clipped + read.clipped)
+        after = _Place(offset, seq, *counts, shift, digest, place.head, read.context)
         if reading is not None:
             values = {name: getattr(after, name) for name in _COLUMNS} | {
                 "context": after.context.as_dict() | {"head": after.head}
@@ -277,5 +266,5 @@ def _moment(at: str) -> float:
     try:
         at = utc_text(at)
     except ValueError as error:
-        raise InvalidInput(f"at {error}", [FieldError("at", str(error), at)]) from None
+        raise wrong_value("at", str(error), at) from None
     return dt.datetime.fromisoformat(at).timestamp()

@@ -68,9 +68,8 @@ def begin_run(
     advice = advised(knowledge, case, plan)
     try:
         with database.write_untracked() as transaction:
-            runs.add(
-                transaction.session, {**_values(transaction, key, digest, case, prediction), "watch": watch}
-            )
+            values = _values(transaction, key, digest, case, prediction)
+            runs.add(transaction.session, values | {"watch": watch})
             begin_summary(transaction, key)
             begin_outcome(transaction, key, case, advice)
             note(transaction, "runs", key, "create", "begun", who=who)
@@ -123,18 +122,11 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
         watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
     state = (run.id, run.updated_at, database.knowledge_revision())
-    return {
-        **on_the_wire(row),
-        "given": run.given,
-        "finish": run.finish,
-        "prediction": run.prediction,
-        "notes": _notes(run),
-        "comparison": compared(row, run.prediction, found),
-        "observations": found,
-        "learned": database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256),
-        **watch,
-        **evidence,
-    }
+    learned = database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256)
+    compare = compared(row, run.prediction, found)
+    page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}
+    page |= {"notes": _notes(run), "comparison": compare, "observations": found, "learned": learned}
+    return page | watch | evidence
 
 
 def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -203,10 +195,8 @@ def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:
     wrong = [name for name, value in reported.items() if name in known and known[name] != value]
     if wrong:
         before = ", ".join(f"{name} is {known[name]!r}" for name in wrong)
-        raise Conflict(
-            f"Run {run.id} has ended already, and its {before}",
-            [FieldError(name, "contradicts the end that is known", reported[name]) for name in wrong],
-        )
+        errors = [FieldError(name, "contradicts the end that is known", reported[name]) for name in wrong]
+        raise Conflict(f"Run {run.id} has ended already, and its {before}", errors)
     return known | dict(reported)
 
 
@@ -214,9 +204,8 @@ def _values(
     transaction: WriteTransaction, key: str, digest: str, case: RunCase, prediction: Mapping[str, Any]
 ) -> dict[str, Any]:
     reported = case.reported
-    started = (
-        dt.datetime.fromisoformat(reported["started_at"]) if "started_at" in reported else transaction.now
-    )
+    said = reported.get("started_at")
+    started = dt.datetime.fromisoformat(said) if said is not None else transaction.now
 
     def predicted(name: str) -> float | None:
         figure = prediction.get(name)

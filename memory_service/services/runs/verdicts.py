@@ -141,11 +141,8 @@ def reported_verdict(
 def _renew(known: _Watched, summary: Summary, status: str, kinds: Collection[str]) -> None:
     """Make the verdict anew, where that may change it: in a millisecond, since summaries are small."""
     stated = tuple(reported[2] for _, reported in sorted(summary.settings.items()))
-    long = [
-        key
-        for key, record in summary.epochs.items()
-        if "seconds" in record and record["seconds"][2] >= ANEW_SECONDS
-    ]
+    timed = ((key, each["seconds"][2]) for key, each in summary.epochs.items() if "seconds" in each)
+    long = [key for key, seconds in timed if seconds >= ANEW_SECONDS]
     signs = (
         status, _is_bad(summary), summary.out_of_memory_us, summary.error_us, stated, max(long, default=None),
     )  # fmt: skip

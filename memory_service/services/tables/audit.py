@@ -4,8 +4,6 @@ Rows of knowledge write theirs with their versions (`services.tables.table_rows`
 devices, calibrations, keys, sessions) writes it here.
 """
 
-from typing import Literal
-
 from memory_service.services.database.transactions import WriteTransaction
 from memory_service.store.queries import history
 
@@ -17,13 +15,7 @@ SERVICE = "memory_service"
 
 
 def note(
-    transaction: WriteTransaction,
-    table: str,
-    row: str,
-    action: Literal["create", "update", "delete"],
-    why: str,
-    *,
-    who: str | None,
+    transaction: WriteTransaction, table: str, row: str, action: history.Action, why: str, *, who: str | None
 ) -> None:
     """One entry of a change in this transaction. `who` None: nobody said who it is."""
     history.record(transaction.session, transaction.now, table, row, action, who=who or ANONYMOUS, why=why)

@@ -138,9 +138,8 @@ def _group(rows: Sequence[Row], columns: Mapping[str, type[Any]], schema: pa.Sch
     import pyarrow as pa
 
     cells = [[_typed(row.get(name), kind) for row in rows] for name, kind in columns.items()]
-    return pa.table(
-        [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)], schema=schema
-    )
+    arrays = [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)]
+    return pa.table(arrays, schema=schema)
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:

@@ -199,9 +199,8 @@ def parse_query(
     if table not in LISTED:
         raise unknown_name("table", table, tuple(LISTED))
     entity = LISTED[table]
-    parsed = [
-        _parse_filter(table, name, value) for name, value in (filters or {}).items() if value is not None
-    ]
+    given = {name: value for name, value in (filters or {}).items() if value is not None}
+    parsed = [_parse_filter(table, name, value) for name, value in given.items()]
     wanted = (sort or key_of(entity)).strip()
     name = wanted.removeprefix("-")
     if name not in sort_names(table):

@@ -23,6 +23,7 @@ from memory_service.errors import (
     NotFound,
     nothing_named,
     unknown_name,
+    wrong_value,
 )
 from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
@@ -151,10 +152,8 @@ def create_row(
     key_name = rows.key_of(rows.ENTITIES[table])
     key = stored[key_name]
     if rows.find(transaction.session, table, key) is not None:
-        raise Conflict(
-            f"{table} already has {key!r}; correct that one or choose another {key_name}",
-            [FieldError(key_name, "is taken", key, (key,))],
-        )
+        detail = f"{table} already has {key!r}; correct that one or choose another {key_name}"
+        raise Conflict(detail, [FieldError(key_name, "is taken", key, (key,))])
     _check_references(transaction, table, stored)
     rows.insert_all(transaction.session, table, [stored | rows.bookkeeping("user", transaction.now)])
     if new_passages is not None:
@@ -190,16 +189,13 @@ def update_row(
     if after[key_name] != key:
         named = tuple(name for name in _NAMES.get(table, (key_name,)) if after[name] != before[name])
         message = "cannot change; add a new row and delete this one"
-        raise InvalidInput(
-            f"{' and '.join(named)} names the row and cannot change",
-            [FieldError(name, message, None, (str(before[name]),)) for name in named],
-        )
+        errors = [FieldError(name, message, None, (str(before[name]),)) for name in named]
+        raise InvalidInput(f"{' and '.join(named)} names the row and cannot change", errors)
     if after != before:
         _check_references(transaction, table, after)
         shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
-        rows.change(
-            transaction.session, row, after | {"corrected": after != shipped, "updated_at": transaction.now}
-        )
+        changed = after | {"corrected": after != shipped, "updated_at": transaction.now}
+        rows.change(transaction.session, row, changed)
         version = row.version
         _record(transaction, table, key, "update", who, why, version=version, before=before, after=after)
     if new_passages is not None:
@@ -221,11 +217,9 @@ def delete_row(
     row = _existing(transaction, table, key, to_change=True)
     _same_version(transaction, table, key, row, expected_version)
     if table == "competitions":
-        needing = [
-            f"{name} {', '.join(found)}"
-            for name, child in (("patterns", Pattern), ("solutions", Solution))
-            if (found := _naming(transaction, child, key))
-        ]
+        children = (("patterns", Pattern), ("solutions", Solution))
+        found = [(name, _naming(transaction, child, key)) for name, child in children]
+        needing = [f"{name} {', '.join(ids)}" for name, ids in found if ids]
         if needing:
             raise Conflict(f"competition {key!r} is named by {' and '.join(needing)}; delete those first")
     if table == "gpus":
@@ -321,10 +315,8 @@ def _naming(transaction: ReadTransaction, child: type[Pattern] | type[Solution],
 def _check_references(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
     slug = stored.get("competition") if table in ("patterns", "solutions") else None
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
-        raise InvalidInput(
-            f"competition {slug!r} is not known",
-            [FieldError("competition", "is not known; add it first", slug)],
-        )
+        detail = f"competition {slug!r} is not known"
+        raise wrong_value("competition", "is not known; add it first", slug, detail=detail)
 
 
 def _record(
@@ -342,7 +334,7 @@ def _said(field: str, given: str, most: int) -> str:
     except ValueError as error:
         message = str(error)
     if message:
-        raise InvalidInput(f"{field} {message}", [FieldError(field, message)])
+        raise wrong_value(field, message)
     return text
 
 

@@ -22,17 +22,13 @@ def fingerprints(session: ReadSession, *tables: str) -> dict[str, tuple[int, int
 @lru_cache(maxsize=8)
 def _statement(tables: tuple[str, ...]) -> CompoundSelect[Any]:
     """Profiles are written whole, never corrected: their versions, behind 15 MB of figures, are not read."""
-    return union_all(
-        *(
-            select(
-                literal(table),
-                func.count(),
-                func.count() if table == "profiles" else func.sum(ENTITIES[table].version),
-                func.max(ENTITIES[table].updated_at),
-            )
-            for table in tables
-        )
-    )
+
+    def of(table: str) -> Any:
+        entity, count = ENTITIES[table], func.count()
+        changes = count if table == "profiles" else func.sum(entity.version)
+        return select(literal(table), count, changes, func.max(entity.updated_at))
+
+    return union_all(*map(of, tables))
 
 
 def devices_fingerprint(session: ReadSession) -> tuple[str, ...]:

@@ -9,13 +9,15 @@ from sqlalchemy import func, insert, select
 from memory_service.store.session import ReadSession, WriteSession
 from memory_service.store.tables.knowledge import History
 
+Action = Literal["create", "update", "delete"]
+
 
 def record(
     session: WriteSession,
     at: dt.datetime,
     table: str,
     row: str,
-    action: Literal["create", "update", "delete"],
+    action: Action,
     *,
     who: str,
     why: str,

@@ -120,10 +120,7 @@ def remove_old_idempotent_answers(
     session: WriteSession, before: dt.datetime, unfinished_before: dt.datetime
 ) -> None:
     """Those of requests that ended, and those of requests that never did."""
-    gone = delete(IdempotentAnswer).where(
-        or_(
-            IdempotentAnswer.updated_at < before,
-            IdempotentAnswer.status.is_(None) & (IdempotentAnswer.updated_at < unfinished_before),
-        )
-    )
+    answer = IdempotentAnswer
+    lost = answer.status.is_(None) & (answer.updated_at < unfinished_before)
+    gone = delete(answer).where(or_(answer.updated_at < before, lost))
     bulk(session, gone)

@@ -87,17 +87,9 @@ def replace(session: WriteSession, competition: str, passages: Sequence[NewPassa
         encoder, vector = passage.encoder, passage.embedding
         if vector is None:
             encoder, vector = by_text.get(digest(passage.text), (None, None))
-        rows.append(
-            {
-                "competition": competition,
-                "position": position,
-                "kind": passage.kind,
-                "text": passage.text,
-                "text_digest": digest(passage.text),
-                "encoder": encoder,
-                "embedding": vector,
-            }
-        )
+        own = {"kind": passage.kind, "text": passage.text, "text_digest": digest(passage.text)}
+        place = {"competition": competition, "position": position}
+        rows.append(place | own | {"encoder": encoder, "embedding": vector})
     if rows:
         session.execute(insert(Passage), rows)
 
@@ -126,12 +118,9 @@ def set_embeddings(session: WriteSession, vectors: Iterable[tuple[int, str, Vect
     """Give passages (id, text as it was encoded, vector) their vectors; changed texts are left."""
     done = 0
     for passage, text, vector in vectors:
-        done += bulk(
-            session,
-            update(Passage)
-            .where(Passage.id == passage, Passage.text_digest == digest(text))
-            .values(embedding=vector, encoder=encoder),
-        )
+        same = (Passage.id == passage, Passage.text_digest == digest(text))
+        values = {"embedding": vector, "encoder": encoder}
+        done += bulk(session, update(Passage).where(*same).values(**values))
     return done
 
 

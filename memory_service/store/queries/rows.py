@@ -136,14 +136,8 @@ def upsert(session: WriteSession, table: str, rows: Sequence[Mapping[str, Any]])
 
 
 def bookkeeping(origin: str, now: dt.datetime, seed_digest: str | None = None) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "origin": origin,
-        "corrected": False,
-        "seed_digest": seed_digest,
-        "created_at": now,
-        "updated_at": now,
-    }
+    times = {"created_at": now, "updated_at": now}
+    return {"version": 1, "origin": origin, "corrected": False, "seed_digest": seed_digest, **times}
 
 
 def _table(entity: type[Base]) -> Table:

@@ -244,14 +244,9 @@ def replace_observations(
     session.execute(delete(Observation).where(Observation.run_id == run_id))
     if found:
         rows = [
-            {
-                "id": f"{run_id}/{number}",
-                "run_id": run_id,
-                "subject": "|".join(str(wire.get(name)) for name in SUBJECT),
-                "updated_at": now,
-                "observation": dict(wire),
-                **{name: wire[name] for name in ("gpu", "device", "model")},
-            }
+            {"id": f"{run_id}/{number}", "run_id": run_id, "updated_at": now, "observation": dict(wire)}
+            | {"subject": "|".join(str(wire.get(name)) for name in SUBJECT)}
+            | {name: wire[name] for name in ("gpu", "device", "model")}
             for number, wire in enumerate(found)
         ]
         session.execute(insert(Observation), rows)

@@ -32,10 +32,8 @@ def scatter(rows: Sequence[Row], unit: str, group: str = "family") -> dict[str, 
         rest = [row for name in largest[MOST_SERIES - 1 :] for row in groups[name]]
         groups = {name: groups[name] for name in largest[: MOST_SERIES - 1]} | {"others": rest}
         largest = list(groups)
-    series = [
-        points(name, [_point(row) for row in groups[name]], symbolSize=8, emphasis={"scale": 1.4})
-        for name in largest
-    ]
+    look: dict[str, Any] = {"symbolSize": 8, "emphasis": {"scale": 1.4}}
+    series = [points(name, [_point(row) for row in groups[name]], **look) for name in largest]
     hollow = [_point(row) for row in usable if row["excluded"]]
     aside = [points("not scored", hollow, colour="var(--quiet)", symbol=SHAPES["claimed"])] if hollow else []
     values = [row["measured"] for row in usable] + [row["predicted"]["value"] for row in usable]
@@ -58,11 +56,9 @@ def coverage(rows: Sequence[Row], meant_percent: float) -> dict[str, Any] | None
     chart = bars("inside the interval", [row["inside_percent"] for row in scored], colour="var(--estimated)")
     chart["markLine"] = limit(meant_percent, f"meant: {meant_percent:g} %")
     names = [f"{row['name']} ({row['n']})" for row in scored]
-    return option(
-        axis("", "category", data=names, axisLabel={"interval": 0, "rotate": 30, "hideOverlap": True}),
-        axis("Inside the interval, %", at="y", min=0, max=100),
-        [chart],
-    )
+    label = {"interval": 0, "rotate": 30, "hideOverlap": True}
+    share = axis("Inside the interval, %", at="y", min=0, max=100)
+    return option(axis("", "category", data=names, axisLabel=label), share, [chart])
 
 
 def sides(item: Row) -> dict[str, Any] | None:
@@ -81,19 +77,12 @@ def sides(item: Row) -> dict[str, Any] | None:
         "unnamed": True,
     }
     start = bars("from", [low for low, _ in numbers], stack="side", **hidden)
-    width = bars(
-        "what it allows",
-        [
-            {
-                "value": high - low,
-                "itemStyle": {"color": f"var(--{row['grade']})", "opacity": 0.3},
-                "name": name,
-            }
-            for (low, high), row, name in zip(numbers, rows, names, strict=True)
-        ],
-        stack="side",
-        tooltip={"show": False},
-    )
+    marks = [{"color": f"var(--{row['grade']})", "opacity": 0.3} for row in rows]
+    allowed = [
+        {"value": high - low, "itemStyle": mark, "name": name}
+        for (low, high), mark, name in zip(numbers, marks, names, strict=True)
+    ]
+    width = bars("what it allows", allowed, stack="side", tooltip={"show": False})
     middle = points(
         "its middle",
         [
@@ -109,11 +98,9 @@ def sides(item: Row) -> dict[str, Any] | None:
         symbolSize=11,
         z=3,
     )
-    chart = option(
-        axis(text.unit(item["unit"]), at="x", min=0, boundaryGap=[0, "4%"]),
-        {"type": "category", "data": names, "axisLabel": {"width": 150, "overflow": "truncate"}},
-        [start, width, middle],
-    )
+    groups = {"type": "category", "data": names, "axisLabel": {"width": 150, "overflow": "truncate"}}
+    span = axis(text.unit(item["unit"]), at="x", min=0, boundaryGap=[0, "4%"])
+    chart = option(span, groups, [start, width, middle])
     chart["legend"] = {"show": False}
     chart["grid"] = {**chart["grid"], "top": 12}
     return chart | {"tooltip": {"trigger": "item"}}

@@ -33,9 +33,7 @@ def option(
     """A whole chart. A second y axis stands on the right; its series carry `yAxisIndex` 1."""
     ys = [dict(y)] if isinstance(y, Mapping) else [dict(one) for one in y]
     for second in ys[1:]:
-        second.update(
-            {"position": "right", "nameTextStyle": {"align": "right"}, "splitLine": {"show": False}}
-        )
+        second |= {"position": "right", "nameTextStyle": {"align": "right"}, "splitLine": {"show": False}}
     named = list(dict.fromkeys(s["name"] for s in series if s.get("name") and not s.get("unnamed")))
     plain = [{key: value for key, value in s.items() if key != "unnamed"} for s in series]
     lines = ceil(sum(7 * len(name) + 40 for name in named) / 330)

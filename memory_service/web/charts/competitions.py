@@ -20,11 +20,8 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     series = []
     for number, kind in enumerate(sorted(kinds, key=lambda name: -len(kinds[name]))):
         data = [
-            {
-                "value": [p["x"], p["y"]],
-                "name": f"{p['title']} ({p['task'] or 'task not known'})",
-                "href": f"/browse/competitions/{p['slug']}",
-            }
+            {"value": [p["x"], p["y"]], "name": f"{p['title']} ({p['task'] or 'task not known'})"}
+            | {"href": f"/browse/competitions/{p['slug']}"}
             for p in kinds[kind]
         ]
         colour = f"var(--series-{number % 8 + 1})"
@@ -34,24 +31,15 @@ def plane(placed: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     bare["scale"] = True
     chart = option(axis("") | bare, axis("", at="y") | bare, series)
     tooltip = {"trigger": "item", "formatter": "{b}"}
-    return chart | {
-        "tooltip": tooltip,
-        "linked": True,
-        "dataZoom": [{"type": "inside"}, {"type": "inside", "yAxisIndex": 0}],
-    }
+    inside = [{"type": "inside"}, {"type": "inside", "yAxisIndex": 0}]
+    return chart | {"tooltip": tooltip, "linked": True, "dataZoom": inside}
 
 
 def score_over_minutes(curves: Sequence[Mapping[str, Any]], metric: str) -> dict[str, Any] | None:
     """Best validation score so far of each run; None without a run of two scored epochs."""
     if not curves:
         return None
-    series = [
-        line(
-            f"{curve['model'].partition('.')[0]} on {curve['gpu']}, {curve['run_id'][:4]}",
-            curve["points"],
-            step="end",
-        )
-        for curve in curves
-    ]
+    names = [f"{c['model'].partition('.')[0]} on {c['gpu']}, {c['run_id'][:4]}" for c in curves]
+    series = [line(name, curve["points"], step="end") for name, curve in zip(names, curves, strict=True)]
     chart = option(axis("Minutes since the run began"), axis(metric, at="y", scale=True), series)
     return zoomed(chart)

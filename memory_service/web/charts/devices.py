@@ -11,22 +11,17 @@ def share_of_data_sheet(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     compared_rows = [row for row in compared if row["of_sheet_percent"] is not None]
     if not compared_rows:
         return None
-    drawn = bars(
-        "measured", [round(row["of_sheet_percent"], 1) for row in compared_rows], colour="var(--measured)"
-    )
-    return option(
-        axis("Figure", "category", data=[row["figure"] for row in compared_rows]),
-        axis("Percent of the data sheet", at="y"),
-        [drawn | {"markLine": limit(100.0, "data sheet", colour="var(--claimed)")}],
-    )
+    shares = [round(row["of_sheet_percent"], 1) for row in compared_rows]
+    drawn = bars("measured", shares, colour="var(--measured)")
+    figures = axis("Figure", "category", data=[row["figure"] for row in compared_rows])
+    chart = drawn | {"markLine": limit(100.0, "data sheet", colour="var(--claimed)")}
+    return option(figures, axis("Percent of the data sheet", at="y"), [chart])
 
 
 def figures_over_time(history: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Each figure of every calibration in percent of its first; None with one calibration."""
-    series = [
-        line(each["figure"], [[at, share] for at, _, share in each["points"] if share is not None])
-        for each in history
-    ]
+    figures = [(each["figure"], each["points"]) for each in history]
+    series = [line(name, [[at, n] for at, _, n in of if n is not None]) for name, of in figures]
     if not series:
         return None
     return option(axis("", "time"), axis("Percent of the first calibration", at="y", scale=True), series)

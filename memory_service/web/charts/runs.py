@@ -44,11 +44,8 @@ def speed_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     expected = expected or (run["prediction"] or {}).get("samples_per_second")
     if expected:
         ends = (0.0, reported[-1][0])
-        series += band(
-            "predicted, 80 of 100",
-            [(x, expected["low"], expected["high"]) for x in ends],
-            colour="var(--estimated)",
-        )
+        expected_at = [(x, expected["low"], expected["high"]) for x in ends]
+        series += band("predicted, 80 of 100", expected_at, colour="var(--estimated)")
     series.append(line("measured", reported, colour="var(--measured)"))
     return option(axis(_MINUTES), axis("Samples per second", at="y"), series)
 
@@ -122,14 +119,9 @@ def verdicts_over_time(run: Mapping[str, Any]) -> dict[str, Any] | None:
     actions = list(dict.fromkeys(verdict["action"].replace("_", " ") for verdict in verdicts))
     series = []
     for severity, colour in _SEVERITY_COLOURS.items():
-        data = [
-            {
-                "value": [round(verdict["at_seconds"] / 60, 2), verdict["action"].replace("_", " ")],
-                "name": verdict["rule"],
-            }
-            for verdict in verdicts
-            if verdict["severity"] == severity
-        ]
+        chosen = [verdict for verdict in verdicts if verdict["severity"] == severity]
+        places = [[round(each["at_seconds"] / 60, 2), each["action"].replace("_", " ")] for each in chosen]
+        data = [{"value": at, "name": each["rule"]} for at, each in zip(places, chosen, strict=True)]
         if data:
             drawn = points(severity, data, colour=colour, symbolSize=12)
             series.append(drawn | {"symbol": _SHAPES[severity]})

@@ -7,18 +7,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 from memory_service.api.service import database_of
+from memory_service.services.pages import knowledge
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.services.pages.competitions import competition_map, competition_page, competitions_page
 from memory_service.services.pages.conflicts import conflict_list_page, conflict_page, conflicts_table
 from memory_service.services.pages.find import find_page
-from memory_service.services.pages.knowledge import (
-    model_page,
-    models_page,
-    pattern_page,
-    patterns_page,
-    solution_page,
-    solutions_page,
-)
 from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
 from memory_service.services.pages.strategies import strategies_page, strategy_page
@@ -85,10 +78,10 @@ _page("/browse/techniques", "techniques.html", "Techniques", techniques_page)
 _page("/browse/accuracy", "accuracy/page.html", "Accuracy", accuracy_page, _accuracy_charts)
 _page("/browse/competitions", "competitions/list.html", "Competitions", competitions_page)
 _page("/browse/conflicts", "conflicts/list.html", "Disagreements", conflict_list_page)
-_page("/browse/models", "models/list.html", "Models", models_page)
-_page("/browse/patterns", "patterns/list.html", "What worked", patterns_page)
+_page("/browse/models", "models/list.html", "Models", knowledge.models_page)
+_page("/browse/patterns", "patterns/list.html", "What worked", knowledge.patterns_page)
 _page("/browse/sizing", "sizing/list.html", "Batch and speed", sizing_page)
-_page("/browse/solutions", "solutions/list.html", "Winning solutions", solutions_page)
+_page("/browse/solutions", "solutions/list.html", "Winning solutions", knowledge.solutions_page)
 _page("/browse/strategies", "strategies/list.html", "Strategy tables", strategies_page)
 _page(
     "/browse/competitions/map", "competitions/map.html", "Map of competitions", competition_map,
@@ -101,9 +94,9 @@ _page(
 _page(
     "/browse/conflicts/{key:path}", "conflicts/one.html", "Disagreement {id}", conflict_page, _conflict_charts
 )
-_page("/browse/models/{key:path}", "models/one.html", "{model[name]}", model_page, _model_charts)
-_page("/browse/patterns/{key:path}", "patterns/one.html", "{pattern[id]}", pattern_page)
-_page("/browse/solutions/{key:path}", "solutions/one.html", "{solution[id]}", solution_page)
+_page("/browse/models/{key:path}", "models/one.html", "{model[name]}", knowledge.model_page, _model_charts)
+_page("/browse/patterns/{key:path}", "patterns/one.html", "{pattern[id]}", knowledge.pattern_page)
+_page("/browse/solutions/{key:path}", "solutions/one.html", "{solution[id]}", knowledge.solution_page)
 _page("/browse/strategies/{key:path}", "strategies/one.html", "{strategy[id]}", strategy_page)
 
 

@@ -34,12 +34,10 @@ def register(request: Request, form: Form) -> Response:
     try:
         body = {"name": fields.get("device", ""), **fields, "calibrate": True}
         query = checked(RegisterDeviceForm, body).explicit()
+        calibrating = service.calibrating if service.settings.calibrate else None
+        server, who = str(request.base_url), who_of(request)
         registered, _ = register_device(
-            database_of(request),
-            query,
-            calibrating=service.calibrating if service.settings.calibrate else None,
-            server=str(request.base_url),
-            who=who_of(request),
+            database_of(request), query, calibrating=calibrating, server=server, who=who
         )
     except (InvalidInput, Conflict) as refusal:
         return _list(request, {"form": form, "refused": refusal.detail}, status=refusal.status)
@@ -51,17 +49,11 @@ def register(request: Request, form: Form) -> Response:
 def _list(request: Request, view: dict[str, Any], status: int = 200) -> Response:
     data = devices_page(database_of(request), query_of(request) if request.method == "GET" else {})
     allowed = service_of(request).settings.calibrate
+    headers, server = KEPT if request.method == "POST" else None, str(request.base_url).rstrip("/")
     return answer(
-        request,
-        "devices/list.html",
-        data,
-        title="Devices",
-        status=status,
-        headers=KEPT if request.method == "POST" else None,
-        may_calibrate=allowed,
-        server=str(request.base_url).rstrip("/"),
-        **{"form": {}, "refused": None, **view},
-    )
+        request, "devices/list.html", data, title="Devices", status=status, headers=headers,
+        may_calibrate=allowed, server=server, **{"form": {}, "refused": None, **view},
+    )  # fmt: skip
 
 
 @router.page("/browse/devices/{name:path}")
@@ -83,10 +75,5 @@ def device(request: Request, name: str) -> Response:
 def calibration(request: Request, key: str) -> Response:
     data = calibration_page(database_of(request), key)
     products = [row for group in data["groups"] if group["group"] == "matmul" for row in group["sections"]]
-    return answer(
-        request,
-        "devices/calibration.html",
-        data,
-        title=f"Calibration of {data['device']}",
-        charts={"products": products_by_size(products)},
-    )
+    title, charts = f"Calibration of {data['device']}", {"products": products_by_size(products)}
+    return answer(request, "devices/calibration.html", data, title=title, charts=charts)

@@ -10,18 +10,10 @@ from starlette.responses import Response
 
 from memory_service.api.security.auth_middleware import signed
 from memory_service.api.service import database_of, service_of
-from memory_service.errors import FieldError, InvalidInput, Moved
+from memory_service.errors import InvalidInput, Moved, wrong_value
 from memory_service.services.editorial.curation import correct_row, reason_given, undo
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.pages.edit import (
-    changes_of,
-    edit_page,
-    in_form,
-    is_plain,
-    page_of,
-    rebased,
-    seen,
-)
+from memory_service.services.pages import edit as corrections
 from memory_service.services.pages.strategies import effect_on_plans
 from memory_service.web.site import KEPT, Form, Pages, answer, see
 from memory_service.web.text import plain, title_of
@@ -38,16 +30,16 @@ def edit(request: Request, table: str, key: str) -> Response:
 def edited(request: Request, table: str, key: str, form: Form) -> Response:
     """Show the difference (`step=look`), or save it (`step=save`)."""
     database = database_of(request)
-    page = edit_page(database, table, key)
+    page = corrections.edit_page(database, table, key)
     form = _folded(page, _untouched(page, form))
-    form, meanwhile = rebased(database, table, page, form)
+    form, meanwhile = corrections.rebased(database, table, page, form)
     if meanwhile:
         message = "Somebody changed this row since you read it; nothing of yours is kept yet."
         return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     try:
-        changes = changes_of(table, page["row"], form)
+        changes = corrections.changes_of(table, page["row"], form)
         if form.get("step") != "save":
-            looked, effect = seen(page["row"], changes), None
+            looked, effect = corrections.seen(page["row"], changes), None
             if table == "strategies" and changes:
                 effect = effect_on_plans(database, knowledge_of(database), key, changes)
             return _form(request, table, key, form, looked=looked, effect=effect)
@@ -62,8 +54,8 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
             version=int(form["version"]),
         )
     except Moved:  # between reading and writing, just now
-        page = edit_page(database, table, key)
-        form, meanwhile = rebased(database, table, page, form)
+        page = corrections.edit_page(database, table, key)
+        form, meanwhile = corrections.rebased(database, table, page, form)
         message = "Somebody changed this row just now; nothing of yours is kept yet."
         return _form(request, table, key, form, status=409, refused=message, meanwhile=meanwhile)
     except InvalidInput as refusal:
@@ -71,7 +63,7 @@ def edited(request: Request, table: str, key: str, form: Form) -> Response:
         said = "; ".join(f"{title_of(name)}: {text}" for name, text in errors.items() if name)
         said = said or refusal.detail
         return _form(request, table, key, form, status=422, refused=said, errors=errors)
-    return see(f"{page_of(table)}{quote(key, safe='/@+:')}?saved=1")
+    return see(f"{corrections.page_of(table)}{quote(key, safe='/@+:')}?saved=1")
 
 
 @router.form("/browse/undo/{table}/{key:path}")
@@ -79,10 +71,8 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
     """Undo one change of a row's history."""
     entry = form.get("entry", "")
     if not entry.isascii() or not entry.isdigit() or len(entry) > 18:
-        raise InvalidInput(
-            "entry must be the number of a change", [FieldError("entry", "is no number", entry)]
-        )
-    where = page_of(table)
+        raise wrong_value("entry", "is no number", entry, detail="entry must be the number of a change")
+    where = corrections.page_of(table)
     encoder = service_of(request).preparation.encoder
     row = undo(database_of(request), table, key, int(entry), encoder=encoder, who=_named(request, form))
     back = where.rstrip("/") if row is None else where + quote(key, safe="/@+:")
@@ -92,10 +82,10 @@ def undone(request: Request, table: str, key: str, form: Form) -> Response:
 def _form(
     request: Request, table: str, key: str, form: dict[str, str], status: int = 200, **more: object
 ) -> Response:
-    data = edit_page(database_of(request), table, key, form)
+    data = corrections.edit_page(database_of(request), table, key, form)
     view: dict[str, Any] = dict.fromkeys(("looked", "effect", "refused", "meanwhile"))
     view |= {"form": form, "errors": {}}
-    back = page_of(table) + quote(key, safe="/@+:")
+    back = corrections.page_of(table) + quote(key, safe="/@+:")
     return answer(
         request,
         "edit.html",
@@ -114,19 +104,16 @@ def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
     out = {name: text for name, text in form.items() if "." not in name}
     for field in page["fields"]:
         name, was = field["name"], page["row"][field["name"]]
-        own = {
-            key.removeprefix(f"{name}."): text.strip()
-            for key, text in form.items()
-            if key.startswith(f"{name}.")
-        }
+        begin = f"{name}."
+        own = {k.removeprefix(begin): text.strip() for k, text in form.items() if k.startswith(begin)}
         if field["kind"] == "lines" and "lines" in own:
             known = {plain(each): each for each in was}
             lines = [line.strip() for line in own["lines"].split("\n")]
-            out[name] = in_form([known.get(line, line) for line in lines if line])
+            out[name] = corrections.in_form([known.get(line, line) for line in lines if line])
         elif field["kind"] == "pairs" and own:
             more, added = own.pop("+name", ""), own.pop("+value", "")
             own |= {more: added} if more else {}
-            out[name] = in_form(
+            out[name] = corrections.in_form(
                 {
                     key: _piece(was.get(key), text)
                     for key, text in own.items()
@@ -137,7 +124,7 @@ def _folded(page: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, str]:
 
 
 def _piece(was: Any, text: str) -> Any:
-    if text == plain(in_form(was)):
+    if text == plain(corrections.in_form(was)):
         return was
     if isinstance(was, str):
         return text
@@ -145,7 +132,7 @@ def _piece(was: Any, text: str) -> Any:
         read = json.loads(text)
     except json.JSONDecodeError:
         return text
-    return read if is_plain(read) else text
+    return read if corrections.is_plain(read) else text
 
 
 def _untouched(page: dict[str, Any], form: dict[str, str]) -> dict[str, str]:

@@ -85,9 +85,8 @@ def _form(request: Request, next_page: str, refused: str | None = None) -> Respo
 
 def _local_page(next_page: str) -> str:
     """The page that was asked for if it is of this server; else the first one."""
-    parts = (
-        urlsplit(next_page) if len(next_page) <= _LONGEST_PATH and next_page.isprintable() else urlsplit("")
-    )
+    plain = len(next_page) <= _LONGEST_PATH and next_page.isprintable()
+    parts = urlsplit(next_page if plain else "")
     own = not parts.scheme and not parts.netloc and "\\" not in next_page and not next_page.startswith("//")
     page = parts.path in ("/", "/docs") or (
         parts.path.startswith("/browse/") and parts.path not in (LOGIN, "/browse/logout")

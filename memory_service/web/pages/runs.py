@@ -1,6 +1,7 @@
 """Runs: the list that goes on by itself, and one of them."""
 
 import datetime as dt
+from functools import partial
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -11,14 +12,7 @@ from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.compare import compare_page
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.pages.runs import epochs_table, one_run_page
-from memory_service.web.charts.runs import (
-    compared_over_time,
-    memory_over_time,
-    scores_over_time,
-    speed_over_time,
-    verdicts_over_time,
-    waiting_over_time,
-)
+from memory_service.web.charts import runs as draw
 from memory_service.web.site import Pages, answer, query_of, see, wants_json
 
 STILL = "still"
@@ -48,14 +42,10 @@ def compare(request: Request) -> Response:
         return see("/browse/runs")
     data = compare_page(database, knowledge_of(database), ids, now)
     metrics = dict.fromkeys(run["metric"] for run in data["runs"])
-    charts = {
-        **{
-            f"metric-{place}": compared_over_time(data["runs"], "metric", metric or "Metric", only=metric)
-            for place, metric in enumerate(metrics)
-        },
-        "loss": compared_over_time(data["runs"], "valid_loss", "Validation loss"),
-        "memory": compared_over_time(data["runs"], "peak_reserved_gib", "Reserved, GiB"),
-    }
+    over = partial(draw.compared_over_time, data["runs"])
+    charts = {f"metric-{n}": over("metric", name or "Metric", only=name) for n, name in enumerate(metrics)}
+    loss, memory = over("valid_loss", "Validation loss"), over("peak_reserved_gib", "Reserved, GiB")
+    charts |= {"loss": loss, "memory": memory}
     return answer(request, "runs/compare.html", data, title="Compare runs", charts=charts)
 
 
@@ -65,12 +55,12 @@ def run(request: Request, run_id: str) -> Response:
     data = one_run_page(database, knowledge_of(database), run_id, dt.datetime.now(dt.UTC))
     losses = [("train_loss", "training loss"), ("valid_loss", "validation loss")]
     charts = {
-        "memory": memory_over_time(data),
-        "speed": speed_over_time(data),
-        "waiting": waiting_over_time(data),
-        "loss": scores_over_time(data, losses, "Loss"),
-        "metric": scores_over_time(data, [("metric", "validation metric")], "Metric"),
-        "told": verdicts_over_time(data),
+        "memory": draw.memory_over_time(data),
+        "speed": draw.speed_over_time(data),
+        "waiting": draw.waiting_over_time(data),
+        "loss": draw.scores_over_time(data, losses, "Loss"),
+        "metric": draw.scores_over_time(data, [("metric", "validation metric")], "Metric"),
+        "told": draw.verdicts_over_time(data),
     }
     title = f"Run {data['id'][:8]}, {data['model'][:100]}"
     still = STILL in query_of(request)

@@ -24,8 +24,9 @@ from memory_service.services.devices import calibrations
 from memory_service.services.devices.benchmark import Report, Stop
 from memory_service.services.devices.calibrations import get_calibration, settle
 from memory_service.services.devices.devices import calibrations_of, host_name, look_again, registered
-from memory_service.services.devices.local_calibration import Begun, Calibrating, begin, carry_out
+from memory_service.services.devices.local_calibration import Begun, Calibrating, Wanted, begin, carry_out
 from memory_service.services.tables import table_rows as catalogue
+from memory_service.store.queries import calibrations as store
 from memory_service.store.tables import devices as tables
 
 CPU = Fingerprint("cpu", "A processor", "c" * 32, 16.0, "x86", torch="2.15.0", cores=4)
@@ -66,7 +67,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
 
 def started(database: Database, budget: float = 600.0, fingerprint: Fingerprint = CPU) -> Begun:
     name = "cpu" if fingerprint.kind == "cpu" else "a100"
-    return begin(database, name, fingerprint, word=fingerprint.kind, budget_seconds=budget)
+    return begin(database, Wanted(name, fingerprint, fingerprint.kind, budget))
 
 
 def test_sections_come_as_they_are_measured_and_only_the_end_is_news(
@@ -170,12 +171,11 @@ def test_one_device_is_measured_once_at_a_time_and_another_waits(
         f"import pathlib\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n" + LAUNCH + DONE
     )
     jobs = Calibrating(seeded_database)
-    wanted: dict[str, Any] = {"budget_seconds": 600.0, "force": False}
-    first = jobs.start("cpu", CPU, word="cpu", **wanted)
+    first = jobs.start(Wanted("cpu", CPU, "cpu", 600.0))
     for name in ("cpu", "the-same-by-another-name"):
         with pytest.raises(Conflict, match=first.id):
-            jobs.start(name, CPU, word="cpu", **wanted)
-    second = jobs.start("a100", CARD, word="cuda:0", **wanted)
+            jobs.start(Wanted(name, CPU, "cpu", 600.0))
+    second = jobs.start(Wanted("a100", CARD, "cuda:0", 600.0))
     assert (first.status, second.status) == ("running", "queued")
     time.sleep(0.5)
     assert get_calibration(seeded_database, second.id)["status"] == "queued"
@@ -209,7 +209,7 @@ def test_of_many_who_begin_at_once_one_may(seeded_database: Database) -> None:
 def test_a_server_that_stops_ends_what_it_runs(seeded_database: Database, script: Script) -> None:
     script(LAUNCH + "time.sleep(60)")
     jobs = Calibrating(seeded_database)
-    begun = jobs.start("cpu", CPU, word="cpu", budget_seconds=600.0, force=False)
+    begun = jobs.start(Wanted("cpu", CPU, "cpu", 600.0))
     while not get_calibration(seeded_database, begun.id)["measured"]:
         time.sleep(0.1)
     jobs.stop()
@@ -278,7 +278,7 @@ class TestStaleness:
         assert (shown["status"], shown["usable"]) == ("done", False)
         with seeded_database.read() as unit:
             (kept,) = calibrations_of(unit)
-            (device,) = registered(unit)
+            (device,) = store.devices(unit.session)
         assert not kept.current
         assert kept.stale
         assert device.word == "cuda:3", "the card has another number now"
@@ -318,8 +318,8 @@ class TestNames:
 
     def test_a_device_does_not_take_the_name_of_another_gpu_model(self, seeded_database: Database) -> None:
         with pytest.raises(InvalidInput, match="means the GPU model 'h100'"):
-            begin(seeded_database, "H100", CARD, word="cuda:0", budget_seconds=5.0)
-        assert begin(seeded_database, "A100", CARD, word="cuda:0", budget_seconds=5.0).new
+            begin(seeded_database, Wanted("H100", CARD, "cuda:0", 5.0))
+        assert begin(seeded_database, Wanted("A100", CARD, "cuda:0", 5.0)).new
 
     def test_an_unknown_gpu_model_names_the_nearest_and_what_to_do(self, seeded_database: Database) -> None:
         card = replace(CARD, name="NVIDIA A101-SXM4-40GB")
@@ -331,7 +331,7 @@ class TestNames:
 
     def test_a_slice_is_of_its_card_s_model(self, seeded_database: Database) -> None:
         sliced = replace(CARD, name="NVIDIA A100-SXM4-40GB MIG 3g.20gb", mig="3g.20gb", memory_gib=19.6)
-        begin(seeded_database, "slice", sliced, word="cuda:0", budget_seconds=5.0)
+        begin(seeded_database, Wanted("slice", sliced, "cuda:0", 5.0))
         with seeded_database.read() as unit:
             assert [device.gpu for device in registered(unit)] == ["a100"]
 
