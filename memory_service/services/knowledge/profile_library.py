@@ -4,6 +4,7 @@ bound."""
 from __future__ import annotations
 
 import threading
+from bisect import bisect
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -111,13 +112,16 @@ class ProfileLibrary:
         sizes = [s for s in self.sizes[name] if (name, s, kind) in stored]
         if not sizes:
             return None
-        lower = stored[name, max((s for s in sizes if s < size), default=sizes[0]), kind]
-        upper = stored[name, min((s for s in sizes if s > size), default=sizes[-1]), kind]
-        if lower is upper and kind == "fp32":  # amp is known at more sizes
-            near = stored.get((name, lower.input_size, "amp"))
-            at = self._found(stored, model, size, "amp") if near is not None else None
-            if near is not None and at is not None:
-                return self._made((lower, near, at), size, grown_as)
+        at = max(0, min(bisect(sizes, size), len(sizes) - 1) - 1)
+        lower, upper = stored[name, sizes[at], kind], stored[name, sizes[at : at + 2][-1], kind]
+        if kind == "fp32" and not sizes[0] < size < sizes[-1]:  # amp is known at more sizes
+            nearest = upper if size > sizes[-1] else lower
+            near, grown = (
+                stored.get((name, nearest.input_size, "amp")),
+                self._found(stored, model, size, "amp"),
+            )
+            if near is not None and grown is not None:
+                return self._made((nearest, near, grown), size, grown_as)
         return self._made((lower, upper), size, interpolate_profile)
 
     def _made(self, known: tuple[Profile, ...], size: int, make: Callable[..., Profile]) -> Profile:

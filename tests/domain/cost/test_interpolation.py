@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.cost.interpolation import envelope, fp32_bound, grown_as, interpolate_profile
 from memory_service.domain.cost.memory import allocated_bytes
-from memory_service.domain.cost.profile import PeakPoint, Profile, Work
+from memory_service.domain.cost.profile import OP_CLASSES, PeakPoint, Profile, Work
 
 MIB = 2.0**20
 
@@ -68,6 +68,26 @@ def test_beyond_the_profiled_sizes_it_grows_with_the_pixels(size: int) -> None:
     outside = interpolate_profile(convolutional(224), convolutional(448), size)
     assert allocated_bytes(outside, 64) == pytest.approx(allocated_bytes(convolutional(size), 64))
     assert outside.extra["largest_conv_bytes"]["dense_conv"] == pytest.approx(40 * size**2)
+
+
+def test_above_the_profiled_sizes_each_class_of_operation_grows_by_its_own_power() -> None:
+    def of(size: int) -> Profile:
+        pixels = float(size * size)
+        made = convolutional(size)
+        rows = [
+            *made.extra["roofline"],
+            [0, OP_CLASSES.index("attention"), 0, 0, 2 * pixels**2, 8 * pixels, 0, 0, 1],
+        ]
+        forward = made.forward | {"attention": Work(2 * pixels**2, 8 * pixels, 0, 0, 1)}
+        return replace(made, forward=forward, extra=made.extra | {"roofline": rows})
+
+    above, true = interpolate_profile(of(224), of(448), 896), of(896)
+    for name, work in true.forward.items():
+        assert above.forward[name].flops_per_sample == pytest.approx(work.flops_per_sample)
+        assert above.forward[name].bytes_per_sample == pytest.approx(work.bytes_per_sample)
+    for got, wanted in zip(above.extra["roofline"], true.extra["roofline"], strict=True):
+        assert got == pytest.approx(wanted)
+    assert allocated_bytes(above, 16) == pytest.approx(allocated_bytes(true, 16))
 
 
 def test_a_profile_grows_as_the_same_network_in_another_precision_did() -> None:
