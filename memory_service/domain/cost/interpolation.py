@@ -27,7 +27,7 @@ _AMOUNTS = attrgetter(*(f.name for f in fields(Work)))
 def interpolate_profile(lower: Profile, upper: Profile, input_size: int) -> Profile:
     """The profile at `input_size` from two profiles of one model (they may be the same one).
 
-    Between them: linear in positions. Below: the smaller one, by its positions. Above: the larger one, each
+    Between them: linear in positions. Below: the smaller one, by the positions. Above: the larger one, each
     class of operation by the power of positions found between the two, 1 to 2. ValueError where the two are
     not of the same model, precision and options.
     """
@@ -71,12 +71,12 @@ def _grown(
     large: Profile,
     grew: Callable[[float, float], float | None],
 ) -> Profile:
-    """The profile with its amounts per sample times what `grew` makes of theirs in two others; as the
-    positions grow where it says None or one of them has none."""
+    """The profile with its amounts per sample times what `grew` makes of theirs in two others. Where it says
+    None, or one of them has none, they grow with the positions, operations of attention with their square."""
     positions = _positions(profile, input_size) / _positions(profile, profile.input_size)
 
-    def factor(less: float, more: float) -> float:
-        return (grew(less, more) if less and more else None) or positions
+    def factor(less: float, more: float, power: float = 1.0) -> float:
+        return (grew(less, more) if less and more else None) or positions**power
 
     def memory(peak: str) -> float:
         less, more = (getattr(traced, peak)[-1:] for traced in (small, large))
@@ -85,7 +85,7 @@ def _grown(
     def factors(phase: str, name: str) -> tuple[float, float]:
         less, more = (getattr(traced, phase).get(name, Work()) for traced in (small, large))
         return (
-            factor(less.flops_per_sample, more.flops_per_sample),
+            factor(less.flops_per_sample, more.flops_per_sample, 2.0 if name == "attention" else 1.0),
             factor(less.bytes_per_sample, more.bytes_per_sample),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -70,18 +71,19 @@ def test_beyond_the_profiled_sizes_it_grows_with_the_pixels(size: int) -> None:
     assert outside.extra["largest_conv_bytes"]["dense_conv"] == pytest.approx(40 * size**2)
 
 
-def test_above_the_profiled_sizes_each_class_of_operation_grows_by_its_own_power() -> None:
+@pytest.mark.parametrize("known", [224, 448])
+def test_above_the_profiled_sizes_each_class_of_operation_grows_by_its_own_power(known: int) -> None:
     def of(size: int) -> Profile:
         pixels = float(size * size)
         made = convolutional(size)
-        rows = [
+        rows: list[list[Any]] = [
             *made.extra["roofline"],
             [0, OP_CLASSES.index("attention"), 0, 0, 2 * pixels**2, 8 * pixels, 0, 0, 1],
         ]
-        forward = made.forward | {"attention": Work(2 * pixels**2, 8 * pixels, 0, 0, 1)}
-        return replace(made, forward=forward, extra=made.extra | {"roofline": rows})
+        forward = {**made.forward, "attention": Work(2 * pixels**2, 8 * pixels, 0, 0, 1)}
+        return replace(made, forward=forward, extra={**made.extra, "roofline": rows})
 
-    above, true = interpolate_profile(of(224), of(448), 896), of(896)
+    above, true = interpolate_profile(of(known), of(448), 896), of(896)
     for name, work in true.forward.items():
         assert above.forward[name].flops_per_sample == pytest.approx(work.flops_per_sample)
         assert above.forward[name].bytes_per_sample == pytest.approx(work.bytes_per_sample)
