@@ -227,15 +227,18 @@ def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:
-    """With several cards: seconds that one card's batch takes of the box's time, gradients exchanged."""
+    """With several cards: seconds that one card's batch takes of the box's time, gradients exchanged: once a
+    step of the optimizer, or, where weights lie spread, with each batch."""
     cards = problem.together
     if cards.n <= 1:
         return batches
     exchange = exchange_seconds_of(table.columns.exchanged_params, cards)
+    spread = np.array([option.sharded for option in table.options], dtype=np.bool_)
+    batches_a_step = np.where(spread, 1, batches.accumulation)
 
     def shared(seconds: Array) -> Array:
         shown = np.maximum(LAST_BUCKET * exchange, exchange - HIDDEN * seconds)
-        return np.asarray((seconds * slowed_by(cards) + shown) / cards.n, dtype=np.float64)
+        return np.asarray((seconds * slowed_by(cards) + shown / batches_a_step) / cards.n, dtype=np.float64)
 
     return replace(batches, step=batches.step.each(shared), forward=batches.forward.times(1.0 / cards.n))
 

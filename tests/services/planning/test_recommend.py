@@ -214,6 +214,17 @@ def test_predicting_counts_the_tokens_of_answers_that_are_written(seeded_sqlite:
     assert any("64 tokens written" in warning for warning in many["warnings"])
 
 
+def test_gradients_are_exchanged_once_a_step_of_the_optimizer(seeded_sqlite: Database) -> None:
+    """Scripts keep them apart until then (`no_sync`): with many batches a step two cards gain, whatever joins
+    them."""
+    asked = {"task": "text-classification", "model": "deberta-v2-xlarge", "n_train": 3000, "n_test": 1000}
+    asked |= {"minutes": 1000, "cpu_count": 8, "folds": 5, "epochs": 8, "seq_len": 512}
+    one, two = (recommend(seeded_sqlite, {**asked, "gpu": gpu}) for gpu in ("rtx4090", "2xrtx4090"))
+    assert two["grad_accumulation"] >= 8
+    assert two["expected"]["epoch_seconds"]["value"] < 0.9 * one["expected"]["epoch_seconds"]["value"]
+    assert not any("2 cards are" in warning for warning in two["warnings"])
+
+
 def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started(
     seeded_sqlite: Database,
 ) -> None:
