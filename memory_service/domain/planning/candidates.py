@@ -16,7 +16,13 @@ from memory_service.domain.cost.step_config import StepConfig, layout_of, precis
 from memory_service.domain.cost.step_time import StepModel
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
-from memory_service.domain.planning.boosting_plan import cost_of, price_trees
+from memory_service.domain.planning.boosting_plan import (
+    cost_of,
+    fitted_at_once,
+    kind_of,
+    price_trees,
+    rounds_of_estimator,
+)
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits
 from memory_service.domain.planning.option import Option
@@ -29,8 +35,9 @@ from memory_service.domain.prediction.device_step_time import prepare
 
 def host_memory(problem: PlanningProblem, option: Option, rounds: Any) -> Estimate | None:
     """GiB of the process that trains the option on the problem's table; None where files are read one by one.
-    rounds: of boosting, a number or an array of them."""
+    rounds: of boosting, a number or an array of them; what is fitted at once has its own."""
     if option.is_trees:
+        rounds = rounds_of_estimator(kind_of(option)) if fitted_at_once(option) else rounds
         return cost_of(problem, option, problem.n_train, rounds).memory_gib
     if option.model.input_kind != "n_features":
         return None

@@ -245,3 +245,16 @@ def test_a_table_that_the_host_cannot_hold_is_refused_there_and_told_of_every_ru
         if answer["feasible"]:
             told = [text for text in answer["warnings"] if "host memory" in text]
             assert len(told) == len(answer["portfolio"])
+
+
+def test_a_forest_that_the_host_cannot_hold_is_refused_and_one_on_fewer_rows_is_not() -> None:
+    asked = {"task": "tabular-regression", "model": "random-forest"}
+    refused = trees(**asked, n_train=1_000_000, minutes=6_000)
+    assert not refused["feasible"]
+    assert "GiB of the host at p90" in refused["why"]
+    fewer = trees(**asked, n_train=100_000)
+    assert fewer["feasible"]
+    memory = fewer["expected"]["host_memory_gib"]
+    assert 4 < memory["value"] < memory["high"] < 8
+    beside_a_card = trees(**asked, n_train=1_000_000, gpu="a100", minutes=6_000)
+    assert any("GiB of host memory" in text for text in beside_a_card["warnings"])

@@ -124,6 +124,18 @@ def test_inference_takes_less_than_training(seeded_sqlite: Database) -> None:
     assert infer["max_batch_size"]["value"] > train["max_batch_size"]["value"]
 
 
+@pytest.mark.parametrize(("n_classes", "gib"), [(None, 42.9), (2, 9.6)])
+def test_a_forest_takes_memory_by_its_rows(
+    seeded_sqlite: Database, n_classes: int | None, gib: float
+) -> None:
+    asked = {"model": "random-forest", "gpu": "cpu", "n_features": 20, "n_classes": n_classes}
+    few, many = (
+        predict(seeded_sqlite, {**asked, "n_train": n})["host_memory_gib"] for n in (100_000, 1_000_000)
+    )
+    assert many["value"] == pytest.approx(gib, rel=0.03)
+    assert many["value"] > 5 * few["value"]
+
+
 def test_boosted_trees_answer_with_their_own_law(seeded_sqlite: Database) -> None:
     answer = predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu", "n_train": 100_000, "n_features": 50})
     assert answer["fit_seconds"]["low"] < answer["fit_seconds"]["value"] < 600
