@@ -122,10 +122,12 @@ def _entry(when: str, changes: dict[str, Any], rule: str) -> dict[str, Any]:
 
 
 def spare_folds(
-    folds: int, minutes_left: float, fold_minutes: float, gain: float, n_train: float
+    folds: int, minutes_left: float, fold_minutes: float, gain: float, n_train: float, most: int
 ) -> int | None:
-    """5 folds (R17) when the missing ones fit into the median time left and add something; else None."""
-    missing = 5 - folds
+    """5 folds (R17), or as many as can be made, when the missing ones fit into the median time left and add
+    something; else None."""
+    wanted = min(5, most)
+    missing = wanted - folds
     if missing <= 0 or fold_minutes * missing > minutes_left:
         return None
-    return 5 if fold_gain(gain, 5, n_train) > fold_gain(gain, folds, n_train) else None
+    return wanted if fold_gain(gain, wanted, n_train) > fold_gain(gain, folds, n_train) else None

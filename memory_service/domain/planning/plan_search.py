@@ -218,12 +218,14 @@ FEW, FOLDS_OF_FEW = 1_000, 5
 
 def fold_choices(problem: PlanningProblem) -> tuple[int, ...]:
     """Numbers of folds that are weighed: the pinned one, else R17's and those that memory names; of few
-    samples five, too, for the first of them is over at once."""
+    samples five, too, for the first of them is over at once. Of few groups no more than there are."""
     if problem.question.folds:
         return (problem.question.folds,)
     more = {FOLDS_OF_FEW} if problem.n_train <= FEW and "R17-start" not in problem.policy.changed else set()
-    choices = sorted({*problem.policy.fold_choices, *problem.preferences.folds, *more})
-    return tuple(folds for folds in choices if folds <= problem.n_train) or (1,)
+    choices = {*problem.policy.fold_choices, *problem.preferences.folds, *more}
+    if problem.most_folds < problem.n_train:
+        choices = {min(folds, problem.most_folds) for folds in choices}
+    return tuple(folds for folds in sorted(choices) if folds <= problem.n_train) or (1,)
 
 
 def _together(problem: PlanningProblem, table: CostTable, batches: Batches) -> Batches:

@@ -104,7 +104,8 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
     spare = None  # by time more folds add nothing to what is submitted
     if not problem.by_time:
         gain = option.learning.fold_gain
-        spare = advice.spare_folds(settings["folds"], left, first_fold, gain, float(problem.n_train))
+        n_train, most = problem.n_train, problem.most_folds
+        spare = advice.spare_folds(settings["folds"], left, first_fold, gain, float(n_train), most)
     return Plan(
         plan_id=plan_id_of(problem.question.canonical(), named_settings(problem, settings)),
         task=problem.task,

@@ -97,6 +97,13 @@ class PlanningProblem:
         split = usual_split(self.task) if self.recipe is None else self.recipe.validation.split
         return split == "time"
 
+    @property
+    def most_folds(self) -> int:
+        """More cannot be made: each holds out a row, or a group where the split is by groups and their number
+        is known."""
+        groups = None if self.recipe is None else self.recipe.validation.most_folds
+        return self.n_train if groups is None else min(self.n_train, groups)
+
     def fits(self, folds: Any, seeds: Any = 1, *, trees: bool) -> Fits:
         """What a run of so many folds and seeds fits."""
         return fits_of(self.n_train, self.n_test, folds, seeds=seeds, by_time=self.by_time, trees=trees)

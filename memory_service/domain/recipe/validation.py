@@ -27,6 +27,7 @@ class SplitFact:
     split    group | time | random; by: what the groups are; folds: where somebody says a number
     because  a sentence that quotes where it is from; source: ids to name, a pattern's or a record's
     firm     False for a record of groups that it does not name: similar solutions may outvote it
+    groups   how many groups the rows come from, where somebody says
     """
 
     split: str
@@ -35,11 +36,13 @@ class SplitFact:
     folds: int | None = None
     source: tuple[str, ...] = ()
     firm: bool = True
+    groups: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The split to validate by; `by` says what the groups are or how time is cut."""
+    """The split to validate by; `by` says what the groups are or how time is cut; `most_folds` as many as
+    there are groups, None where nobody says how many, or one, which cannot be split."""
 
     split: str
     by: str | None
@@ -47,6 +50,7 @@ class Validation:
     why: str
     sources: tuple[str, ...]
     grade: Grade
+    most_folds: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         split = {"split": self.split, "by": self.by, "folds": self.folds}
@@ -75,9 +79,12 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
         only = "Only " if agreeing < FEW_AGREE else ""
         also = f" {only}{agreeing:.0%} of similar solutions by weight did so." if agreeing >= 0.005 else ""
         named = tuple(dict.fromkeys((*fact.source, *sources.get(split, ()))))[:3]
-        folds = fact.folds or _folds(near, split)
+        folds, most = fact.folds or _folds(near, split), None
+        if split in _GROUPED and fact.groups is not None and fact.groups > 1:
+            most = fact.groups
+            folds = min(folds, most)
         because = fact.because if fact.because.endswith((".", "!", "?")) else fact.because + "."
-        return Validation(split, fact.by, folds, because + also, named, "claimed")
+        return Validation(split, fact.by, folds, because + also, named, "claimed", most)
     usual = usual_split(task)
     if not shares:
         why = "Nothing similar is known and the text names no groups and no time."

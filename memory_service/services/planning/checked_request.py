@@ -8,7 +8,8 @@ from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
 from memory_service.domain.planning.request import MOST_MINUTES, Question
-from memory_service.errors import FieldError, InvalidInput
+from memory_service.domain.recipe.recipe import Recipe
+from memory_service.errors import FieldError, InvalidInput, wrong_value
 from memory_service.services.knowledge.snapshot import Knowledge
 
 SMALLER = 0.8
@@ -82,3 +83,12 @@ def check_counts(question: Question, task: str, n_train: int) -> None:
         errors.append(FieldError("n_train", "at least 2: one leaves none to validate on", n_train))
     if errors:
         raise InvalidInput("; ".join(f"{e.field}={e.given}: {e.message}" for e in errors), errors)
+
+
+def check_folds(question: Question, recipe: Recipe | None) -> None:
+    """Raises InvalidInput for more pinned folds than there are groups to split by."""
+    groups = None if recipe is None else recipe.validation.most_folds
+    if groups is not None and question.folds is not None and question.folds > groups:
+        message = f"more than the {groups} groups that rows are split by (n_groups)"
+        detail = f"folds={question.folds}: {message}"
+        raise wrong_value("folds", message, question.folds, detail=detail)

@@ -113,6 +113,9 @@ def memory_of(
     )
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
+    most = recipe.validation.most_folds
+    if most is not None:
+        notes = [replace(note, folds=min(note.folds, most)) if note.folds else note for note in notes]
     kind = modality_of(task)  # solutions do not count sounds in frames of 10 ms, as models here do
     preferences = preferences_of(
         recipe.families,

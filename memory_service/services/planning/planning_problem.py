@@ -22,7 +22,12 @@ from memory_service.domain.prediction.device import TargetDevice
 from memory_service.errors import wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.checked_request import check_counts, said_otherwise, with_resources
+from memory_service.services.planning.checked_request import (
+    check_counts,
+    check_folds,
+    said_otherwise,
+    with_resources,
+)
 from memory_service.services.planning.memory import Row, remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
@@ -92,6 +97,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"),
         lambda: text.neighbours(question, task, n_train), bare and text.database is not None,
     )  # fmt: skip
+    check_folds(question, memory.recipe)
     slug = question.competition or text.described
     known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
     described = question.competition is None and text.described is not None

@@ -99,8 +99,10 @@ def split_fact(
     """What is known of the way the hidden test differs: as asked > the text > a note of a person > the record
     of the very competition > a shipped note of it."""
     if question.group_by or question.n_groups:
-        by = question.group_by
-        return SplitFact("group", f"Asked: the rows come from groups ({by or question.n_groups}).", by)
+        by, groups = question.group_by, question.n_groups
+        if groups is None and said is not None and said.group_by == by:
+            groups = said.n_groups
+        return SplitFact("group", f"Asked: the rows come from groups ({by or groups}).", by, groups=groups)
     read = split_read(said) if said is not None else None
     if read is not None:
         return replace(read, folds=next((note.folds for note in notes if note.here and note.folds), None))
@@ -131,5 +133,5 @@ def split_read(said: InferredFacts) -> SplitFact | None:
     if said.split == "time":
         return SplitFact("time", quoted, by)
     if said.split == "group" or (by is not None and said.split is None):
-        return SplitFact("group", quoted, by)
+        return SplitFact("group", quoted, by, groups=said.n_groups)
     return None

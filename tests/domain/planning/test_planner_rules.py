@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_service.domain.cost.step_config import StepConfig
-from memory_service.domain.planning.checks_and_fallbacks import model_class_of
+from memory_service.domain.planning.checks_and_fallbacks import model_class_of, spare_folds
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.domain.planning.hyperparameters import (
     default_batch,
@@ -299,3 +299,9 @@ def test_a_network_is_not_planned_at_a_size_of_which_its_maps_leave_nothing(mode
     asked = {"task": "image", "gpu": "t4", "n_train": 5_000, "minutes": 30, "model": model}
     assert not plan(**asked, image_size=side)["feasible"]
     assert plan(**asked, image_size=96)["feasible"]
+
+
+def test_left_over_time_goes_on_to_no_more_folds_than_there_are_groups() -> None:
+    assert spare_folds(1, 100.0, 1.0, 1.0, 20_000.0, 20_000) == 5
+    assert spare_folds(1, 100.0, 1.0, 1.0, 20_000.0, 3) == 3
+    assert spare_folds(3, 100.0, 1.0, 1.0, 20_000.0, 3) is None

@@ -108,3 +108,12 @@ def test_the_split_is_one_that_can_be_made_and_a_fact_is_never_outvoted(
         assert found.split.endswith(said.split)
         assert found.why.startswith(QUOTED)
         assert said.folds in (None, found.folds)
+
+
+def test_groups_that_are_counted_bound_the_folds_unless_time_splits_or_there_is_but_one() -> None:
+    few = decide_validation(GROUPED, "image-regression", SplitFact("group", QUOTED, "patient", groups=3))
+    assert (few.folds, few.most_folds) == (3, 3)
+    noted = SplitFact("group", QUOTED, "patient", folds=4, groups=2)
+    assert decide_validation(GROUPED, "image-regression", noted).folds == 2
+    for fact in (SplitFact("group", QUOTED, groups=1), SplitFact("time", QUOTED, groups=3)):
+        assert decide_validation(GROUPED, "image-regression", fact).most_folds is None

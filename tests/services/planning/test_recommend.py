@@ -369,3 +369,60 @@ def test_volumes_are_not_planned_with_a_layout_of_pictures(seeded_sqlite: Databa
         seeded_sqlite, {"task": "segmentation", "model": "unet3d", "gpu": "a100", "n_train": 500}
     )
     assert (plan["feasible"], plan["precision"], plan["channels_last"]) == (True, "bf16", False)
+
+
+def test_more_pinned_folds_than_groups_are_refused_and_groups_of_a_text_bound_the_folds(
+    seeded_sqlite: Database,
+) -> None:
+    asked = {"task": "image-classification", "gpu": "a100", "n_train": 20_000, "minutes": 600}
+    sites = {**asked, "n_groups": 3, "group_by": "site"}
+    with pytest.raises(InvalidInput) as refused:
+        recommend(seeded_sqlite, {**sites, "folds": 5})
+    assert [(e.field, e.given) for e in refused.value.errors] == [("folds", 5)]
+    assert "folds=5: more than the 3 groups" in str(refused.value)
+    assert recommend(seeded_sqlite, {**sites, "folds": 3})["folds"] == 3
+    assert "\nFOLDS = 3" in plan_script(recommend(seeded_sqlite, sites))
+    text = "I've a csv with 905 rows and 41 columns of blood values from 3 clinics and must predict sepsis, "
+    text += "yes or no. It'll be judged on a fourth clinic by log loss. What should I train in two hours?"
+    told = recommend(seeded_sqlite, {"description": text, "gpu": "t4"})
+    assert (told["recipe"]["validation"]["split"], told["recipe"]["validation"]["folds"]) == ("group", 3)
+    assert told["folds"] <= 3
+    future = {
+        "description": "Forecast the next 14 days of 3 shops from two years of daily sales.",
+        "gpu": "t4",
+    }
+    assert recommend(seeded_sqlite, {**future, "n_train": 2_000, "folds": 5})["folds"] == 5
+
+
+SITES = {"n_train": 20_000, "n_test": 10_000, "gpu": "a100", "minutes": 600, "group_by": "site"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"task": "image-classification"},
+        {"task": "tabular-classification", "model": "lightgbm"},
+        {"task": "tabular-classification", "model": "linear"},
+        {"task": "text-classification", "method": "lora", "n_train": 1_000},
+    ],
+    ids=["network", "trees", "linear", "decoder"],
+)
+def test_there_are_no_more_folds_than_groups_to_split_by(
+    seeded_sqlite: Database, kind: dict[str, Any]
+) -> None:
+    free, few, two = (
+        recommend(seeded_sqlite, {**SITES, **kind, **groups})
+        for groups in ({}, {"n_groups": 3}, {"n_groups": 2})
+    )
+    assert free["recipe"]["validation"]["split"] == few["recipe"]["validation"]["split"] == "group"
+    assert free["folds"] > 3, "what is asked would have more"
+    for answer, most in ((few, 3), (two, 2)):
+        assert answer["feasible"]
+        assert 1 <= answer["folds"] <= most
+        assert answer["recipe"]["validation"]["folds"] == most
+        assert not any("5 folds" in reason for reason in answer["rationale"])
+        later = [e["set"] for e in answer["on_trouble"] if e["when"] == "time_left_after_first_submission"]
+        assert all(changed["folds"] <= most for changed in later)
+    assert not any(" of 5:" in stage["stage"] for stage in few["timetable"])
+    many = recommend(seeded_sqlite, {**SITES, **kind, "n_groups": 900})
+    assert (many["folds"], many["minutes"]) == (free["folds"], free["minutes"])
