@@ -42,8 +42,9 @@ def written_seconds(
     if problem.task != "seq2seq":
         return np.zeros(len(options))
     slowest, kind = min(card.bandwidth_gb_s for card in problem.cards), precision_class(precision)
+    tokens = problem.question.text_tokens
     each = [
-        answer_seconds(option.profile[kind], int(batch), slowest) if kind in option.profile else 0.0
+        answer_seconds(option.profile[kind], int(batch), slowest, tokens) if kind in option.profile else 0.0
         for option, batch in zip(options, batches, strict=True)
     ]
     return np.array(each, dtype=np.float64) / problem.together.n

@@ -214,6 +214,19 @@ def test_predicting_counts_the_tokens_of_answers_that_are_written(seeded_sqlite:
     assert any("64 tokens written" in warning for warning in many["warnings"])
 
 
+def test_answers_are_as_short_as_the_texts_are(seeded_sqlite: Database) -> None:
+    asked = {"task": "seq2seq", "model": "qwen2.5-7b", "method": "qlora", "gpu": "t4", "n_train": 5000}
+    asked |= {"n_test": 10_000, "minutes": 3000, "folds": 1, "epochs": 1, "seq_len": 1024}
+    short, long, unsaid = (
+        recommend(seeded_sqlite, asked | said) for said in ({"text_tokens": 40}, {"text_tokens": 1024}, {})
+    )
+    assert any("Predicting counts 10 tokens" in warning for warning in short["warnings"])
+    assert any("Predicting counts 256 tokens" in warning for warning in long["warnings"])
+    minutes = [plan["expected"]["inference_minutes"]["value"] for plan in (short, long, unsaid)]
+    assert minutes[0] < 0.2 * minutes[1]
+    assert minutes[1] == pytest.approx(minutes[2], rel=0.01)
+
+
 def test_gradients_are_exchanged_once_a_step_of_the_optimizer(seeded_sqlite: Database) -> None:
     """Scripts keep them apart until then (`no_sync`): with many batches a step two cards gain, whatever joins
     them."""

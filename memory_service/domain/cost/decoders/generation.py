@@ -20,7 +20,7 @@ SPREAD = 1.35
 """Either way, of eight in ten: libraries differ."""
 
 ANSWER_SHARE, MOST_TOKENS = 0.25, 256
-"""Tokens that an answer is taken to have, as a share of the longest text, and at most."""
+"""Tokens that an answer is taken to have, as a share of a text, and at most."""
 
 TOGETHER = 16
 """Texts that are written at once, unless a step trains more."""
@@ -29,9 +29,9 @@ _KERNELS = 8
 """Column of a roofline row (`domain.cost.roofline`)."""
 
 
-def answer_tokens(seq_len: int) -> int:
-    """How many tokens an answer is taken to have."""
-    return max(1, min(MOST_TOKENS, round(seq_len * ANSWER_SHARE)))
+def answer_tokens(seq_len: int, text_tokens: int | None = None) -> int:
+    """How many tokens an answer is taken to have. text_tokens: of a text in the mean, where somebody said."""
+    return max(1, min(MOST_TOKENS, round(min(seq_len, text_tokens or seq_len) * ANSWER_SHARE)))
 
 
 def cache_bytes(profile: Profile, tokens: float) -> float:
@@ -53,9 +53,10 @@ def token_seconds(kernels: float, read_bytes: float, card_gb_s: float) -> Estima
     return Estimate(seconds, seconds / SPREAD, seconds * SPREAD, basis=basis)
 
 
-def answer_seconds(profile: Profile, batch: int, card_gb_s: float) -> float:
+def answer_seconds(profile: Profile, batch: int, card_gb_s: float, text_tokens: int | None) -> float:
     """Seconds that writing takes of one text, `batch` of them at once, beyond reading its question."""
-    tokens, together = answer_tokens(profile.input_size), max(batch, TOGETHER)
+    length = min(profile.input_size, text_tokens or profile.input_size)
+    tokens, together = answer_tokens(length), max(batch, TOGETHER)
     weights = profile.params * 4.0 + profile.buffers_bytes  # trained ones, in units of four bytes, and frozen
-    read = weights + together * cache_bytes(profile, profile.input_size)
+    read = weights + together * cache_bytes(profile, length)
     return tokens * token_seconds(forward_kernels(profile), read, card_gb_s).value / together

@@ -139,7 +139,7 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield f"{name} has no meaning for {model.name} and was not used."
     if problem.task == "seq2seq" and candidate.option.profile:
-        tokens = answer_tokens(candidate.option.input_size)
+        tokens = answer_tokens(candidate.option.input_size, problem.question.text_tokens)
         yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
