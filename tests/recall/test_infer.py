@@ -121,6 +121,10 @@ def test_without_an_encoder_words_alone_do_nearly_as_well() -> None:
         ),
         ("Find the span of the paragraph that answers the question", "question-answering"),
         ("dogs photos two hours on a V100, 500 photos", "image-classification"),  # hours of training
+        ("Segment 25 classes in 12000 satellite tiles of 1024x1024 pixels", "image-segmentation"),
+        ("Segment roads and buildings in 5000 aerial images.", "image-segmentation"),
+        ("Detect 365 classes of objects in 600000 photos of 640 pixels", "object-detection"),
+        ("Segment customers into five groups by their purchases", "tabular-classification"),
     ],
 )
 def test_one_sentence_is_enough(text: str, task: str) -> None:
