@@ -1,8 +1,9 @@
-"""Profile of a model at a size nobody traced, between two profiled sizes or a little beyond, and in fp32.
+"""Profile of a model at a size nobody traced, between two profiled sizes or beyond them, and in fp32.
 
 Activations of a network grow with its positions: pixels (the side squared), tokens or columns. Linear
 interpolation in positions is therefore exact for convolutions and token-wise layers, and slightly too much
-for the quadratic part of attention; and a larger input never needs less memory.
+for the quadratic part of attention; and a larger input never needs less memory. Beyond the profiled sizes
+each class of operation grows by itself, so that attention does with the square.
 """
 
 from collections.abc import Callable, Mapping, Sequence

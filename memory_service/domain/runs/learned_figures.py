@@ -12,7 +12,10 @@ FAR = 0.35
 NO_ROWS = "no n_train was said"
 """Why nothing was predicted for trees: nothing would be learned of them with it either."""
 
-_BY_LAW = "boosted trees and masks of more than two classes are priced by a fixed law, which no run changes"
+_BY_LAW = (
+    "boosted trees are priced by a fixed law, which no run changes, and runs with masks of more than two "
+    "classes are not learned from"
+)
 
 _WHY_NOT = {
     "contended": "another process used the card in over a tenth of the time",

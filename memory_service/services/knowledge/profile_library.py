@@ -116,12 +116,10 @@ class ProfileLibrary:
         lower, upper = stored[name, sizes[at], kind], stored[name, sizes[at : at + 2][-1], kind]
         if kind == "fp32" and not sizes[0] < size < sizes[-1]:  # amp is known at more sizes
             nearest = upper if size > sizes[-1] else lower
-            near, grown = (
-                stored.get((name, nearest.input_size, "amp")),
-                self._found(stored, model, size, "amp"),
-            )
-            if near is not None and grown is not None:
-                return self._made((nearest, near, grown), size, grown_as)
+            near = stored.get((name, nearest.input_size, "amp"))
+            at_size = self._found(stored, model, size, "amp")
+            if near is not None and at_size is not None:
+                return self._made((nearest, near, at_size), size, grown_as)
         return self._made((lower, upper), size, interpolate_profile)
 
     def _made(self, known: tuple[Profile, ...], size: int, make: Callable[..., Profile]) -> Profile:
