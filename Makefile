@@ -62,6 +62,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m checks.imports
 
 audit: $(STAMP)
 	$(BIN)/python -m checks.audit

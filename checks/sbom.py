@@ -30,7 +30,9 @@ _LONGEST_NAME = 60
 def runtime() -> list[str]:
     """The requirements of pyproject.toml, those of a server too; of tests and development left out."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["planner"], *extras["server"]]
+    return [each for each in wanted if not each.startswith("memory-service[")]
 
 
 def bill() -> dict[str, Any]:

@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from checks.audit import RECORD, ROOT, ask_pip_audit, audit, pinned
+from checks.imports import faults, imports_of, sources
 from checks.sbom import SBOM, runtime
 
 VERSIONS = {"jinja2": "3.1.6", "starlette": "1.10.0"}
@@ -98,3 +101,61 @@ def test_the_bill_of_materials_is_the_same_each_time(tmp_path: Path):
         for _ in range(2)
     ]
     assert told[0] == told[1]
+
+
+PROJECT: dict[str, Any] = {
+    "name": "memory-service",
+    "dependencies": ["rich>=15"],
+    "optional-dependencies": {
+        "planner": ["numpy"],
+        "server": ["memory-service[planner]", "torch"],
+        "otel": ["opentelemetry-api"],
+        "test": ["memory-service[server]", "pandas"],
+    },
+}
+OWNERS = {"opentelemetry": ["opentelemetry-api"]}
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "missing"),
+    [
+        ("cli.ask", "import rich\nimport os.path", None),
+        ("cli.ask", "import numpy as np", "numpy, which pyproject.toml does not require for the light"),
+        ("cli.ask", "def ask():\n    import numpy", None),
+        ("cli.ask", "def ask():\n    import platformdirs", "platformdirs, which .* for any extra"),
+        ("cli.ask", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch", None),
+        ("cli.ask", "from memory_service.store import rows", r"store.rows imports numpy, .* for the light"),
+        ("settings", "import platformdirs", r"platformdirs, .* for \[planner\]"),
+        (
+            "settings",
+            "try:\n    from torch import nn\nexcept ImportError:\n    pass",
+            r"torch, .* \[planner\]",
+        ),
+        ("settings", "def f():\n    import opentelemetry.trace", None),
+        ("settings", "def f():\n    import pandas", "pandas, .* for any extra"),
+        ("measure.trace", "import torch", None),
+        ("measure.trace", "import timm", r"timm, .* for \[server\]"),
+        ("client.boosting", "import importlib\nimportlib.import_module('xgboost')", None),
+        ("client.boosting", "import importlib\nimportlib.import_module('shap')", "shap, .*"),
+    ],
+)
+def test_an_import_that_its_installation_need_not_have_is_named(module: str, text: str, missing: str | None):
+    modules = {
+        "memory_service": "",
+        "memory_service.store.rows": "import numpy",
+        f"memory_service.{module}": text,
+    }
+    found = faults(modules, PROJECT, OWNERS)
+    assert bool(found) == (missing is not None), found
+    assert missing is None or re.search(f"imports {missing}|{missing}", found[0])
+
+
+def test_every_import_of_the_package_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    modules = sources()
+    assert {"memory_service.settings", "memory_service.cli.serve"} <= modules.keys()
+    assert "platformdirs" in {one.module for one in imports_of(modules["memory_service.settings"])}
+    assert faults(modules, project, packages_distributions()) == []
+    extras = project["optional-dependencies"]
+    extras["planner"] = [each for each in extras["planner"] if not each.startswith("platformdirs")]
+    assert "settings imports platformdirs" in faults(modules, project, packages_distributions())[0]
