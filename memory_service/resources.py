@@ -1,6 +1,10 @@
 """Paths of `seeds/` and `migrations/`, in a checkout or an installed wheel."""
 
+from importlib.util import find_spec
 from pathlib import Path
+
+NEEDS_TORCH = "needs torch, which this installation lacks: pip install 'memory-service[server]'"
+"""What is said of tracing and calibrating where `[planner]` is installed alone."""
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -16,3 +20,8 @@ def path(*parts: str) -> Path:
         if candidate.exists():
             return candidate
     raise FileNotFoundError(f"{'/'.join(parts)} is neither beside nor inside the package at {_PACKAGE}")
+
+
+def has_torch() -> bool:
+    """Whether torch is installed; it is not imported."""
+    return find_spec("torch") is not None

@@ -12,7 +12,10 @@ from typer.core import TyperGroup
 from memory_service import __version__
 from memory_service.errors import MemoryServiceError, NotInstalled
 
-_NEEDS = "This command needs the parts of a server: pip install 'memory-service[server]'"
+_NEEDS = (
+    "This command needs more than the light package: pip install 'memory-service[planner]', or "
+    "'memory-service[server]' to trace and calibrate as well"
+)
 
 
 class _Refusing(TyperGroup):

@@ -19,6 +19,8 @@ from rich.text import Text
 
 from memory_service.cli.common.databases import DatabaseUrl, caller, open_at_head
 from memory_service.cli.common.output import JSON_OPTION, emit, stderr, table
+from memory_service.errors import NotInstalled
+from memory_service.resources import NEEDS_TORCH, has_torch
 
 if TYPE_CHECKING:
     from memory_service.domain.calibration.calibration import Fingerprint
@@ -48,6 +50,8 @@ def calibrate(
     """Measure a device of this host and keep what was measured, also when it is stopped early."""
     from memory_service.services.devices.registration import look_at
 
+    if not has_torch():
+        raise NotInstalled(f"Calibrating {NEEDS_TORCH}")
     if server is not None and database is not None:
         raise typer.BadParameter("give either --server or --database", param_hint="--server")
     word, fingerprint = look_at(device)

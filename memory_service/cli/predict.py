@@ -18,7 +18,7 @@ def predict(
     given: dict[str, str], database: AnotherUrl = None, server: ServerUrl = None, json: bool = JSON_OPTION
 ) -> None:
     """What a model needs and does on a card: the largest batch that fits, its memory, its speed."""
-    asked = server_asked(server)
+    asked = server_asked(server, database)
     if asked is None:
         from memory_service.services.prediction.predict import predict as ask
 

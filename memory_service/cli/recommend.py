@@ -45,7 +45,7 @@ def recommend(
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
-    asked = server_asked(server)
+    asked = server_asked(server, database)
     if asked is None:
         from memory_service.services.planning.recommend import recommend as ask
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
+from memory_service.cli.common.remote import ServerUrl, is_light, post_text, server_asked
 from memory_service.schemas.review import ReviewFacts
 
 _LEVELS = ("error", "warning", "note")
@@ -27,18 +28,26 @@ def review(
     fail_on: Annotated[str, typer.Option(help="error, warning or note: exit 1 from here on.")] = "warning",
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0.")] = False,
     database: AnotherUrl = None,
+    server: ServerUrl = None,
     json: bool = JSON_OPTION,
 ) -> None:
-    """What to change in a training script before it burns the budget. It is read, never run."""
+    """What to change in a training script before it burns the budget. It is read, never run.
+
+    A light installation knows no cards: with --server or MEMORY_SERVER the server reviews it, sizes included.
+    """
     from memory_service import __version__
     from memory_service.review.sarif import sarif as as_sarif
-    from memory_service.services.review.review import review_script
 
     if fail_on not in _LEVELS:
         _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")
-    answer = review_script(
-        open_ready(database) if "gpu" in fields else None, {**fields, "script": _read(script)}
-    )
+    asked = server_asked(server, database, light=None)
+    if asked is not None:
+        answer = post_text(f"{asked}/review", _read(script), fields)
+    else:
+        from memory_service.services.review.review import review_script
+
+        known = open_ready(database) if "gpu" in fields and not (is_light() and database is None) else None
+        answer = review_script(known, {**fields, "script": _read(script)})
     if sarif:
         emit(as_sarif(answer["findings"], str(script), __version__), True, str)
     else:

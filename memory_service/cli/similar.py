@@ -22,7 +22,7 @@ def similar(
     """Past competitions like this one, best first, each with the reason. The text `-` is read from stdin."""
     if given.get("text") == "-":
         given["text"] = typer.get_text_stream("stdin").read()
-    asked = server_asked(server)
+    asked = server_asked(server, database)
     if asked is None:
         from memory_service.recall.encoder import load_encoder
         from memory_service.services.competitions.similar import similar as ask

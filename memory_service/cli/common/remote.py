@@ -18,6 +18,7 @@ from memory_service.errors import FieldError, MemoryServiceError, Unavailable, w
 from memory_service.services.database.latest_state import Latest
 
 TIMEOUT_SECONDS = 15.0
+UNREACHABLE = (OSError, ValueError, http.client.HTTPException)
 BETWEEN_SECONDS = 1.0
 """At most so often: sections of small devices come by the dozen."""
 
@@ -53,47 +54,63 @@ ServerUrl = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Ask this server instead of a database here; without the server's parts MEMORY_SERVER.",
+        help="Ask this server, else that of MEMORY_SERVER, instead of a database here.",
     ),
 ]
 
 
-def server_asked(given: str | None) -> str | None:
-    """The server to ask; None where the answer is made here. An installation without the server's parts asks
-    MEMORY_SERVER."""
-    if given is None and importlib.util.find_spec("sqlalchemy") is None:
-        given = os.environ.get("MEMORY_SERVER") or DEFAULT_SERVER
+def server_asked(
+    given: str | None, database: str | None = None, *, light: str | None = DEFAULT_SERVER
+) -> str | None:
+    """The server to ask: `--server`, else MEMORY_SERVER where no `--database` is given; None where the answer
+    is made here. A light installation, which makes none, asks `light` in the end."""
+    if given is None and database is None:
+        given = os.environ.get("MEMORY_SERVER") or (light if is_light() else None)
     return None if given is None else checked_url(given)
+
+
+def is_light() -> bool:
+    """Whether what keeps a database is not installed."""
+    return importlib.util.find_spec("sqlalchemy") is None
 
 
 def get(server: str, path: str, fields: Mapping[str, str]) -> dict[str, Any]:
     """The server's JSON answer to a question; errors as of `post`."""
-    return _sent(urllib.request.Request(f"{server}{path}?{urlencode(fields)}"), f"{server}{path}")  # noqa: S310
+    return _sent(f"{server}{path}?{urlencode(fields)}", None, "")
 
 
 def post(url: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The server's JSON answer. Refused with its words, Unavailable when it cannot be reached or fails."""
-    request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-        url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
-    return _sent(request, url)
+    return _sent(url, json.dumps(body).encode(), "application/json")
 
 
-def _sent(request: urllib.request.Request, url: str) -> dict[str, Any]:
+def post_text(url: str, content: bytes, fields: Mapping[str, str]) -> dict[str, Any]:
+    """The server's JSON answer to a file, with `fields` beside it; errors as of `post`."""
+    return _sent(f"{url}?{urlencode(fields)}", content, "text/plain")
+
+
+def opened(url: str, body: bytes | None, headers: Mapping[str, str], seconds: float) -> Any:
+    """The server's response to close; HTTPError and `UNREACHABLE` as they come."""
+    request = urllib.request.Request(url, body, dict(headers))  # noqa: S310 - the scheme was checked
     key = api_key(os.environ)
     if key is not None:  # never to where it redirects
         request.add_unredirected_header("Authorization", f"Bearer {key}")
+    return urllib.request.urlopen(request, timeout=seconds)  # noqa: S310
+
+
+def _sent(url: str, body: bytes | None, media: str) -> dict[str, Any]:
+    at = url.partition("?")[0]
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+        with opened(url, body, {"Content-Type": media} if media else {}, TIMEOUT_SECONDS) as answer:
             return dict(json.loads(answer.read()))
     except urllib.error.HTTPError as error:
         with error:
-            document = _problem(error.read())
+            document = problem_in(error.read())
         if 400 <= error.code < 500 and document is not None:
             raise Refused(document, error.code) from None
-        raise Unavailable(f"{url} answered {error.code}") from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise Unavailable(f"{url} does not answer as a memory-service: {error}") from None
+        raise Unavailable(f"{at} answered {error.code}") from None
+    except UNREACHABLE as error:
+        raise Unavailable(f"{at} does not answer as a memory-service: {error}") from None
 
 
 class Reporter:
@@ -131,7 +148,8 @@ class Reporter:
         return self.refused is None
 
 
-def _problem(raw: bytes) -> dict[str, Any] | None:
+def problem_in(raw: bytes) -> dict[str, Any] | None:
+    """The object that an answer is; None for anything else."""
     try:
         document = json.loads(raw)
     except ValueError:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import Unavailable, wrong_value
+from memory_service.resources import NEEDS_TORCH, has_torch
 from memory_service.schemas.devices import DEFAULT_BUDGET_SECONDS
 from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database
@@ -50,7 +51,7 @@ def register_device(
     force, measure = bool(requested.get("force", False)), bool(requested.get("calibrate", True))
     fingerprint, why = device_on_this_host(word)
     begun = None
-    if fingerprint is not None and word is not None and measure and calibrating is not None:
+    if fingerprint is not None and word is not None and measure and calibrating is not None and has_torch():
         begun = calibrating.start(Wanted(name, fingerprint, word, budget, force), who)
         new = begun.new
     else:
@@ -58,7 +59,8 @@ def register_device(
             host = host_name() if fingerprint is not None else None
             _, new = keep_device(transaction, name, fingerprint, word=word, host=host, who=who)
         if fingerprint is not None:
-            why = "no calibration was asked for" if not measure else _FORBIDDEN
+            forbidden = _FORBIDDEN if has_torch() else f"calibrating {NEEDS_TORCH}"
+            why = "no calibration was asked for" if not measure else forbidden
     answer: dict[str, Any] = {"calibration": None, "command": None, "why": None}
     if begun is not None:
         answer["calibration"] = {"id": begun.id, "status": begun.status}

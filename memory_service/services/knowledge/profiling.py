@@ -15,6 +15,7 @@ from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
+from memory_service.resources import NEEDS_TORCH, has_torch
 
 Made = TypeVar("Made")
 TraceClass = Literal["fp32", "amp"]
@@ -93,6 +94,17 @@ def profile_in_child_process(name: str, **options: Any) -> Profile:
     return _in_child_process(name, profile_model, name, **options)
 
 
+def require_tracing(name: str, unknown: InvalidInput | None = None) -> None:
+    """InvalidInput where this installation traces nothing, with what was refused before."""
+    if not has_torch():
+        before = unknown.detail if unknown else f"{name!r} has no shipped profile of this size and kind"
+        nearest = unknown.errors[0].nearest if unknown and unknown.errors else ()
+        detail = f"{before}; tracing another one {NEEDS_TORCH}"
+        raise wrong_value(
+            "model", f"cannot be traced here: it {NEEDS_TORCH}", name, detail=detail, nearest=nearest
+        )
+
+
 def can_be_built_in_child_process(name: str) -> bool:
     """`measure.build_model.can_be_built` in a child process: the libraries it looks into take 785 MiB."""
     return _in_child_process(name, _can_be_built, name)
@@ -116,6 +128,7 @@ def _unlisted_row(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
 
 
 def _in_child_process(name: str, function: Callable[..., Made], *args: Any, **options: Any) -> Made:
+    require_tracing(name)
     try:
         return TRACING.run(function, *args, **options)
     except TooCostly as error:

@@ -44,7 +44,7 @@ from memory_service.services.knowledge.learned_corrections import observation_se
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
-from memory_service.services.knowledge.profiling import unlisted_row_in_child_process
+from memory_service.services.knowledge.profiling import require_tracing, unlisted_row_in_child_process
 from memory_service.services.knowledge.quality_figures import shipped_quality
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import usable
@@ -132,7 +132,8 @@ class Knowledge:
         """
         try:
             return self.listed_model(name)
-        except InvalidInput:
+        except InvalidInput as unknown:
+            require_tracing(name, unknown)
             row = unlisted_row_in_child_process(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
 

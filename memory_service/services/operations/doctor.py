@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from memory_service.errors import MemoryServiceError
+from memory_service.resources import has_torch
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
 from memory_service.settings import Settings, unread
@@ -18,7 +19,8 @@ from memory_service.settings import Settings, unread
 LEAST_FREE_GIB = 1.0
 """Room for the database, its backups and what an upgrade saves."""
 
-_PARTS = ("torch", "timm", "transformers", "sentence-transformers", "SQLAlchemy", "fastapi", "numpy")
+_PARTS = ("SQLAlchemy", "fastapi", "numpy")
+_TRACING_PARTS = ("torch", "timm", "transformers", "sentence-transformers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +53,41 @@ def _python(_: Settings) -> Finding:
 
 def _packages(_: Settings) -> Finding:
     versions, missing = [], []
-    for name in _PARTS:
+    for name in (*_PARTS, *_TRACING_PARTS):
         try:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             missing.append(name)
+    found = ", ".join(versions)
+    if missing and not {*missing} & {*_PARTS}:
+        advice = "shipped profiles answer; tracing and calibrating: pip install 'memory-service[server]'"
+        return Finding("packages", "note", f"{found}; not installed: {', '.join(missing)}", advice)
     if missing:
         found = f"missing: {', '.join(missing)}"
         return Finding("packages", "problem", found, "install memory-service again")
-    return Finding("packages", "ok", ", ".join(versions))
+    return Finding("packages", "ok", found)
 
 
 def _accelerator(_: Settings) -> Finding:
+    if not has_torch():
+        return Finding("accelerator", "note", "not looked for: torch is not installed", _NO_CARD)
     import torch
 
     if torch.cuda.is_available():
         cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         return Finding("accelerator", "ok", ", ".join(cards))
-    return Finding("accelerator", "note", "none seen", "none is needed: plans are for the cards you name")
+    return Finding("accelerator", "note", "none seen", _NO_CARD)
+
+
+_NO_CARD = "none is needed: plans are for the cards you name"
 
 
 def _encoder(settings: Settings) -> Finding:
     from memory_service.services.competitions.encoding import encoder_at
 
     encoder, reason = encoder_at(settings.embedding_model)
+    if encoder is None and not settings.embedding_model and not has_torch():
+        return Finding("encoder", "note", reason or "not installed", "search goes by words alone until then")
     if encoder is None:
         return Finding("encoder", "problem", reason or "does not load", "search goes by words until it loads")
     checked = "" if settings.embedding_model else ", weights have the published SHA-256"

@@ -20,6 +20,7 @@ from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.profiling import (
     can_be_built_in_child_process,
     profile_in_child_process,
+    require_tracing,
 )
 from memory_service.services.knowledge.snapshot import Knowledge
 
@@ -81,7 +82,8 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     """The catalogue row of a name, or a name that timm can build; InvalidInput with the nearest names."""
     try:
         row = knowledge.listed_model(given)
-    except InvalidInput:
+    except InvalidInput as unknown:
+        require_tracing(given, unknown)
         build = can_be_built_in_child_process
         if knowledge.priced.caches.stored(build, given, lambda: build(given), MOST_NAMES):
             return None, given

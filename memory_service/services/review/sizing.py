@@ -30,6 +30,8 @@ TRAINING = 0.85
 LIKELY_SHARE = 0.8
 """Of the minutes, which what is proposed instead is expected to take."""
 
+WITHOUT_CARDS = "no card is known here: name a server (--server or MEMORY_SERVER) or a database"
+
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
 
 
@@ -65,7 +67,7 @@ class Sizing:
         if not self.query.get("gpu"):
             return "no card was given (gpu)"
         if self.knowledge is None:
-            return "without a database no card is known"
+            return WITHOUT_CARDS
         if self.plan.model is None:
             several = ", ".join(self.plan.models[:5])
             unknown = "the model is not one that can be told"
@@ -92,7 +94,7 @@ class Sizing:
 
     def _predicted(self, precision: str | None = None, traces: int = 1) -> tuple[dict[str, Any] | None, str]:
         if self.knowledge is None:
-            return None, "without a database no card is known"
+            return None, WITHOUT_CARDS
         question: dict[str, Any] = {"model": self.plan.model, "gpu": self.query["gpu"], **self.plan.options}
         if self.plan.batch_size is not None:
             question["batch_size"] = min(self.plan.batch_size, 10**6)

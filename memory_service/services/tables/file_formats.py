@@ -7,11 +7,12 @@ import datetime as dt
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from memory_service.errors import unknown_name
+from memory_service.errors import NotInstalled, unknown_name
 from memory_service.schemas.lists import FORMATS
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def in_format(table: TableExport, format: str) -> Iterator[bytes]:  # noqa: A002
     """The pieces of the file; InvalidInput for a format that is not offered, before the first piece."""
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
+    if format == "parquet" and find_spec("pyarrow") is None:
+        raise NotInstalled(
+            "Parquet needs pyarrow: pip install 'memory-service[server]'; csv and jsonl need nothing"
+        )
     return _joined({"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[format](table))
 
 

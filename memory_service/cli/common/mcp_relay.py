@@ -1,0 +1,107 @@
+"""MCP over stdio, answered by a memory-service elsewhere: each message is a POST to its `/mcp`.
+
+Streamable HTTP as of MCP 2025-06-18 and 2026-07-28: an answer is one JSON document or a stream of events. A
+server that is away is the answer of the request that needed it, so an agent goes on when it is back.
+"""
+
+import base64
+import json
+import threading
+import urllib.error
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import Any, BinaryIO
+
+from memory_service.cli.common.remote import UNREACHABLE, opened, problem_in
+
+_AT_ONCE = 8
+_LONGEST_SECONDS = 300.0
+_VERSION = "io.modelcontextprotocol/protocolVersion"
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NOT_JSON, _AWAY = -32700, -32000
+
+
+class Relay:
+    """Sends what `reading` says, line by line, and writes the answers to `writing` as they come."""
+
+    def __init__(self, server: str, reading: Iterable[bytes], writing: BinaryIO) -> None:
+        self._url, self._reading, self._writing = f"{server}/mcp", reading, writing
+        self._kept: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Until the input ends and what it asked is answered."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for line in filter(bytes.strip, self._reading):
+                message = problem_in(line)
+                if message is None:
+                    self._write(_error(None, "This line is no message of MCP: no JSON object", _NOT_JSON))
+                elif "id" in message and message.get("method") != "initialize":
+                    pool.submit(self._answer, message)
+                else:  # what comes next builds on it
+                    self._answer(message)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        try:
+            for answer in self._asked(message):
+                if message.get("method") == "initialize" and "result" in answer:
+                    self._kept["MCP-Protocol-Version"] = str(answer["result"].get("protocolVersion"))
+                self._write(answer)
+            return
+        except urllib.error.HTTPError as error:
+            with error:
+                document = problem_in(error.read()) or {}
+            if "jsonrpc" in document:
+                self._write({**document, "id": message.get("id")})
+                return
+            said = document.get("detail") or f"{self._url} answered {error.code}"
+            said += " (MEMORY_API_KEY)" if error.code in (401, 403) else ""
+        except UNREACHABLE as error:
+            reason = getattr(error, "reason", error)
+            said = f"{self._url} does not answer as a memory-service ({reason}); is it running?"
+        if "id" in message:
+            self._write(_error(message["id"], said))
+
+    def _asked(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        headers = _headers(message) | self._kept
+        with opened(self._url, json.dumps(message).encode(), headers, _LONGEST_SECONDS) as reply:
+            if session := reply.headers.get("Mcp-Session-Id"):
+                self._kept["Mcp-Session-Id"] = session
+            if reply.headers.get_content_type() == "text/event-stream":
+                yield from _events(reply)
+            elif body := reply.read().strip():
+                yield json.loads(body)
+
+    def _write(self, answer: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._writing.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
+            self._writing.flush()
+
+
+def _error(number: Any, detail: str, code: int = _AWAY) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": detail}}
+
+
+def _headers(message: Mapping[str, Any]) -> dict[str, str]:
+    """Those that repeat what a message says, as the newer protocol wants it."""
+    method, params = message.get("method"), message.get("params") or {}
+    told = {"Mcp-Method": method, "Mcp-Name": params.get(_NAMED.get(str(method)))}
+    told["MCP-Protocol-Version"] = (params.get("_meta") or {}).get(_VERSION)
+    out = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    for name, value in told.items():
+        if isinstance(value, str):
+            plain = value.isascii() and value.isprintable() and value == value.strip()
+            out[name] = value if plain else f"=?base64?{base64.b64encode(value.encode()).decode()}?="
+    return out
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The messages of a stream of server-sent events."""
+    data: list[bytes] = []
+    for line in chain(lines, (b"",)):
+        if line.startswith(b"data:"):
+            data.append(line[5:])
+        elif data and not line.strip():
+            yield json.loads(b"".join(data))
+            data = []
