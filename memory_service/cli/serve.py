@@ -50,12 +50,15 @@ def serve(
 ) -> None:
     """Serve HTTP. The embedded database is made, upgraded and seeded; a server's must be at the right
     revision. Where others reach it (any address but loopback), it wants keys, and starts only with one."""
-    from memory_service.api.security.loopback import is_loopback
-    from memory_service.cli.common.output import log_to_stderr
-    from memory_service.services.access.keys import require_admin_key
+    from memory_service.cli.common.worker_processes import require_free
     from memory_service.settings import load_settings, unread
 
     settings = load_settings(host=host, port=port, database_url=database)
+    require_free(settings.host, settings.port)
+    from memory_service.api.security.loopback import is_loopback
+    from memory_service.cli.common.output import log_to_stderr
+    from memory_service.services.access.keys import require_admin_key
+
     level = settings.log_level
     log_to_stderr(level)
     for warning in unread(os.environ):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from memory_service import __version__
 from memory_service.cli import app
+from tests.cli.answering import answering
 from tests.conftest import Servers
 
 run = CliRunner()
@@ -39,6 +40,28 @@ def test_what_cannot_be_used_is_refused_with_exit_1(
     done = run.invoke(app, arguments)
     assert done.exit_code == 1
     assert "invalid-input" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b'{"version": "0.9"}', "memory-service 0.9 runs already: open http"),
+        (b"x", "Another program listens"),
+    ],
+)
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_port_in_use_is_told_before_anything_is_made(
+    command: str, answer: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("MEMORY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEMORY_API_KEY", "msk_secret")
+    with answering(lambda _: (200, "application/json", answer)) as (url, asked):
+        done = run.invoke(app, [command, "--port", url.rpartition(":")[2]])
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert "make serve PORT=8001" in done.stderr
+    assert not (tmp_path / "home").exists()
+    assert [one.headers.get("Authorization") for one in asked] == [None], "the key is for the server alone"
 
 
 def test_wrong_usage_is_exit_2():

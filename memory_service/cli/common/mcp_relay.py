@@ -36,7 +36,7 @@ class Relay:
             for line in filter(bytes.strip, self._reading):
                 message = problem_in(line)
                 if message is None:
-                    self._write(_error(None, "This line is no message of MCP: no JSON object", _NOT_JSON))
+                    self._refuse({"id": None}, "This line is no message of MCP: no JSON object", _NOT_JSON)
                 elif "id" in message and message.get("method") != "initialize":
                     pool.submit(self._answer, message)
                 else:  # what comes next builds on it
@@ -48,20 +48,17 @@ class Relay:
                 if message.get("method") == "initialize" and "result" in answer:
                     self._kept["MCP-Protocol-Version"] = str(answer["result"].get("protocolVersion"))
                 self._write(answer)
-            return
         except urllib.error.HTTPError as error:
             with error:
                 document = problem_in(error.read()) or {}
-            if "jsonrpc" in document:
-                self._write({**document, "id": message.get("id")})
-                return
             said = document.get("detail") or f"{self._url} answered {error.code}"
-            said += " (MEMORY_API_KEY)" if error.code in (401, 403) else ""
+            own = document.get("error") if "jsonrpc" in document else None
+            self._refuse(message, said + " (MEMORY_API_KEY)" * (error.code in (401, 403)), error=own)
         except UNREACHABLE as error:
             reason = getattr(error, "reason", error)
-            said = f"{self._url} does not answer as a memory-service ({reason}); is it running?"
-        if "id" in message:
-            self._write(_error(message["id"], said))
+            self._refuse(
+                message, f"{self._url} does not answer as a memory-service ({reason}); is it running?"
+            )
 
     def _asked(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         headers = _headers(message) | self._kept
@@ -73,14 +70,15 @@ class Relay:
             elif body := reply.read().strip():
                 yield json.loads(body)
 
+    def _refuse(self, message: Mapping[str, Any], detail: str, code: int = _AWAY, error: Any = None) -> None:
+        if "id" in message:  # a notification has no answer
+            error = error or {"code": code, "message": detail}
+            self._write({"jsonrpc": "2.0", "id": message["id"], "error": error})
+
     def _write(self, answer: Mapping[str, Any]) -> None:
         with self._lock:
             self._writing.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
             self._writing.flush()
-
-
-def _error(number: Any, detail: str, code: int = _AWAY) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": detail}}
 
 
 def _headers(message: Mapping[str, Any]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import orjson
 import typer
 from rich.console import Console, JustifyMethod
+from rich.markup import escape
 from rich.table import Table
 
 from memory_service.error_document import problem_of
@@ -69,7 +70,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any
         side: JustifyMethod = "right" if name.startswith(">") else "left"
         drawn.add_column(name.lstrip(">"), justify=side, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        drawn.add_row(*("" if cell is None else str(cell) for cell in row))
+        drawn.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
     return drawn
 
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import ctypes
+import errno
 import gc
+import json
 import logging
 import os
 import signal
@@ -10,12 +12,17 @@ import socket
 import time
 from collections.abc import Callable
 from types import FrameType
+from urllib.request import urlopen
+
+from memory_service.cli.common.remote import UNREACHABLE
+from memory_service.errors import Conflict, Unavailable
 
 _log = logging.getLogger(__name__)
 
 _PARENT_DEATH_SIGNAL = 1
 """Of Linux's prctl: a process whose parent was killed does not stay behind."""
 
+_LOOK_SECONDS = 2.0
 _SHORT_LIFE_SECONDS = 5.0
 """A process that ends sooner is not replaced at once."""
 
@@ -26,6 +33,21 @@ def bound(host: str, port: int) -> socket.socket:
     if port:  # refused where another server has the address, which SO_REUSEPORT hides
         _at(host, port, socket.SO_REUSEADDR).close()
     return _at(host, port, socket.SO_REUSEADDR, socket.SO_REUSEPORT)
+
+
+def require_free(host: str, port: int) -> None:
+    """Unavailable, with what to do, where nobody can listen on the address: before anything is loaded."""
+    try:
+        _at(host, port, socket.SO_REUSEADDR).close()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise Unavailable(f"Cannot listen on {host}:{port}: {error.strerror}") from None
+        there = f"Another program listens on {host}:{port}:"
+        with contextlib.suppress(KeyError, TypeError, *UNREACHABLE):
+            with urlopen(f"http://{host}:{port}/healthz", timeout=_LOOK_SECONDS) as answer:
+                version = json.loads(answer.read())["version"]
+            there = f"memory-service {version} runs already: open http://{host}:{port}, or"
+        raise Conflict(f"{there} take another port (--port 8001, make serve PORT=8001)") from None
 
 
 def _at(host: str, port: int, *options: int) -> socket.socket:

@@ -1,0 +1,273 @@
+"""Does an installation do what its extra promises, from an empty environment on?
+
+    python -m checks.installed dist/*.whl dist/*.tar.gz        (`make release`)
+
+Each file is installed by pip, light and as `[planner]` and `[server]` (the wheel alone), into environments
+that hold nothing else, and used as somebody would: plans, reviews, MCP, doctor, old databases, demo. Light
+asks a server of this environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["EXTRAS", "OLD", "ask_server", "empty_environment", "main", "old_database", "serving", "use_alone"]
+
+ROOT = Path(__file__).resolve().parent.parent
+EXTRAS = ("", "planner", "server")
+OLD = tuple(sorted((ROOT / "tests" / "store" / "before").glob("*.json")))
+"""What programs of earlier revisions kept, by the revision of their tables."""
+
+SCRIPT = """\
+import timm
+from torch.utils.data import DataLoader
+model = timm.create_model("resnet50", pretrained=True)
+for x, y in DataLoader(ds, batch_size=2048):
+    model(x).sum().backward()
+"""
+CASE = ("--task", "image", "--size", "medium", "--gpu", "a100")
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "check", "version": "1"},
+}
+_READY_SECONDS = 400.0
+
+
+def empty_environment(
+    folder: Path, requirement: str, python: str = sys.executable, options: Sequence[str] = ()
+) -> Path:
+    """The Python of a new environment with this requirement installed by pip, and nothing besides."""
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    new = folder / "bin" / "python"
+    pip = [
+        str(new),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--no-compile",
+        *options,
+    ]
+    subprocess.run([*pip, requirement], check=True, cwd=folder)
+    return new
+
+
+def command(
+    python: Path, *arguments: str, code: int = 0, own: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`memory-service` of an environment, run from another folder; AssertionError for another exit code."""
+    done = subprocess.run(
+        [str(python), "-m", "memory_service", *arguments],
+        env=_environment(own or {}), capture_output=True, text=True, cwd="/", check=False,
+    )  # fmt: skip
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def use_alone(python: Path, home: Path, *, tells_vectors: bool, traces: bool) -> None:
+    """What `[planner]` promises, and `[server]` with traces; AssertionError where it does not hold.
+
+    tells_vectors   whether the weights of the encoder are installed, too
+    """
+    own = {"MEMORY_HOME": str(home / "alone"), "MEMORY_PORT": str(_free_port())}
+    plan = json.loads(command(python, "recommend", *CASE, "--form", "json", own=own).stdout)
+    assert plan["feasible"], plan
+    script = home / "train.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    words = ("review", str(script), "--gpu", "t4", "--minutes", "30", "--n-train", "50000", "--json")
+    rules = {one["rule"] for one in json.loads(command(python, *words, code=1, own=own).stdout)["findings"]}
+    assert "batch-does-not-fit" in rules, rules
+    found = json.loads(command(python, "similar", "photos of dogs, 120 breeds", "--json", own=own).stdout)
+    assert found["degraded"] is not tells_vectors, found["reason"]
+    assert found["items"], found
+    looked = {one["part"]: one for one in json.loads(command(python, "doctor", "--json", own=own).stdout)}
+    assert looked["packages"]["status"] == ("ok" if traces else "note"), looked
+    assert "sound" in command(python, "db", "check", "--json", own=own).stdout
+    speak_mcp(python, own)
+    if traces:
+        command(python, "profile", "resnet18", "--image-size", "64", "--json", own=own)
+    else:
+        for refused in (("calibrate", "--device", "cpu"), ("profile", "resnet18")):
+            assert "memory-service[server]" in command(python, *refused, code=1, own=own).stderr
+
+
+def ask_server(python: Path, home: Path, server: str) -> None:
+    """What the light package promises beside a server at this URL; AssertionError where it does not hold."""
+    own = {"MEMORY_HOME": str(home / "light"), "MEMORY_SERVER": server}
+    there = json.loads(_get(f"{server}/recommend?task=image&size=medium&gpu=a100"))
+    plan = json.loads(command(python, "recommend", *CASE, "--form", "json", own=own).stdout)
+    assert plan["plan_id"] == there["plan_id"]
+    command(python, "recommend", *CASE, "--script", str(home / "scripts"), "--form", "text", own=own)
+    compile((home / "scripts" / "train.py").read_text(encoding="utf-8"), "train.py", "exec")
+    script = home / "train.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    words = ("review", str(script), "--gpu", "t4", "--minutes", "30", "--json")
+    assert "batch-does-not-fit" in command(python, *words, code=1, own=own).stdout
+    alone = command(python, *words, code=1, own={"MEMORY_HOME": own["MEMORY_HOME"]}).stdout
+    assert "loader-workers" in alone
+    assert "name a server" in alone
+    assert json.loads(command(python, "similar", "photos of dogs", "--json", own=own).stdout)["items"]
+    assert json.loads(command(python, "predict", "resnet50", "--gpu", "t4", "--json", own=own).stdout)[
+        "curve"
+    ]
+    speak_mcp(python, own)
+    watch = ("watch", str(home / "log"), "--task", "image", "--gpu", "t4", "--json", "--")
+    done = command(python, *watch, sys.executable, "-c", "print(1)", own=own | {"MEMORY_MODE": "offline"})
+    assert json.loads(done.stdout)["status"] == "completed"
+    assert json.loads(command(python, "sync", "--json", own=own).stdout)["spools"][0]["outcome"] == "sent"
+    assert "memory-service[planner]" in command(python, "db", "upgrade", code=1, own=own).stderr
+
+
+def speak_mcp(python: Path, own: dict[str, str]) -> None:
+    """A plan by `memory-service mcp`, as an agent asks for it."""
+    call = {"name": "recommend_plan", "arguments": {"task": "image", "gpu": "a100"}}
+    asked: tuple[tuple[int | None, str, dict[str, Any]], ...]
+    asked = ((1, "initialize", _HELLO), (None, "notifications/initialized", {}), (2, "tools/call", call))
+    env = _environment(own)
+    with subprocess.Popen(
+        [str(python), "-m", "memory_service", "mcp"], env=env, text=True, cwd="/",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, method, params in asked:
+            head = {"jsonrpc": "2.0"} if number is None else {"jsonrpc": "2.0", "id": number}
+            process.stdin.write(json.dumps({**head, "method": method, "params": params}) + "\n")
+        process.stdin.flush()
+        answers = {}
+        while 2 not in answers:
+            line = process.stdout.readline()
+            assert line, "mcp ended before it answered"
+            message = json.loads(line)
+            answers[message.get("id")] = message
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert answers[2]["result"]["structuredContent"]["feasible"], answers[2]
+
+
+def old_database(python: Path, home: Path, kept: Path) -> None:
+    """A database of an earlier revision, with runs and corrections, is upgraded and keeps them."""
+    file = home / f"old-{kept.stem}.sqlite3"
+    own = ("--database", f"sqlite:///{file}")
+    command(python, "db", "upgrade", kept.stem, *own)
+    tables: dict[str, list[dict[str, Any]]] = json.loads(kept.read_text(encoding="utf-8"))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        for table, rows in tables.items():
+            for row in rows:
+                names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+                connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', tuple(row.values()))
+    command(python, "db", "upgrade", *own)
+    assert json.loads(command(python, "db", "check", "--json", *own).stdout)["sound"]
+    runs = json.loads(command(python, "runs", "--json", *own).stdout)["items"]
+    assert {run["id"] for run in runs} == {run["id"] for run in tables["runs"]}
+    shown = command(python, "export", "competitions", "--format", "jsonl", *own).stdout
+    titles = {row["slug"]: row["n_train"] for row in map(json.loads, shown.splitlines())}
+    assert all(titles[row["slug"]] == row["n_train"] for row in tables["competitions"])
+
+
+@contextmanager
+def serving(python: Path, home: Path, *words: str) -> Iterator[str]:
+    """The URL of `memory-service serve`, or of other words of a server, once it is ready; ended in order."""
+    port = _free_port()
+    home.mkdir(exist_ok=True)
+    log = home / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [str(python), "-m", "memory_service", *(words or ("serve",)), "--port", str(port)],
+            cwd="/", env=_environment({"MEMORY_HOME": str(home / "data")}), stdout=out, stderr=out,
+        )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until = time.monotonic() + _READY_SECONDS
+        while not _is_ready(url):
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            assert time.monotonic() < until, f"never ready: {log.read_text(encoding='utf-8')}"
+            time.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        code = process.wait(60)
+        told = log.read_text(encoding="utf-8")
+    assert code in (0, -signal.SIGTERM), told  # in order, then as the signal asked
+    assert "Traceback" not in told, told
+
+
+def look_at_demo(python: Path, home: Path) -> None:
+    """The demo shows runs, and leaves the home alone."""
+    with serving(python, home, "demo") as url:
+        assert json.loads(_get(f"{url}/runs?limit=2"))["items"]
+        assert b"<!doctype html" in _get(f"{url}/")
+    assert not (home / "data").exists()
+
+
+def _get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=120) as answer:
+        return bytes(answer.read())
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return bool(json.loads(_get(f"{url}/readyz"))["ready"])
+    except OSError:
+        return False
+
+
+def _environment(own: dict[str, str]) -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_", "PYTHONPATH"))} | own
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def use(file: Path, extra: str, folder: Path, server: str | None) -> None:
+    """Install a wheel or sdist with an extra into an empty environment and use it."""
+    started = time.monotonic()
+    options = ("--constraint", str(ROOT / "constraints.txt"))
+    requirement = f"{file.resolve()}[{extra}]" if extra else str(file.resolve())
+    python = empty_environment(folder / "environment", requirement, options=options)
+    installed = time.monotonic() - started
+    if extra:
+        use_alone(python, folder, tells_vectors=extra == "server", traces=extra == "server")
+        for kept in OLD:
+            old_database(python, folder, kept)
+        look_at_demo(python, folder)
+    else:
+        assert server is not None
+        ask_server(python, folder, server)
+    seconds = time.monotonic() - started
+    print(
+        f"{file.name} {extra or 'light'}: installed in {installed:.0f} s, good after {seconds:.0f} s",
+        flush=True,
+    )
+
+
+def main(files: Sequence[str]) -> None:
+    """Print a line for each installation; AssertionError at the first that fails."""
+    with tempfile.TemporaryDirectory() as folder, serving(Path(sys.executable), Path(folder)) as server:
+        for file in map(Path, files):
+            for extra in EXTRAS if file.suffix == ".whl" else EXTRAS[:2]:
+                with tempfile.TemporaryDirectory() as own:
+                    use(file, extra, Path(own), server)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,177 @@
+"""Commands that ask a server: the relay of MCP, a review, and which server is asked."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from memory_service.cli import app
+from memory_service.cli.common.mcp_relay import Relay
+from memory_service.cli.common.remote import server_asked
+from memory_service.client.config import DEFAULT_SERVER
+from memory_service.errors import InvalidInput
+from tests.api.conftest import serve
+from tests.api.described.test_openapi import listen
+from tests.cli.answering import Answer, Asked, answering
+from tests.conftest import Servers, free_port
+
+run = CliRunner()
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def relayed(server: str, *messages: dict[str, Any] | bytes) -> dict[Any, dict[str, Any]]:
+    """The answers to these messages by their id."""
+    lines = [one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in messages]
+    out = io.BytesIO()
+    Relay(server, lines, out).run()
+    answers = [json.loads(line) for line in out.getvalue().splitlines()]
+    found = {one.get("id", one.get("method")): one for one in answers}
+    assert len(found) == len(answers)
+    return found
+
+
+def call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def test_the_relay_gives_the_answers_of_the_service(servers: Servers):
+    for client in serve(servers, "sqlite"):
+        for url in listen(client):
+            plan = call(3, "recommend_plan", task="image", gpu="a100")
+            tools = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            answers = relayed(url, HELLO, READY, tools, plan, b"\n", b"[]\n")
+            assert answers[1]["result"]["serverInfo"]["name"] == "memory-service"
+            assert "recommend_plan" in {tool["name"] for tool in answers[2]["result"]["tools"]}
+            assert answers[3]["result"]["structuredContent"]["feasible"] is True
+
+
+def test_an_answer_may_be_a_stream_within_a_session_and_the_key_is_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MEMORY_API_KEY", "msk_x")
+
+    def answer(asked: Asked) -> Answer:
+        message = json.loads(asked.body)
+        if "id" not in message:
+            return 202, "application/json", b""
+        result = {"jsonrpc": "2.0", "id": message["id"], "result": {"protocolVersion": "2025-06-18"}}
+        told = {"jsonrpc": "2.0", "method": f"progress-{message['id']}"}
+        lines = [f"event: message\ndata: {json.dumps(one)}\n\n" for one in (told, result)]
+        return 200, "text/event-stream; charset=utf-8", (": hello\n\n" + "".join(lines)).encode()
+
+    with answering(answer, {"Mcp-Session-Id": "s1"}) as (url, asked):
+        answers = relayed(url, HELLO, READY, call(7, "größe"))
+    assert {1, 7, "progress-1", "progress-7"} == answers.keys()
+    first, second, last = (one.headers for one in asked)
+    assert "Mcp-Session-Id" not in first
+    assert (second["Mcp-Session-Id"], second["Mcp-Protocol-Version"]) == ("s1", "2025-06-18")
+    assert {one.headers["Authorization"] for one in asked} == {"Bearer msk_x"}
+    assert (last["Mcp-Method"], last["Mcp-Name"]) == ("tools/call", "=?base64?Z3LDtsOfZQ==?=")
+
+
+def test_a_message_of_the_newer_protocol_has_its_version_in_a_header():
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    with answering(lambda _: (200, "application/json", b'{"jsonrpc": "2.0", "id": 1, "result": {}}')) as (
+        url,
+        asked,
+    ):
+        relayed(url, message)
+    assert asked[0].headers["Mcp-Protocol-Version"] == "2026-07-28"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (401, b'{"detail": "A key is needed"}', "A key is needed (MEMORY_API_KEY)"),
+        (503, b'{"detail": "starting"}', "starting"),
+        (502, b"<html>", "answered 502"),
+        (400, b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no"}}', "no"),
+        (200, b"<html>", "does not answer as a memory-service"),
+    ],
+)
+def test_what_a_server_refuses_is_an_error_with_a_sentence(status: int, body: bytes, said: str):
+    with answering(lambda _: (status, "application/json", body)) as (url, _):
+        answers = relayed(url, READY, call(5, "x"))
+    assert answers.keys() == {5}, "a notification has no answer"
+    assert said in answers[5]["error"]["message"]
+
+
+def test_a_server_that_is_away_is_an_error_of_each_request():
+    answers = relayed(f"http://127.0.0.1:{free_port()}", HELLO, READY, call(2, "x"), b"{\n")
+    assert answers.keys() == {1, 2, None}
+    assert all("is it running?" in answers[number]["error"]["message"] for number in (1, 2))
+    assert answers[None]["error"]["code"] == -32700
+
+
+def test_the_command_relays_to_the_server_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    with answering(lambda _: (200, "application/json", b'{"jsonrpc": "2.0", "id": 1, "result": {}}')) as (
+        url,
+        _,
+    ):
+        monkeypatch.setenv("MEMORY_SERVER", url)
+        done = run.invoke(app, ["mcp"], input=json.dumps(HELLO) + "\n")
+    assert (done.exit_code, json.loads(done.stdout)["result"]) == (0, {})
+    assert url in done.stderr
+
+
+def test_which_server_is_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("MEMORY_SERVER", raising=False)
+    assert server_asked(None) is None
+    monkeypatch.setattr("memory_service.cli.common.remote.is_light", lambda: True)
+    assert server_asked(None) == DEFAULT_SERVER
+    assert server_asked(None, light=None) is None
+    monkeypatch.setenv("MEMORY_SERVER", "http://box:8000/")
+    assert server_asked(None) == server_asked(None, light=None) == "http://box:8000"
+    assert server_asked("http://other:1") == "http://other:1"
+    assert server_asked(None, "sqlite:///own") is None, "who names a database wants that one"
+    monkeypatch.setenv("MEMORY_SERVER", "box:8000")
+    with pytest.raises(InvalidInput, match="must be the URL"):
+        server_asked(None)
+
+
+SCRIPT = """\
+import timm, torch
+from torch.utils.data import DataLoader
+model = timm.create_model("resnet50", pretrained=True)
+loader = DataLoader(ds, batch_size=2048)
+for epoch in range(3):
+    for x, y in loader:
+        model(x).sum().backward()
+"""
+
+
+def test_a_review_by_a_server_sizes_by_its_cards_and_one_without_says_what_it_left(
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    words = ["review", str(script), "--gpu", "t4", "--minutes", "30", "--n-train", "50000", "--json"]
+    monkeypatch.delenv("MEMORY_SERVER", raising=False)
+    monkeypatch.setattr("memory_service.cli.review.is_light", lambda: True)
+    local = json.loads(run.invoke(app, words).stdout)
+    assert "loader-workers" in {one["rule"] for one in local["findings"]}
+    assert any("name a server (--server or MEMORY_SERVER)" in line for line in local["not_checked"])
+    for client in serve(servers, "sqlite"):
+        for url in listen(client):
+            monkeypatch.setenv("MEMORY_SERVER", url)
+            there = json.loads(run.invoke(app, words).stdout)
+    assert {"loader-workers", "batch-does-not-fit"} <= {one["rule"] for one in there["findings"]}
+    monkeypatch.setenv("MEMORY_SERVER", f"http://127.0.0.1:{free_port()}")
+    away = run.invoke(app, words)
+    assert (away.exit_code, away.stderr.partition(":")[0]) == (1, "unavailable")
