@@ -32,11 +32,13 @@ OLD = tuple(sorted((ROOT / "tests" / "store" / "before").glob("*.json")))
 """What programs of earlier revisions kept, by the revision of their tables."""
 
 SCRIPT = """\
-import timm
+import timm, torch
 from torch.utils.data import DataLoader
 model = timm.create_model("resnet50", pretrained=True)
-for x, y in DataLoader(ds, batch_size=2048):
-    model(x).sum().backward()
+loader = DataLoader(ds, batch_size=2048)
+for epoch in range(3):
+    for x, y in loader:
+        model(x).sum().backward()
 """
 CASE = ("--task", "image", "--size", "medium", "--gpu", "a100")
 _HELLO = {
@@ -117,7 +119,7 @@ def ask_server(python: Path, home: Path, server: str) -> None:
     compile((home / "scripts" / "train.py").read_text(encoding="utf-8"), "train.py", "exec")
     script = home / "train.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    words = ("review", str(script), "--gpu", "t4", "--minutes", "30", "--json")
+    words = ("review", str(script), "--gpu", "t4", "--minutes", "30", "--n-train", "50000", "--json")
     assert "batch-does-not-fit" in command(python, *words, code=1, own=own).stdout
     alone = command(python, *words, code=1, own={"MEMORY_HOME": own["MEMORY_HOME"]}).stdout
     assert "loader-workers" in alone

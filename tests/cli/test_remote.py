@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from checks.installed import SCRIPT
 from memory_service.cli import app
 from memory_service.cli.common.mcp_relay import Relay
 from memory_service.cli.common.remote import server_asked
@@ -143,17 +144,6 @@ def test_which_server_is_asked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MEMORY_SERVER", "box:8000")
     with pytest.raises(InvalidInput, match="must be the URL"):
         server_asked(None)
-
-
-SCRIPT = """\
-import timm, torch
-from torch.utils.data import DataLoader
-model = timm.create_model("resnet50", pretrained=True)
-loader = DataLoader(ds, batch_size=2048)
-for epoch in range(3):
-    for x, y in loader:
-        model(x).sum().backward()
-"""
 
 
 def test_a_review_by_a_server_sizes_by_its_cards_and_one_without_says_what_it_left(

@@ -382,3 +382,23 @@ def test_runs_and_corrections_of_before_solutions_are_still_there(opened: Opener
         assert catalogue.get_row(unit, "competitions", "ops-tiles")["n_train"] == 12_500
         with pytest.raises(NotFound):
             catalogue.history_of(unit, "solutions", "ops-tiles#1")
+
+
+def test_runs_and_corrections_of_the_last_revision_before_1_0_are_still_there(
+    opened: Opener, empty_url: str
+) -> None:
+    """`before/0012.json`: a competition, a solution and a run of a person's, and a shipped row corrected."""
+    database = opened(empty_url)
+    kept = _kept_before(database, "0012")
+    assert databases.upgrade(database).after == migrations.head()
+    assert databases.check(database).problems == ()
+    assert seeding.seed(database).tables["competitions"].kept == 2
+    with database.read() as unit:
+        for row in kept["competitions"]:
+            assert catalogue.get_row(unit, "competitions", row["slug"])["n_train"] == row["n_train"]
+            told = [entry for entry in kept["history"] if entry["row"] == row["slug"]]
+            assert len(catalogue.history_of(unit, "competitions", row["slug"])) == len(told) > 0
+        assert catalogue.get_row(unit, "solutions", "own-apples#1")["techniques"] == ["tta"]
+    (run,) = kept["runs"]
+    page = run_page(database, run["id"])
+    assert (page["best_metric"], page["outcome"]["epochs_done"]) == (0.8, 3)
