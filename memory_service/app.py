@@ -20,6 +20,7 @@ from memory_service.api.routes import planning as ask
 from memory_service.api.security.auth_middleware import Gate
 from memory_service.api.security.rate_limits import Guessing
 from memory_service.api.service import Service
+from memory_service.api.tracing import telemetry_config
 from memory_service.mcp import http as mcp
 from memory_service.settings import Settings, load_settings
 from memory_service.web import pages, refusals
@@ -67,7 +68,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         strict_content_type=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+        telemetry=telemetry_config(service.settings.otel),
     )
     app.state.service = service
     problems.install(app)

@@ -98,6 +98,13 @@ class Settings(BaseSettings):
         description="Bytes a day (UTC) that each key may send to be stored, as MEMORY_DAILY_EVENTS.",
     )
     log_level: LogLevel = Field("INFO", description="Lowest level that is logged.")
+    otel: bool | None = Field(
+        None,
+        description=(
+            "Whether requests give OpenTelemetry spans and metrics (extra `[otel]`). Not set: where "
+            "`OTEL_EXPORTER_OTLP_ENDPOINT` is. They go to that endpoint and nowhere else."
+        ),
+    )
     seed_on_start: bool = Field(
         True, description="Whether `serve` loads the shipped seeds if they differ from those loaded last."
     )

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_service.api.answers import asked_form
 from memory_service.api.service import Service
+from memory_service.api.tracing import answered_by
 from memory_service.errors import MemoryServiceError
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.plan_cache import PlanCache
@@ -20,7 +21,7 @@ class CachedPlans:
     revision. Everything else, refusals too, is left to the application."""
 
     def __init__(self, app: ASGIApp, service: Service, route: BaseRoute) -> None:
-        """route: whose answers these are, for the metrics"""
+        """route: whose answers these are, for metrics and spans"""
         self.app = app
         self.service = service
         self.route = route
@@ -34,7 +35,7 @@ class CachedPlans:
         if known is None:
             await self.app(scope, receive, send)
             return
-        scope["route"] = self.route
+        answered_by(scope, self.route)
         await Response(known, media_type="application/json")(scope, receive, send)
 
     async def _known(self, scope: Scope) -> bytes | None:

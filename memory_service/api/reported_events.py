@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_service.api.error_handlers import refusal_to
 from memory_service.api.routes.runs import post_events
+from memory_service.api.tracing import answered_by
 from memory_service.errors import MemoryServiceError
 
 _PATH = re.compile("/runs/([^/]+)/events")
@@ -20,7 +21,7 @@ class ReportedEvents:
     application."""
 
     def __init__(self, app: ASGIApp, route: BaseRoute) -> None:
-        """route: whose answers these are, for the metrics"""
+        """route: whose answers these are, for metrics and spans"""
         self.app = app
         self.route = route
 
@@ -30,7 +31,7 @@ class ReportedEvents:
         if found is None:
             await self.app(scope, receive, send)
             return
-        scope["route"] = self.route
+        answered_by(scope, self.route)
         try:
             answer = await post_events(Request(scope, receive), found[1])
         except MemoryServiceError as error:

@@ -1,8 +1,10 @@
 """One HTTP request and its outcome: done, try again later, or refused for good; never an exception."""
 
 import contextlib
+import importlib
 import json
 import math
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,9 +36,11 @@ class Reply:
 class Wire:
     """One kept connection to one server."""
 
-    def __init__(self, server: str, key: str | None = None) -> None:
+    def __init__(self, server: str, key: str | None = None, trace: Mapping[str, str] | None = None) -> None:
+        """trace: headers of `trace_headers`, sent with every request."""
         self.server = server
         self._key = key
+        self._trace = trace or {}
         self._client: Any = None
 
     def post(self, path: str, body: bytes, seconds: float = READ_S) -> Reply:
@@ -71,7 +75,9 @@ class Wire:
         parts = urlsplit(self.server)
         tls = parts.scheme == "https"
         is_local = (parts.hostname or "").lower() in ("127.0.0.1", "localhost", "::1")
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = dict(self._trace)
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         return httpx2.Client(
             base_url=self.server, headers=headers, trust_env=not is_local, follow_redirects=tls, verify=tls
         )
@@ -81,6 +87,17 @@ class Wire:
         if client is not None:
             with contextlib.suppress(Exception):  # it is being given up
                 client.close()
+
+
+def trace_headers() -> dict[str, str]:
+    """`traceparent` and `tracestate` of the OpenTelemetry context that is active in this thread; empty
+    without one. A process that did not import OpenTelemetry has none, and does not import it here."""
+    headers: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        with contextlib.suppress(Exception):  # never the training's problem
+            module = importlib.import_module("opentelemetry.trace.propagation.tracecontext")
+            module.TraceContextTextMapPropagator().inject(headers)
+    return headers
 
 
 def _json(content: bytes) -> Mapping[str, Any]:

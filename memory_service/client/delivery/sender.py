@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memory_service.client.config import Config
-from memory_service.client.delivery.http import Wire
+from memory_service.client.delivery.http import Wire, trace_headers
 from memory_service.client.delivery.next_request import Delivery, Step
 from memory_service.client.delivery.spool import Spool
 from memory_service.client.fields import RAW_KINDS, cleaned
@@ -72,6 +72,7 @@ class EventSender:
         self.problems: list[str] = []
         self._config = config
         self._patience = config.flush_seconds
+        self._trace = trace_headers()  # of the thread that begins the run: the sender's has no context
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._seq = first_seq
         self._wake, self._ending = threading.Event(), threading.Event()
@@ -165,7 +166,7 @@ class EventSender:
             self._wake.set()
 
     def _send_loop(self) -> None:
-        wire = Wire(self._config.server, self._config.key)
+        wire = Wire(self._config.server, self._config.key, self._trace)
         delivery = Delivery(self._spool, wire, self._on_verdict, lambda why: self._warn(why, why))
         failures, ended, step = 0, False, Step("idle")
         try:
