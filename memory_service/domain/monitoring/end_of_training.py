@@ -177,9 +177,7 @@ def best_so_far(view: RunView) -> tuple[float, int, str] | None:
     fold = view.summary.folds.get(view.epochs[-1].fold) if view.epochs else None
     if fold is None:
         return None
-    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(
-        view.state.facts.metric_direction or ""
-    )
+    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(view.state.metric_direction or "")
     if metric is not None:
         return (*metric, "metric")
     return None if fold.lowest_loss is None else (*fold.lowest_loss, "validation loss")

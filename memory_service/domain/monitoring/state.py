@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.planning.checks_and_fallbacks import (
@@ -160,6 +161,11 @@ class State:
     @property
     def batch_size(self) -> int | None:
         return self.whole("batch_size") or self.expected.batch_size
+
+    @property
+    def metric_direction(self) -> str | None:
+        """max | min: by the name that the metric is reported under, else as the run or its plan said."""
+        return direction_of_name(self.summary.setting("metric_name")) or self.facts.metric_direction
 
     @property
     def since_us(self) -> int:
