@@ -41,6 +41,7 @@ class RunFacts:
     device_kind: str = "cuda"
     memory_gib: float | None = None
     batch_size: int | None = None
+    grad_accumulation: int | None = None
     folds: int | None = None
     epochs: int | None = None
     n_train: int | None = None

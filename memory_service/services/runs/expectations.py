@@ -48,7 +48,7 @@ _NUMBERS = (
 )  # fmt: skip
 _SAID = (
     "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
-    "learning_rate",
+    "learning_rate", "grad_accumulation",
 )  # fmt: skip
 
 
