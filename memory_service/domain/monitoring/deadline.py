@@ -96,7 +96,8 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
         what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
         first_fold = at.fold_index == 0 and folds > 1
         share = epochs * projection.epoch.value / (state.budget_seconds or inf)
-        keeps = "that keeps it, with 15 % left for inference (R14), at the least loss of expected quality"
+        kept = f"{100 * state.expected.reserve_share:g} % left for inference (R14)"
+        keeps = f"that keeps it, with {kept}, at the least loss of expected quality"
         action: Action = "reduce_folds" if "folds" in changes else "reduce_epochs"
         rule = "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12"
         severity: Severity = "critical" if projection.end.low > deadline else "warning"

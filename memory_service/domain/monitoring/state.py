@@ -18,6 +18,7 @@ from memory_service.domain.planning.checks_and_fallbacks import (
     TARGET_PERCENT,
     model_class_of,
 )
+from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import RESERVE_SHARE
 
 TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest|extra_trees")
@@ -97,6 +98,7 @@ class Expectation:
     every_seconds: float = EVERY_S
     not_before_steps: int = NOT_BEFORE_STEPS
     target_percent: tuple[float, float] = TARGET_PERCENT
+    kill_percent: float = DEFAULT_POLICY.kill_percent
     reserve_share: float = RESERVE_SHARE
     model_class: str | None = None
     first_fold_percent: float | None = None
