@@ -3,8 +3,9 @@ counted."""
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from memory_service.client.run import Run
 from memory_service.domain.logs.parser import Context, ParsedEvent, read_log
@@ -13,6 +14,10 @@ BLOCK_BYTES = 1 << 20
 NOTE_CHARS = 16_000
 MAX_UNPARSED_CHARS = 256 * 1024
 """Of lines that are not understood; what goes beyond stays in the log alone, and is counted."""
+
+
+LEAST_APART_SECONDS = 1.0
+"""Lines that come closer together were written at once: they say nothing of the time between them."""
 
 
 class LogReader:
@@ -25,6 +30,8 @@ class LogReader:
         self._unparsed_chars = 0
         self.lines = self.understood = self.clipped_chars = self.dropped_lines = 0
         self.out_of_memory = self.error = False
+        self._last_epoch: tuple[int, int, float, bool] | None = None
+        """Fold, number, moment of its first line, whether it came at once with the one before."""
 
     def read(
         self, piece: bytes, *, final: bool = False, at: Callable[[float | None], float] | None = None
@@ -71,7 +78,21 @@ class LogReader:
     def _send(self, event: ParsedEvent, at: Callable[[float | None], float] | None) -> None:
         self.out_of_memory |= event.fields.get("out_of_memory") is True
         self.error |= event.fields.get("error") is True
-        self._run.event(event.kind, event.fields, None if at is None else at(event.clock))
+        moment = time.time() if at is None else at(event.clock)
+        fields = event.fields if event.kind != "epoch" else self._timed(event.fields, moment)
+        self._run.event(event.kind, fields, None if at is None else moment)
+
+    def _timed(self, fields: Mapping[str, Any], at: float) -> Mapping[str, Any]:
+        """Of an epoch whose line gives no time: the time since the one before came, where that came alone."""
+        fold, epoch, last = fields.get("fold", 1), fields["epoch"], self._last_epoch
+        if last is not None and last[:2] == (fold, epoch):
+            return fields
+        seconds = at - last[2] if last is not None and last[:2] == (fold, epoch - 1) else None
+        together = seconds is not None and seconds < LEAST_APART_SECONDS
+        self._last_epoch = (fold, epoch, at, together)
+        if seconds is None or together or (last is not None and last[3]) or "seconds" in fields:
+            return fields
+        return {**fields, "seconds": round(seconds, 3)}
 
 
 class LogTail:

@@ -139,7 +139,7 @@ TOOLS = (
         "Recommend a training plan",
         "Ask this FIRST, before writing any training code. Gives ONE explicit plan (model, batch size, "
         "precision, folds, epochs, loader, timetable, what to do on trouble) that fits the card's memory and "
-        "the minutes, 15 % kept for inference. Say gpu, minutes, and task or description; n_train makes it "
+        "the minutes, inference included. Say gpu, minutes, and task or description; n_train makes it "
         "exact. `recipe` tells how similar competitions were won: split, models, techniques, what failed. "
         "`portfolio` tells what all the minutes are for: run=N gives that run's settings or script. "
         "feasible=false names the smallest change that fits. form=script gives a complete train.py.",

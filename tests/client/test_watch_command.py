@@ -192,3 +192,24 @@ out.write(b"\\nEpoch 2: loss=0.4\\n")
     assert done.returncode == 0, done.stderr
     assert [e["epoch"] for _, e in sorted(scripted.events.items()) if e["kind"] == "epoch"] == [1, 2]
     assert scripted.ends[0]["status"] == "completed"
+
+
+UNTIMED = """
+import time
+for epoch in range(1, 5):
+    time.sleep(1.5)
+    print(f"Epoch {epoch}/4 | loss: 0.5 | val_acc: {0.70 + 0.05 * epoch:.2f}")
+"""
+
+
+def test_lines_without_a_time_and_a_named_metric_say_time_and_direction(
+    service: Service, tmp_path: Path, home: Path
+):
+    with watch(tmp_path, service.url, UNTIMED, "--task", "tabular", "--epochs", "4") as done:
+        _, said = done.communicate(timeout=120)
+    (run_id,) = [word for word in said.split() if word.count("-") == 4]
+    page = service.page(run_id)
+    assert page["outcome"]["epoch_seconds"] == pytest.approx(1.5, abs=0.7)
+    assert page["best_metric"] == pytest.approx(0.9)
+    assert page["best_epoch"] == 4
+    assert not [note for note in page["notes"] if "gets better" in note]

@@ -47,6 +47,7 @@ def boosting(line: str, context: Context) -> tuple[Events, Context] | None:
             body.setdefault(f"{side}_loss", number)
         elif side == "valid":
             body.setdefault("metric", number)
+            body.setdefault("metric_name", what)
     return [("epoch", body)], after
 
 

@@ -4,7 +4,8 @@ import re
 from dataclasses import replace
 
 from memory_service.domain.logs.context import EPOCH, Body, Context, Events, at_epoch, only, with_fold
-from memory_service.domain.logs.values import duration_of, float_of, scores_of
+from memory_service.domain.logs.durations import duration_of
+from memory_service.domain.logs.values import float_of, scores_of
 
 SIDE_BAR = 0.6
 """A bar without a name that is this much shorter than another one of its epoch is the validation's."""

@@ -63,11 +63,10 @@ def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
     plain = line.strip()
     if not (plain.startswith("{") and plain.endswith("}") and "epoch" in plain):
         return None
-    found = {name: value for name, value, _ in pairs_of(plain)}
+    found = dict(pairs_of(plain))
     if "epoch" not in found or not found["epoch"][-1].isdigit():
         return None
     at, scores = float(found["epoch"]), scores_of(plain)
-    scores.pop("seconds", None)
     after = replace(context, trainer="hf" if "'" in plain else context.trainer)
     if "train_runtime" in found:
         return [("note", {"text": plain[:300]})], after

@@ -9,13 +9,11 @@ from calendar import timegm
 from collections.abc import Iterator
 from typing import Any
 
+from memory_service.domain.logs.durations import epoch_seconds_of
+
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _IS = r"\s{0,3}[=:]\s{0,3}"
-_TOOK = r"\b(?:time|took|elapsed|duration)\s{0,3}[:=]?\s{0,3}"
-_PAIR = re.compile(
-    rf"['\"]?{_IS}['\"]?({_NUMBER}|[-+]?nan\b|[-+]?inf\b)\s?(%|ms\b|secs?\b|seconds\b|s\b|min\b|m\b)?",
-    re.IGNORECASE,
-)
+_PAIR = re.compile(rf"['\"]?{_IS}['\"]?({_NUMBER}|[-+]?nan\b|[-+]?inf\b)", re.IGNORECASE)
 _NAME_CHARS = 40
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_/.@() \-]{0,39}$")
 _BARE = re.compile(
@@ -23,13 +21,6 @@ _BARE = re.compile(
     rf"({_NUMBER}|nan\b|inf\b)",
     re.IGNORECASE,
 )
-_SECONDS = re.compile(
-    r"(?:\b(?:time|took|elapsed|duration)|\()\s{0,3}[:=]?\s{0,3}(\d{1,6}(?:\.\d{1,6})?)\s?s(?:ecs?|econds)?\b",
-    re.IGNORECASE,
-)
-_LAST_SECONDS = re.compile(r"[|,;]\s{0,3}(\d{1,6}(?:\.\d{1,6})?)\s?s(?:ec)?\s{0,4}$")
-_CLOCK_TIME = re.compile(rf"{_TOOK}((?:\d{{1,3}}:)?\d{{1,2}}:\d{{2}}(?:\.\d{{1,6}})?)\b", re.IGNORECASE)
-_MINUTES = re.compile(rf"{_TOOK}(\d{{1,4}})\s?m(?:in)?\s?(\d{{1,2}}(?:\.\d{{1,3}})?)\s?s\b", re.IGNORECASE)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -48,12 +39,10 @@ _METRICS = _words(
     "acc accuracy auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision recall r2 ndcg "
     "top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim mcc f1_score f1_macro cv"
 )
-_TIMES = _words("time epoch_time elapsed duration took secs seconds time_per_epoch epoch_seconds")
-_UNIT_SECONDS = {"ms": 0.001, "m": 60.0, "min": 60.0}
 _RATES = {"lr", "learning_rate", "train_lr"}
 
 _SIZE = r"(\d{1,7}(?:\.\d{1,6})?)\s?"
-_UNIT = r"(GiB|GB|G|MiB|MB|M)\b"
+_UNIT = r"(GiB|GB|G|MiB|MB|(?-i:M))\b"
 _MEMORY = re.compile(
     rf"{_IS}{_SIZE}(?:{_UNIT})?"
     rf"(?:\s?(?:/|of)\s?{_SIZE}{_UNIT})?(?:\s?\(\s?(\d{{1,3}}(?:\.\d{{1,4}})?)\s?%\s?\))?",
@@ -135,44 +124,24 @@ def float_of(text: str | None) -> float | None:
         return None
 
 
-def duration_of(text: str) -> float | None:
-    """Seconds of `12`, `00:12`, `1:02:03`, `65s`, `1m05s`; None for anything else, `?` included."""
-    plain = text.strip().rstrip("s")
-    found = re.fullmatch(r"(\d{1,5})m\s?(\d{1,2})", plain)
-    if found:
-        return int(found[1]) * 60.0 + int(found[2])
-    parts = plain.split(":")
-    if len(parts) > 3 or not all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", part) for part in parts):
-        return None
-    seconds = 0.0
-    for part in parts:
-        seconds = seconds * 60.0 + float(part)
-    return seconds
-
-
-def pairs_of(text: str) -> Iterator[tuple[str, str, str]]:
-    """(normalised name, number as text, unit) of each `name=number` or `name: number`."""
+def pairs_of(text: str) -> Iterator[tuple[str, str]]:
+    """(normalised name, number as text) of each `name=number` or `name: number`."""
     for found in _PAIR.finditer(text):
         name = re.sub(r"[^a-z0-9@]+", "_", _name_before(text, found.start()).lower()).strip("_")
         if name:
-            yield name, found[1], (found[2] or "").lower()
+            yield name, found[1]
     for found in _BARE.finditer(text):
-        yield f"{(found[1] or '').strip(' _').lower()}_{found[2].lower()}".strip("_"), found[3], ""
+        yield f"{(found[1] or '').strip(' _').lower()}_{found[2].lower()}".strip("_"), found[3]
 
 
 def scores_of(text: str, best: bool = False) -> dict[str, Any]:
-    """train_loss, valid_loss, metric, learning_rate, seconds, as far as the text names them.
+    """train_loss, valid_loss, metric and metric_name, learning_rate, seconds, as far as the text names them.
 
     Not-a-number losses are stored as the text "nan" or "inf": they mean something.
     """
     out: dict[str, Any] = {}
     rank = 0
-    for name, value, unit in pairs_of(text):
-        if name in _TIMES:
-            seconds = float(value) if value[-1].isdigit() or value[-1] == "." else None
-            if seconds is not None and unit != "%":
-                out.setdefault("seconds", seconds * _UNIT_SECONDS.get(unit, 1.0))
-            continue
+    for name, value in pairs_of(text):
         side, what = _split_name(name, best)
         if what in _RATES:
             out.setdefault("learning_rate", _score(value))
@@ -181,19 +150,9 @@ def scores_of(text: str, best: bool = False) -> dict[str, Any]:
         elif what in _METRICS and side != "train":
             better = 2 if side == "valid" else 1
             if better > rank:
-                rank, out["metric"] = better, _score(value)
-    took = _CLOCK_TIME.search(text)
-    if took is not None:
-        seconds = duration_of(took[1])
-        out["seconds"] = out.get("seconds") if seconds is None else seconds
-    minutes = _MINUTES.search(text)
-    if minutes is not None:
-        out["seconds"] = int(minutes[1]) * 60.0 + float(minutes[2])
-    elif "seconds" not in out:
-        plain = _SECONDS.search(text) or _LAST_SECONDS.search(text)
-        if plain is not None:
-            out["seconds"] = float(plain[1])
-    return out
+                rank, out["metric"], out["metric_name"] = better, _score(value), name
+    seconds = epoch_seconds_of(text)
+    return out if seconds is None else {**out, "seconds": seconds}
 
 
 def _split_name(name: str, best: bool) -> tuple[str, str]:

@@ -97,8 +97,12 @@ def fastest_batch(view: RunView) -> tuple[int, float] | None:
 
 
 def accumulation_for(view: RunView, to_batch: int) -> dict[str, Any]:
-    """Gradient accumulation that keeps the effective batch where the run accumulates; else nothing."""
-    steps, batch = view.state.whole("grad_accumulation") or 1, view.state.batch_size or 1
+    """Gradient accumulation that keeps the effective batch where the run accumulates; else nothing. What it
+    began with belongs to the batch it began with."""
+    state, batch = view.state, view.state.batch_size or 1
+    steps = float(state.whole("grad_accumulation") or 1)
+    if state.summary.setting("grad_accumulation") is None and steps > 1:
+        steps *= (state.facts.batch_size or batch) / batch
     if steps <= 1 and to_batch >= batch:
         return {}
     return {"grad_accumulation": max(1, round(steps * batch / to_batch))}
@@ -108,7 +112,7 @@ def is_late(view: RunView) -> bool:
     """Whether starting again costs more than it brings."""
     budget = view.state.budget_seconds
     if budget is not None:
-        return view.now > EARLY_SHARE * budget
+        return view.used > EARLY_SHARE * budget
     epochs, folds = view.state.whole("epochs"), view.state.whole("folds") or 1
     at = view.position
     return (
@@ -121,7 +125,7 @@ def pays_to_restart(view: RunView, left_seconds: float | None, gain: float) -> b
     not known. left_seconds: until training ends as it is."""
     if left_seconds is None:
         return True
-    return RESTART_SECONDS + (view.now + left_seconds) / gain < left_seconds
+    return RESTART_SECONDS + (view.used + left_seconds) / gain < left_seconds
 
 
 def _on_curve(curve: tuple[tuple[int, float], ...], batch: int) -> float | None:

@@ -44,8 +44,8 @@ def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
         return None
     if projection is not None and projection.epochs_left <= 0 and view.epochs:
         return None
-    used = view.now / budget
-    if view.now >= deadline:
+    used = view.used / budget
+    if view.used >= deadline:
         rest = "the rest is for inference and writing" if used < 1.0 else "it is over"
         return _stop(view, "R14", f"{100 * used:.0f} % of the budget is used; {rest}")
     late = projection is not None and too_late(view, projection, deadline)
@@ -77,7 +77,7 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
         needed = round(max(later_fold_epochs(view, epochs)[1], present_fold_epochs(view, epochs)[1]))
         about, epochs = "about " if needed < epochs else "", max(1, needed, at.epochs_done)
     into = seconds_into_epoch(view, projection.epoch.value)
-    room = (deadline - view.now + into) / projection.epoch.high
+    room = (deadline - view.used + into) / projection.epoch.high
     cannot = (
         f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {about}{epochs} {unit}s of "
         f"{figures(projection.epoch.value)} s end training at minute {projection.end.value / 60:.1f}, "
@@ -96,14 +96,15 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
         what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
         first_fold = at.fold_index == 0 and folds > 1
         share = epochs * projection.epoch.value / (state.budget_seconds or inf)
-        keeps = "that keeps it, with 15 % left for inference (R14), at the least loss of expected quality"
+        kept = f"{100 * state.expected.reserve_share:g} % left for inference (R14)"
+        keeps = f"that keeps it, with {kept}, at the least loss of expected quality"
         action: Action = "reduce_folds" if "folds" in changes else "reduce_epochs"
         rule = "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12"
         severity: Severity = "critical" if projection.end.low > deadline else "warning"
         return advise(action, cannot, f". Set {what}: {keeps}.", rule, changes, severity)
     if not (at.epochs_done or at.fold_index):
         return _smaller(view, projection, deadline, cannot)
-    if is_agreed(view, deadline - view.now + into):
+    if is_agreed(view, deadline - view.used + into):
         return _stop(view, "R14", f"{cannot}; not even one more {unit} fits")
     again = "Too little is measured to end it by: it is judged again as it goes on."
     why = f"{cannot}; perhaps not even one more {unit} fits. {again}"
@@ -153,13 +154,13 @@ def _relaunch(
     """Starting again at a faster batch, where the predicted curve says it brings more epochs than staying."""
     budget = view.state.budget_seconds or inf
     batch = view.state.batch_size
-    if view.now > EARLY_SHARE * budget or batch is None or is_loader_bound(view):
+    if view.used > EARLY_SHARE * budget or batch is None or is_loader_bound(view):
         return None
     faster = fastest_batch(view)
     if faster is None:
         return None
     to_batch, gain = faster[0], faster[1] / PREDICTION_ERROR
-    again = (deadline - view.now - RESTART_SECONDS) * gain / projection.epoch.high
+    again = (deadline - view.used - RESTART_SECONDS) * gain / projection.epoch.high
     if again < max(1.0, RELAUNCH_GAIN * room):
         return None
     folds, epochs = view.state.whole("folds") or 1, view.state.whole("epochs") or 1
@@ -183,7 +184,7 @@ def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str
         why = f"{cannot}. Not one epoch fits: start again with {smaller.get('model')}."
         return Answer("relaunch", why, "R12", dict(smaller), "critical")
     n_train = view.state.whole("n_train")
-    share = max(0.0, deadline - view.now - RESTART_SECONDS) / projection.epoch.high / 2
+    share = max(0.0, deadline - view.used - RESTART_SECONDS) / projection.epoch.high / 2
     if n_train and share * n_train >= 1:
         keep = int(share * n_train)
         how = f"start again on {keep} of {n_train} samples for two epochs, or with a smaller model"
@@ -223,4 +224,4 @@ def keeps_deadline(view: RunView, projection: Projection | None) -> bool:
         return False
     at = view.position
     later = max(0, (view.state.whole("folds") or 1) - at.fold_index - 1)
-    return view.now + later * at.epochs_done * projection.epoch.high <= deadline
+    return view.used + later * at.epochs_done * projection.epoch.high <= deadline

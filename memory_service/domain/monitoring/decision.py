@@ -54,7 +54,7 @@ def verdict(state: State) -> Verdict:
     return Verdict(
         action=first.action, set=first.set, why=first.why, rule=first.rule, severity=first.severity,
         eta_minutes=_eta(view, projection),
-        budget_used_percent=None if budget is None else 100.0 * view.now / budget,
+        budget_used_percent=None if budget is None else 100.0 * view.used / budget,
         reading=None if fill is None else fill.kind, fill_percent=None if fill is None else fill.percent,
         model_class=state.model_class, at_seconds=view.now, next_check_seconds=_next_check(view, projection),
         next_time=next((a.next_time for a in answers if a.next_time), {}), notes=notes,
@@ -71,7 +71,7 @@ def _answers(view: RunView, fill: Fill | None, projection: Projection | None) ->
     all_at_once = (late if time_is_up else None, _out_of_memory(view), _bad_loss(view), stall_answer(view))
     at_once = [answer for answer in all_at_once if answer is not None]
     yield from at_once
-    left = None if projection is None else max(0.0, projection.end.value - view.now)
+    left = None if projection is None else max(0.0, projection.end.value - view.used)
     if not _may_check(view, projection):
         if late is not None and late.action == "stop_and_predict" and not time_is_up:
             at_once.append(late)
@@ -143,7 +143,7 @@ def _eta(view: RunView, projection: Projection | None) -> Estimate | None:
     if projection is None:
         return None
     end = projection.end
-    value, low, high = (max(0.0, t - view.now) / 60.0 for t in (end.value, end.low, end.high))
+    value, low, high = (max(0.0, t - view.used) / 60.0 for t in (end.value, end.low, end.high))
     return Estimate(value, min(low, value), max(high, value), end.grade, end.n, end.basis)
 
 

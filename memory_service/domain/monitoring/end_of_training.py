@@ -83,9 +83,9 @@ def _projection(view: RunView, one: Estimate, n: int, basis: str, epochs: int) -
     into = seconds_into_epoch(view, one.value)
     folds = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
     usual_gap, late_gap = FOLD_OVERHEAD_S
-    value = view.now + max(0.0, left * one.value - into) + folds * usual_gap
-    low = view.now + max(0.0, least * one.low - into)
-    high = view.now + max(0.0, most * one.high - into) + folds * late_gap
+    value = view.used + max(0.0, left * one.value - into) + folds * usual_gap
+    low = view.used + max(0.0, least * one.low - into)
+    high = view.used + max(0.0, most * one.high - into) + folds * late_gap
     end = Estimate(value, low, high, one.grade, one.n, basis)
     return Projection(one, end, left, n, n > 0 and (least == left or bool(view.position.per_fold)))
 
@@ -177,9 +177,7 @@ def best_so_far(view: RunView) -> tuple[float, int, str] | None:
     fold = view.summary.folds.get(view.epochs[-1].fold) if view.epochs else None
     if fold is None:
         return None
-    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(
-        view.state.facts.metric_direction or ""
-    )
+    metric = {"max": fold.highest_metric, "min": fold.lowest_metric}.get(view.state.metric_direction or "")
     if metric is not None:
         return (*metric, "metric")
     return None if fold.lowest_loss is None else (*fold.lowest_loss, "validation loss")
@@ -208,7 +206,7 @@ def _by_run_progress(view: RunView) -> Projection | None:
     basis = f"{step} of {of} steps of the run"
     later = max(0, (view.state.whole("folds") or 1) - view.position.fold_index - 1)
     end = _around((of - step + later * of) * elapsed / step, 0.1, "measured", 1, basis)
-    at = progress[0] / 1e6
+    at = progress[0] / 1e6 + view.used - view.now
     whole = Estimate(at + end.value, at + end.low, at + end.high, "measured", 1, basis)
     epochs = max(1, view.state.whole("epochs") or 1)
     one = _around(of * elapsed / step / epochs, 0.1, "measured", 1, basis)
@@ -236,7 +234,8 @@ def _ends_epoch_after_epoch(view: RunView) -> list[float]:
     """What the projection was after each epoch, by the epochs until then."""
     epochs = view.state.whole("epochs") or 1
     _, left, _ = _epochs_left(view, epochs)
-    rows = [e for e in view.epochs if not e.first and e.seconds is not None]
+    late = view.used > view.now  # then nobody saw when each ended
+    rows = [] if late else [e for e in view.epochs if not e.first and e.seconds is not None]
     ends = []
     for i, row in enumerate(rows):
         middle = median(r.seconds or 0.0 for r in rows[: i + 1])

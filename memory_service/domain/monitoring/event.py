@@ -128,6 +128,7 @@ SETTING_FIELDS: Mapping[str, FieldForm] = {
     "gpu_name": _NAME,
     "steps_per_epoch": _COUNT,
     "persistent_workers": _FLAG,
+    "metric_name": _NAME,
 }
 """Fields of every kind: values that hold from here on."""
 

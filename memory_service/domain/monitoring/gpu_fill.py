@@ -104,7 +104,7 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
     """R20: no reading of the card's memory, or only one that says nothing of a step's peak."""
     if view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
-    if fill is not None and (not fill.lower_bound or fill.percent >= 50.0):
+    if fill is not None and (not fill.lower_bound or fill.percent >= view.state.expected.kill_percent):
         return None
     slow = slowdown(view)
     if slow is not None and slow.ratio <= 1.2:
@@ -132,29 +132,31 @@ def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None) ->
     if fill is None or view.state.facts.device_kind != "cuda" or view.state.facts.is_trees:
         return None
     large, p = view.state.model_class == "large", round(fill.percent, 1)
+    (low, high), least = view.state.expected.target_percent, view.state.expected.kill_percent
     if fill.lower_bound:
-        if p < 50.0:
+        if p < least:
             return None
         why = f"{fill.words}: the peak of a step is at least that; no batch is judged by it."
         return keep_going(why, "R23")
     note = ""
-    if p > 90.0:
+    if p > high:
         note = ": near the limit, and it runs; do not raise the batch"
-    elif p >= 70.0:
-        note = ", inside 70-90 %"
-    elif p >= 60.0:
+    elif p >= low:
+        note = f", inside {low:g}-{high:g} %"
+    elif p >= max(60.0, least):
         note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
-    elif p >= 50.0 and not large:
+    elif p >= least and not large:
         note = ": acceptable for a small model"
     if note:
         return keep_going(f"Memory is at {fill.words}{note}.", "R23")
-    return _raise(view, fill, 2.0 if p < 50.0 else 1.5, "large" if large else "small", left_seconds)
+    return _raise(view, fill, 2.0 if p < least else 1.5, "large" if large else "small", left_seconds)
 
 
 def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: float | None) -> Answer:
     batch = view.state.batch_size
-    low = "under 50 %" if factor == 2.0 else "under 70 %"
-    why = f"Memory is at {fill.words}, {low} for a {size} model"
+    expected = view.state.expected
+    low = expected.kill_percent if factor == 2.0 else expected.target_percent[0]
+    why = f"Memory is at {fill.words}, under {low:g} % for a {size} model"
     if not batch:
         why += f", and the batch size was never reported: report it, and raise it by {factor:g}."
         return Answer("investigate", why, "R23", {"tell": "batch_size"})

@@ -17,6 +17,7 @@ def live_view(state: State) -> dict[str, Any]:
     position, peaks = view.position, sorted(summary.peaks.items())
     return {
         "at_seconds": round(state.now_seconds, 3),
+        "used_minutes": round(view.used / 60.0, 2),
         "batch_size": state.batch_size,
         "position": {
             "fold": position.fold_index,

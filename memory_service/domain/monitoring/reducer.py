@@ -41,7 +41,9 @@ MAX_EPOCH_NUMBER = 1_000_000
 
 BUCKET_US = BUCKET_SECONDS * US
 
-_NOT_NUMBERS: dict[str, type] = {"gpu_name": str, "precision": str, "persistent_workers": bool}
+_NOT_NUMBERS: dict[str, type] = {
+    "gpu_name": str, "precision": str, "metric_name": str, "persistent_workers": bool,
+}  # fmt: skip
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
 

@@ -16,6 +16,8 @@ from memory_service.domain.planning.fits import split_of
 
 GIB = 1 / (1 << 20)
 MID_EPOCH = 0.97
+LATE_SLACK, LATE_SLACK_SECONDS = 1.1, 10.0
+"""Epochs of a fold that took longer than the run's own time, by this much, were told afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,21 @@ class RunView:
         self.state = state
         self.summary = state.summary
         self.now = state.now_seconds
+
+    @cached_property
+    def used(self) -> float:
+        """Seconds of the budget that are used: the run's own time, and what its epochs took before it began
+        to report. Epochs that fit into that time, and times counted from the start, add nothing."""
+        told = late = 0.0
+        folds: dict[int, list[float]] = {}
+        for (fold, epoch), record in sorted(self.summary.epochs.items()):
+            if "seconds" in record and self._is_plausible(fold, epoch):
+                folds.setdefault(fold, []).append(record["seconds"][2])
+                told += record["seconds"][2]
+                late = max(late, told - record["done"][0] / 1e6)
+        counted_on = all(each == sorted(set(each)) and each[-1] <= self.now for each in folds.values())
+        fits = max(map(sum, folds.values()), default=0.0) <= LATE_SLACK * self.now + LATE_SLACK_SECONDS
+        return self.now + (0.0 if fits or counted_on else late)
 
     @cached_property
     def epochs(self) -> tuple[FinishedEpoch, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.planning.checks_and_fallbacks import (
@@ -17,6 +18,7 @@ from memory_service.domain.planning.checks_and_fallbacks import (
     TARGET_PERCENT,
     model_class_of,
 )
+from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import RESERVE_SHARE
 
 TREES = re.compile(r"lightgbm|lgbm|xgboost|xgb|catboost|histgradient|gbdt|forest|extra_trees")
@@ -40,6 +42,7 @@ class RunFacts:
     device_kind: str = "cuda"
     memory_gib: float | None = None
     batch_size: int | None = None
+    grad_accumulation: int | None = None
     folds: int | None = None
     epochs: int | None = None
     n_train: int | None = None
@@ -95,6 +98,7 @@ class Expectation:
     every_seconds: float = EVERY_S
     not_before_steps: int = NOT_BEFORE_STEPS
     target_percent: tuple[float, float] = TARGET_PERCENT
+    kill_percent: float = DEFAULT_POLICY.kill_percent
     reserve_share: float = RESERVE_SHARE
     model_class: str | None = None
     first_fold_percent: float | None = None
@@ -160,6 +164,11 @@ class State:
     @property
     def batch_size(self) -> int | None:
         return self.whole("batch_size") or self.expected.batch_size
+
+    @property
+    def metric_direction(self) -> str | None:
+        """max | min: by the name that the metric is reported under, else as the run or its plan said."""
+        return direction_of_name(self.summary.setting("metric_name")) or self.facts.metric_direction
 
     @property
     def since_us(self) -> int:

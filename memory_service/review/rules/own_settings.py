@@ -20,7 +20,7 @@ _CHOICES = {
     "SPLIT": words("random stratified group stratified-group time"),
     "DEVICE": words("cpu cuda"),
 }
-LEAST_RESERVE = 0.05  # of the minutes; plans keep 15 % and more (R14)
+LEAST_RESERVE = 0.05  # of the minutes; plans keep more (R14)
 
 
 def own_rules(facts: Facts) -> Iterator[Finding]:
@@ -64,4 +64,4 @@ def _of_setting(facts: Facts, name: str, node: ast.Constant) -> Iterator[Finding
             yield finding("groups-across-folds", split, message, 'SPLIT = "group"')
         case "RESERVE_SHARE" if not isinstance(value, int | float) or not LEAST_RESERVE <= value < 1:
             message = f"RESERVE_SHARE = {value!r}: no time is kept for predicting and writing."
-            yield finding("no-deadline", node, message, "RESERVE_SHARE = 0.15")
+            yield finding("no-deadline", node, message, "RESERVE_SHARE as the plan set it")

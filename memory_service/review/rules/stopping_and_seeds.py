@@ -29,7 +29,7 @@ _ROUNDS = (
 _STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
 _FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
 _CLOCK_PASTE = """\
-if time.monotonic() - STARTED > MINUTES * 60 * 0.85:
+if time.monotonic() - STARTED > MINUTES * 60 * (1 - RESERVE_SHARE):
     break  # then predict with the folds that exist"""
 _GAIN_PASTE = """\
 if score > best:

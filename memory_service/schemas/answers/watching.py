@@ -81,6 +81,7 @@ class Watch(Answer):
     """How the run looks now, in its own time."""
 
     at_seconds: float
+    used_minutes: float = Field(description="Of the budget: what epochs took that were told afterwards, too.")
     batch_size: int | None = Field(description="Samples a step.")
     position: Position
     steps: int | None = Field(description="Training steps so far.")

@@ -96,12 +96,12 @@ def _specific(key: Mapping[str, Any], case: PlanningProblem, model: str) -> int 
 
 
 def _strategy(row: Mapping[str, Any], *, corrected: bool = False) -> dict[str, Any]:
-    """corrected: the numbers of its sentence are not those that plans are made with any more."""
+    """corrected: the numbers of its sentence are not those that plans are made with: these are said."""
     text = row["statement"]
+    if corrected:
+        text = f"Corrected here: {', '.join(f'{name} {value}' for name, value in row['value'].items())}."
     if not row.get("followed", True):
         text += f" Not followed: {row.get('why_not')}"
-    if corrected:
-        text += f" Corrected here: {', '.join(f'{name} {value}' for name, value in row['value'].items())}."
     return {"id": row["id"], "grade": row["grade"], "text": text, "source": row["source"]}
 
 

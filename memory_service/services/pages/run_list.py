@@ -12,13 +12,14 @@ import orjson
 from cachetools import TTLCache
 
 from memory_service.domain.monitoring.plausibility import silent_seconds
+from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.runs.wasted_minutes import PARTS
 from memory_service.errors import unknown_name
 from memory_service.schemas.runs import STATUSES
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.summaries import read_summary
-from memory_service.services.runs.verdicts import gravest_advice
+from memory_service.services.runs.verdicts import gravest_advice, state_of
 from memory_service.services.tables.table_rows import list_requested
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
@@ -77,13 +78,14 @@ def runs_page(database: Database, requested: Mapping[str, str], now: dt.datetime
         {
             **row,
             **extras[row["id"]],
-            "took_minutes": took_minutes(row, now),
+            "took_minutes": _took(row, extras[row["id"]], now),
             "silent_minutes": silent_minutes(row, last.get(row["id"]), now),
             **metrics.get(row["competition"], {"metric": None, "metric_direction": None}),
         }
         for row in page.items
     ]
     for item in items:
+        item.pop("used_minutes")
         item["best_so_far"] = _best_so_far(item.pop("reached"), item["metric_direction"])
     panel = database.caches.stored(
         _week,
@@ -106,7 +108,7 @@ def _week(
 
 
 Extra = dict[str, Any]
-"""`advice`, `curve` and `reached` of a run."""
+"""`advice`, `curve`, `reached` and `used_minutes` (None = not looked up) of a run."""
 
 
 @dataclass(eq=False)
@@ -143,12 +145,21 @@ def _extras(
 
 
 def _extra(transaction: ReadTransaction, run: Run, given: Sequence[RunAdvice]) -> Extra:
-    advice, epochs = None, run.summary["epochs"] if run.summary else None
-    if epochs is None or given:
+    advice, epochs, used = None, run.summary["epochs"] if run.summary else None, None
+    if epochs is None or given or run.excluded == "late":
         summary = read_summary(transaction, run.id, run.started_at.timestamp())
         advice = gravest_advice(transaction, run, given, summary)
         epochs = _epochs_so_far(summary) if epochs is None else epochs
-    return {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs)}
+        used = RunView(state_of(transaction, run, summary)).used / 60.0
+    return {"advice": advice, "curve": _curve(epochs), "reached": _reached(epochs), "used_minutes": used}
+
+
+def _took(row: Mapping[str, Any], extra: Extra, now: dt.datetime) -> float:
+    """As the run's page says, in the run's own time; of one that ended at least from its begin to its end."""
+    used = extra["used_minutes"]
+    if row["finished_at"] is None and used is not None:
+        return float(used)
+    return max(took_minutes(row, now), used or 0.0)
 
 
 def bests_so_far(

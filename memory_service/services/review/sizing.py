@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.errors import InvalidInput, Unavailable
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
@@ -23,9 +24,6 @@ HALF = 2
 FAR_UNDER = 4
 """A batch under a quarter of what the card computes best is far under it; of 32 images and fewer, for which
 R28 asks a reason, one from half on."""
-
-TRAINING = 0.85
-"""Of the minutes: what the reserve of `domain.planning.policy` leaves (R14)."""
 
 LIKELY_SHARE = 0.8
 """Of the minutes, which what is proposed instead is expected to take."""
@@ -45,6 +43,11 @@ class Sizing:
     query: Mapping[str, Any]
     knowledge: Knowledge | None
     not_checked: list[str]
+
+    @property
+    def _training(self) -> float:
+        """Share of the minutes that the reserve leaves (R14)."""
+        return 1.0 - (RESERVE_SHARE if self.knowledge is None else self.knowledge.policy.reserve_share)
 
     def findings(self) -> list[Finding]:
         """Of the card where it can be sized, else by R28's limits alone."""
@@ -199,7 +202,7 @@ class Sizing:
         fewer = min(folds, max(1, fits // max(1, min(epochs, 5))))
         what = f"{n.models} x {epochs} epochs of {n_train} samples"
         fix = f"FOLDS = {fewer}; EPOCHS = {max(1, fits // fewer)}"
-        yield from self._over(time, time.low / TRAINING, what, predicted["gpu"], fix)
+        yield from self._over(time, time.low / self._training, what, predicted["gpu"], fix)
 
     def _fits(self, folds: int) -> Fits:
         """What the script fits."""
@@ -225,7 +228,7 @@ class Sizing:
         fits = tree_fits(str(self.plan.model), boosting, wanted, self.query, self._card())
         time, n, known = fits.total.times(1 / 60.0), wanted.models, self.query.get("n_features")
         part = "high" if boosting.planned and known else "value" if boosting.stops else "low"
-        needed = max(getattr(fits.training, part) / TRAINING, getattr(fits.total, part)) / 60.0
+        needed = max(getattr(fits.training, part) / self._training, getattr(fits.total, part)) / 60.0
         allowed = int(n * self.query["minutes"] / needed)
         fewer = allowed - (n - folds) if wanted.by_time else allowed // seeds
         rounds = f"{boosting.rounds}"
@@ -259,7 +262,7 @@ class Sizing:
                 self.plan.place,
                 f"{what} take about {_short(time.value)} minutes on {where} (8 in 10 cases: "
                 f"{_short(time.low)} to {_short(time.high)}); of {minutes:g} minutes "
-                f"{1.0 - TRAINING:.0%} are for prediction.",
+                f"{1.0 - self._training:.0%} are for prediction.",
                 fix,
             )
 

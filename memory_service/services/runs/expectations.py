@@ -17,8 +17,7 @@ from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts
 from memory_service.domain.planning.fits import fits_of, split_of
-from memory_service.domain.planning.hyperparameters import TREE_LEARNING_RATE
-from memory_service.domain.planning.policy import RESERVE_SHARE
+from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY, TREE_LEARNING_RATE
 from memory_service.domain.prediction.device_memory import largest_batch, observed_bounds
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.quality.boosting_rounds import (
@@ -48,7 +47,7 @@ _NUMBERS = (
 )  # fmt: skip
 _SAID = (
     "task", "batch_size", "folds", "epochs", "n_train", "minutes", "num_workers", "image_size",
-    "learning_rate",
+    "learning_rate", "grad_accumulation",
 )  # fmt: skip
 
 
@@ -61,8 +60,11 @@ def frozen_watch(
     expected = ({} if plan is None else _promised(case, plan)) | _predicted(prediction)
     best = expected_best_round(case, plan)
     expected |= {} if best is None else {"best_epoch": asdict(best)}
-    if knowledge.policy.reserve_share != RESERVE_SHARE:
-        expected["reserve_share"] = knowledge.policy.reserve_share
+    expected |= {
+        name: value
+        for name in ("reserve_share", "target_percent", "kill_percent")
+        if (value := getattr(knowledge.policy, name)) != getattr(DEFAULT_POLICY, name)
+    }
     if case.profile is not None and case.mode == "train":
         expected |= _sized(knowledge, case, case.profile)
     reported = {k: v for k, v in expected.items() if v is not None and v not in ([], ())}

@@ -64,7 +64,7 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
             remember(transaction, now, now.summary)
             return
         found = [one.as_dict() for one in _observations(now, outcome)]
-        direction = metric_direction(transaction, now)
+        direction = metric_direction(transaction, now, summary)
         changes = _figures(now, outcome, found) | _wasted(now, outcome, direction)
         changes |= _best(now, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
         runs.change(transaction.session, run_id, changes)
@@ -82,9 +82,10 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
         with database.read() as transaction:
             found = runs.without_waste(transaction.session, after, _AT_ONCE)
             counted = {
-                run.id: _wasted(run, read_outcome(transaction, run), metric_direction(transaction, run))
+                run.id: _wasted(run, outcome, metric_direction(transaction, run, outcome.as_dict()))
                 for run in found
                 if run.finish is not None
+                for outcome in [read_outcome(transaction, run)]
             }
         if not found:
             break

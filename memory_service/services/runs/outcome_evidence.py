@@ -7,6 +7,7 @@ of the outcomes there: reported twice, late or in another order, they are the sa
 from collections.abc import Mapping
 from typing import Any
 
+from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.recipe.families import families_of
 from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
@@ -27,10 +28,21 @@ def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
     return {"advice": stored.advice, "evidence": stored.outcome}
 
 
-def metric_direction(transaction: ReadTransaction, run: Run) -> str | None:
-    """max | min: which way the run's metric gets better, as it or its plan said; else its competition's."""
+def metric_direction(transaction: ReadTransaction, run: Run, summary: Mapping[str, Any]) -> str | None:
+    """max | min: which way the run's metric gets better, by the name that its epochs give it, as it or its
+    plan said; else its competition's. summary: as in `remember`."""
     facts = (run.watch or {}).get("facts") or {}
-    return facts.get("metric_direction") or outcomes.direction_of(transaction.session, run.competition)
+    return (
+        named_direction(summary)
+        or facts.get("metric_direction")
+        or outcomes.direction_of(transaction.session, run.competition)
+    )
+
+
+def named_direction(summary: Mapping[str, Any]) -> str | None:
+    """max | min: by the name that the latest epoch gives its metric; None where none does."""
+    names = [epoch["metric_name"] for epoch in summary.get("epochs") or () if epoch.get("metric_name")]
+    return direction_of_name(names[-1]) if names else None
 
 
 def remember(
@@ -75,7 +87,7 @@ def _outcome(
     minutes = (run.finished_at - run.started_at).total_seconds() / 60.0
     names = ("model", "gpu", "batch_size", "precision", "folds", "epochs", "minutes")
     own = {name: getattr(run, name) for name in names}
-    took, direction = minutes if minutes >= 0.0 else None, metric_direction(transaction, run)
+    took, direction = minutes if minutes >= 0.0 else None, metric_direction(transaction, run, summary)
     families = families_of(run.model, run.family) if run.competition else ()
     return outcome_of_run(own, advice, summary, run.finish, took, direction, families)
 

@@ -22,7 +22,7 @@ from memory_service.services.runs.advised_plan import advised, begin_outcome, pl
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.observations import conclude
-from memory_service.services.runs.outcome_evidence import evidence_of
+from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
 from memory_service.services.runs.run_log import end_log
 from memory_service.services.runs.run_plan import splits_by_time, with_plan
@@ -169,9 +169,10 @@ def _notes(run: Run) -> list[str]:
     """What a run is watched without, in words."""
     watch = run.watch or {}
     expected, facts, metric = watch.get("expected", {}), watch.get("facts", {}), run.given.get("metric")
-    scored = any(one.get("metric") is not None for one in (run.summary or {}).get("epochs") or ())
+    summary: Mapping[str, Any] = run.summary or {}
+    scored = any(one.get("metric") is not None for one in summary.get("epochs") or ())
     notes = []
-    if facts.get("metric_direction") is None and (metric or scored):
+    if (facts.get("metric_direction") or named_direction(summary)) is None and (metric or scored):
         what = f"the metric {metric!r}" if metric else "the metric that its epochs report"
         notes.append(
             f"Nobody said which way {what} gets better: no best metric or epoch is known of it. Say "

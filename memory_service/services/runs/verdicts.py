@@ -114,7 +114,7 @@ def _stands(
     )
 
 
-_SIGNS = frozenset((*SETTING_FIELDS, "out_of_memory", "error"))
+_SIGNS = frozenset((*SETTING_FIELDS, "out_of_memory", "error")) - {"metric_name"}
 """What may call for a new verdict at once; so does a loss that is no number, which is kept as text."""
 
 

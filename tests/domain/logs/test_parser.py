@@ -50,6 +50,7 @@ R27 = [
                 "epoch": 3,
                 "train_loss": 0.542,
                 "metric": 0.801,
+                "metric_name": "acc",
                 "memory_gib": 18.1,
                 "total_gib": 24.0,
             },

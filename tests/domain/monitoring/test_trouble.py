@@ -35,6 +35,21 @@ def test_out_of_memory_halves_the_batch_and_keeps_the_effective_one() -> None:
     assert ended.action == "lower_batch"
 
 
+@pytest.mark.parametrize(("batch", "steps", "lower"), [(64, 2, (32, 4)), (64, 4, (32, 8)), (64, 1, (32, 2))])
+def test_out_of_memory_keeps_the_effective_batch_that_the_run_began_with(
+    batch: int, steps: int, lower: tuple[int, int]
+) -> None:
+    facts = replace(RUN, batch_size=batch, grad_accumulation=steps)
+    answer = judged(facts, [("note", 30.0, {"out_of_memory": True})])
+    assert answer.set == {"batch_size": lower[0], "grad_accumulation": lower[1]}
+
+
+def test_a_batch_lowered_on_the_way_still_has_the_effective_batch_of_the_start() -> None:
+    facts = replace(RUN, batch_size=64, grad_accumulation=2)
+    said: list[Said] = [("note", 20.0, {"batch_size": 32}), ("note", 30.0, {"out_of_memory": True})]
+    assert judged(facts, said).set == {"batch_size": 16, "grad_accumulation": 8}
+
+
 def test_a_batch_lowered_after_running_out_is_judged_anew() -> None:
     said: list[Said] = [
         ("note", 0.0, {"batch_size": 128}),

@@ -75,6 +75,17 @@ def test_a_run_is_watched_in_the_direction_of_its_plans_metric(shared: Database)
             assert run.watch["facts"]["metric_direction"] == way, "of a metric nobody knows the competition's"
 
 
+def test_out_of_memory_keeps_the_effective_batch_of_the_plan(shared: Database):
+    plan = recommend(shared, {"task": "image", "gpu": "t4", "minutes": "60", "batch_size": "64"})
+    plan |= {"grad_accumulation": 2, "effective_batch_size": 128}
+    for body in ({"plan": plan}, {"plan": plan, "grad_accumulation": 4}):
+        run_id = begin_run(shared, body)[0]["run_id"]
+        event = {"seq": 0, "kind": "note", "at": at(20), "out_of_memory": True}
+        verdict = take_events(shared, run_id, {"events": [event]})["verdict"]
+        steps = 2 * body.get("grad_accumulation", 2)
+        assert verdict["set"] == {"batch_size": 32, "grad_accumulation": steps}
+
+
 def test_a_run_of_fewer_rows_and_folds_is_held_to_its_own(shared: Database):
     """A plan for 300 000 rows, tried on 3 200: its rounds, its inference and its time of a round are no
     measure."""

@@ -319,7 +319,8 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
         return f"Memory: {what} needs more at p90 than {usable}, {every}."
     minutes = problem.question.minutes
     shown = next((s for n in (1, 2, 3) if float(s := f"{needed:.{n}f}") > minutes), f"{needed:g}")
-    needs = f"{shown} minutes so that p90 keeps 15 % for inference and writing"
+    kept = f"{100 * problem.policy.reserve_share:g} % for inference and writing"
+    needs = f"{shown} minutes so that p90 keeps {kept}"
     return f"Time: the shortest plan needs {needs}; the budget is {minutes:g}."
 
 
