@@ -24,6 +24,7 @@ def ours(code: str, **members: Any) -> dict[str, Any]:
     return {"type": f"urn:memory-service:problem:{code}", "detail": "no", **members}
 
 
+OF_PROXIES = (200, 201, 204, 400, 403, 404, 409, 413, 422)
 NOTHING_LOST: dict[str, Answer] = {
     **{
         f"{status} of a proxy": (status, HTML, PAGE)

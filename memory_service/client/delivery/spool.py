@@ -334,9 +334,8 @@ def _aside(spool: Path) -> Path:
 
 def _make_room(folder: Path) -> None:
     total = 0
-    for path in sorted(
-        [*folder.glob("*.jsonl"), *folder.glob("*.events")], key=lambda p: p.stat().st_mtime, reverse=True
-    ):
+    kept = [*folder.glob("*.jsonl"), *folder.glob("*.events")]
+    for path in sorted(kept, key=lambda p: p.stat().st_mtime, reverse=True):
         total += path.stat().st_size
         if total > ASIDE_BYTES:
             path.unlink()

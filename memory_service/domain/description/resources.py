@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from memory_service.domain.description.phrases import sentences_of
+from memory_service.domain.description.phrases import readable, sentences_of
 from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 
@@ -26,7 +26,7 @@ _HARDWARE = re.compile(
 )
 _BARE = re.compile(r"\b(?:my|our|on an?|with an?|have an?|an?)\s$", re.IGNORECASE)
 _BARE_BEHIND = re.compile(
-    r"\s*(?:$|[,.;:)]|(?:gpu|card|and|for|with|in)\b|\d+ ?gb\b)(?!\s?\d+ ?[x×])", re.IGNORECASE
+    r"\s?(?:$|[,.;:)]|(?:gpu|card|and|for|with|in)\b|\d{1,4} ?gb\b)(?!\s?\d{1,9} ?[x×])", re.IGNORECASE
 )
 """A number alone is a card ("my 4090"), not a count of rows, between such words."""
 
@@ -44,7 +44,7 @@ _COUNT_WITHIN = re.compile(r"(?:(\d)x)?(\w+?)(?:x(\d))?", re.IGNORECASE)
 
 _NUMBER = (
     rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an"
-    rf"|(?:an? )?{NUMBER_WORD}(?:[\s-](?:and )?{NUMBER_WORD})*|an?"
+    rf"|(?:an? )?{NUMBER_WORD}(?:[\s-](?:and )?{NUMBER_WORD}){{0,6}}|an?"
 )
 _SPAN = re.compile(
     rf"(?<![\w.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?[\s-]?"
@@ -56,22 +56,22 @@ _SPAN = re.compile(
 _LIMIT_BEFORE = re.compile(
     r"(?:<=?|≤|\bat most|\bup to|\bwithin|\bunder|\b(?:no|not) (?:more|longer) than|\bless than"
     r"|\bmax(?:imum)?(?: of)?|\btime:|\b(?:budget|limit(?:ed)?)(?: is| of| to)?:?|\b(?:i|we|you) have)"
-    r"(?: about| only| just| a)*\s*$",
+    r"(?: about| only| just| a){0,3}\s?$",
     re.IGNORECASE,
 )
 _LIMIT_BEHIND = re.compile(
-    r"^\s*(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
+    r"^\s?(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
     re.IGNORECASE,
 )
-_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s*$", re.IGNORECASE)
-_ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s*$|\b(?:gpus?|cards?|only)\s*$", re.IGNORECASE)
-_WEAK_BEHIND = re.compile(r"^\s*(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
+_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s?$", re.IGNORECASE)
+_ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s?$|\b(?:gpus?|cards?|only)\s?$", re.IGNORECASE)
+_WEAK_BEHIND = re.compile(r"^\s?(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
 """Beside a card a span of time is the limit: "two hours on a T4", "one A100, 30 minutes"."""
 _OF_DATA = re.compile(
-    r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s*$", re.IGNORECASE
+    r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s?$", re.IGNORECASE
 )
-_SOME_OF = re.compile(r"\s+(?:of|long|old)\b", re.IGNORECASE)
-_TIME_BESIDE = re.compile(r"\s*(?:gpus?)?\s*(?:[,:]|for|in|within)?\s*$", re.IGNORECASE)
+_SOME_OF = re.compile(r"\s(?:of|long|old)\b", re.IGNORECASE)
+_TIME_BESIDE = re.compile(r"\s?(?:gpus?)?\s?(?:[,:]|for|in|within)?\s?$", re.IGNORECASE)
 _PROCESSOR = re.compile(
     r"\bcpus?[- ]only\b|\bno gpus?\b|\bwithout (?:an? |any )?gpus?\b|\bonly (?:an? |the |my )?cpus?\b"
     r"|\bon (?:an? |the |my )?(?:laptop(?:'s)?,? )?cpus?\b",
@@ -107,7 +107,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
     cards: set[str] = set()
     memory: set[int] = set()
     limits: set[tuple[float, bool]] = set()
-    sentences = sentences_of(text[:MOST_READ])
+    sentences = sentences_of(readable(text)[:MOST_READ])
     for sentence in sentences:
         here = _cards_in(sentence, gpus)
         cards |= {card.gpu for card in here}
@@ -131,7 +131,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
 
 def cards_in(text: str, gpus: Mapping[str, str]) -> list[str]:
     """Slugs of all cards that the text names, two of one as "2xt4"."""
-    named = (card.gpu for each in sentences_of(text[:MOST_READ]) for card in _cards_in(each, gpus))
+    named = (card.gpu for each in sentences_of(readable(text)[:MOST_READ]) for card in _cards_in(each, gpus))
     return list(dict.fromkeys(named))
 
 
@@ -183,7 +183,7 @@ def _of_hardware(sentence: str, start: int, end: int) -> bool:
         return bool(_BARE.search(before) and _BARE_BEHIND.match(behind))
     if any(_HARDWARE.search(part) for part in (before[-25:], name, behind[:12])):
         return True
-    if _CARD_AFTER.search(before) and re.match(r"\s*(?:$|[,.;:)])", behind):
+    if _CARD_AFTER.search(before) and re.match(r"\s?(?:$|[,.;:)])", behind):
         return True
     beside = _SPAN.search(behind)
     return beside is not None and bool(_TIME_BESIDE.match(behind[: beside.start()]))

@@ -23,8 +23,8 @@ from memory_service.domain.description.cues import (
     TASK_OF,
 )
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
-from memory_service.domain.description.phrases import PhraseTable, words_of
-from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
+from memory_service.domain.description.phrases import PhraseTable, readable, words_of
+from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
@@ -162,7 +162,7 @@ def infer_facts(text: str) -> InferredFacts:
 def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[InferredFacts, dict[str, float]]:
     """`infer_facts`, with what an encoder adds if given, and the probability of each possible task (none for
     a text without any cue)."""
-    text = text[:READ_CHARACTERS]
+    text = readable(text)
     said = stated_in(text)
     reading = _read(text, said)
     scores = _scores(reading, leanings)
