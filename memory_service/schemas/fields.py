@@ -33,6 +33,9 @@ from memory_service.schemas.validation_errors import vocabulary
 MAX_JSON_BYTES = 64_000
 MAX_JSON_DEPTH = 8
 MOST_NAMES = 16
+MOST_CHARACTERS = 100_000
+"""Of a description that is asked about."""
+
 UUID_FORM = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
 
 _BREAK = re.compile(r"\s*[\n\r\t\x0b\x0c\x85\u2028\u2029]+\s*")
@@ -183,7 +186,7 @@ Filter = Annotated[str, _between(1, 300)]
 Word120 = Annotated[str, _trimmed(120), _STORABLE]
 Text200 = Annotated[str, _trimmed(200), _STORABLE]
 LongReason = Annotated[str, _trimmed(4_000), _STORABLE]
-LongText = Annotated[str, _trimmed(100_000), _STORABLE]
+LongText = Annotated[str, _trimmed(MOST_CHARACTERS), _STORABLE]
 Names = Annotated[
     str,
     _between(1, 1000),

@@ -16,6 +16,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split() if text.isascii() and text.isprintable() else "".join(shown).split())
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether a name is what it looks like: nothing invisible, no other form of a letter, one script."""
+    letters = {unicodedata.name(sign, "?").partition(" ")[0] for sign in name if sign.isalpha()}
+    mixed = "LATIN" in letters and letters & {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
+    return name.isprintable() and unicodedata.normalize("NFKC", name) == name and not mixed
+
+
 def quoted(text: str) -> str:
     """The same between quotation marks; its own marks and those of Markdown stand for nothing."""
     return f'"{_MARKUP.sub(_harmless, one_line(text)).replace(chr(34), chr(39))}"'

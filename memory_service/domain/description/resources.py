@@ -13,8 +13,8 @@ from memory_service.domain.description.phrases import readable, sentences_of
 from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 
-MOST_READ = 20_000
-"""Characters: the resources of a competition stand in its first sections."""
+_NEAR = 120
+"""Characters about a card or a span of time that tell what it is."""
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MOST_WORDS = 4
@@ -107,7 +107,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
     cards: set[str] = set()
     memory: set[int] = set()
     limits: set[tuple[float, bool]] = set()
-    sentences = sentences_of(readable(text)[:MOST_READ])
+    sentences = sentences_of(readable(text))
     for sentence in sentences:
         here = _cards_in(sentence, gpus)
         cards |= {card.gpu for card in here}
@@ -131,7 +131,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
 
 def cards_in(text: str, gpus: Mapping[str, str]) -> list[str]:
     """Slugs of all cards that the text names, two of one as "2xt4"."""
-    named = (card.gpu for each in sentences_of(readable(text)[:MOST_READ]) for card in _cards_in(each, gpus))
+    named = (card.gpu for each in sentences_of(readable(text)) for card in _cards_in(each, gpus))
     return list(dict.fromkeys(named))
 
 
@@ -146,7 +146,7 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
             if named is None:
                 continue
             slug, n, sure = named
-            before, behind = sentence[:start], sentence[end:]
+            before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
             count = _COUNT_BEFORE.search(before)
             n = n or (_count(count[1]) if count else 0)
             after = _COUNT_BEHIND.match(behind)
@@ -156,7 +156,7 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
             if sure or counted or joined or _of_hardware(sentence, start, end):
                 said, memory = slug if n <= 1 else f"{n}x{slug}", _MEMORY.match(behind)
                 gib = int(memory[1]) if memory else 0
-                found.append(_Card(said, count.start() if count else start, end, gib))
+                found.append(_Card(said, start - len(before) + count.start() if count else start, end, gib))
                 place = last - 1
             break
         place += 1
@@ -178,7 +178,8 @@ def _named(words: str, gpus: Mapping[str, str]) -> tuple[str, int, bool] | None:
 
 def _of_hardware(sentence: str, start: int, end: int) -> bool:
     """Whether a short name, or a number, is a card's where it stands."""
-    before, name, behind = sentence[:start], sentence[start:end], sentence[end:]
+    before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
+    name = sentence[start:end]
     if name.isdigit():
         return bool(_BARE.search(before) and _BARE_BEHIND.match(behind))
     if any(_HARDWARE.search(part) for part in (before[-25:], name, behind[:12])):
@@ -198,7 +199,8 @@ def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, bool]]:
     """(minutes, whether the GPU's) of spans of time that are said to be a limit."""
     found = set()
     for span in _SPAN.finditer(sentence):
-        before, behind = sentence[: span.start()], sentence[span.end() :]
+        before = sentence[max(0, span.start() - _NEAR) : span.start()]
+        behind = sentence[span.end() : span.end() + _NEAR]
         limit = bool(_LIMIT_BEFORE.search(before) or _LIMIT_BEHIND.search(behind))
         of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
         if (span["day"] and not cards) or (_SOME_OF.match(behind) and not (limit or of_card)):
