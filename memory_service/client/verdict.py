@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from memory_service.client.delivery.http import one_line
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -39,11 +41,11 @@ class Verdict:
             return None
         changes = answer.get("set")
         return cls(
-            action=answer["action"],
+            action=one_line(answer["action"]),
             set=MappingProxyType(dict(changes)) if isinstance(changes, Mapping) else {},
-            why=str(answer.get("why", "")),
-            rule=str(answer.get("rule", "")),
-            severity=str(answer.get("severity", "info")),
+            why=one_line(str(answer.get("why", "")), 2_000),
+            rule=one_line(str(answer.get("rule", ""))),
+            severity=one_line(str(answer.get("severity", "info"))),
             eta_minutes=answer.get("eta_minutes"),
             budget_used_percent=answer.get("budget_used_percent"),
             known=True,

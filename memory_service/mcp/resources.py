@@ -10,6 +10,7 @@ import orjson
 from mcp.shared.exceptions import MCPError
 
 from memory_service.api.service import Service
+from memory_service.domain.common.quoted_text import one_line, quoted
 from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, TASK_ALIASES, TASKS
 from memory_service.domain.monitoring.verdict import ACTIONS
 from memory_service.errors import NotFound
@@ -46,8 +47,8 @@ RESOURCES = (
         "memory://rules",
         "rules",
         "The rules",
-        "Every rule that a plan, a verdict or a review may name (R01 ...), in a sentence each; about 4 000 "
-        "tokens.",
+        "Every rule that a plan, a verdict or a review may name (R01 ...), in a sentence each, as data; about "
+        "4 000 tokens.",
     ),
     _resource(
         "memory://vocabulary",
@@ -124,8 +125,9 @@ def _rules(knowledge: Knowledge) -> str:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    unused = "" if row["followed"] else f" (plans do not follow this: {row['why_not']})"
-    return f"- `{row['id']}` [{row['grade']}] {row['statement']}{unused}"
+    unused = "" if row["followed"] else f" (plans do not follow this: {one_line(row['why_not'])})"
+    who = "written here" if row.get("origin") == "user" or row.get("corrected") else "shipped"
+    return f"- `{row['id']}` [{row['grade']}, {who}] {quoted(row['statement'])}{unused}"
 
 
 def _vocabulary(knowledge: Knowledge) -> str:

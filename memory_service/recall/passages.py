@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import PhraseTable, phrases_listed, sentences_of, words_of
+from memory_service.domain.description.phrases import (
+    PhraseTable,
+    phrases_listed,
+    readable,
+    sentences_of,
+    words_of,
+)
 from memory_service.domain.description.prose import task_sentences
 
 PASSAGE_CHARACTERS = 1_000
@@ -38,7 +44,7 @@ def passages_of(competition: Mapping[str, Any]) -> list[Passage]:
     title = _text(competition, "title") or _text(competition, "slug").replace("-", " ")
     summary, description = _text(competition, "summary"), _text(competition, "description")
     task = _text(competition, "task").replace("-", " ")
-    sentences = [piece for sentence in sentences_of(description) for piece in _split_long(sentence)]
+    sentences = [piece for sentence in sentences_of(readable(description)) for piece in _split_long(sentence)]
     data = [s for s in sentences if _hits(_DATA, s) >= 2]
     metric = [s for s in sentences if _hits(_METRIC, s) >= 1]
     labels = {"Domain": "domain", "Data": "modality", "Labels": "label_structure"}
@@ -59,7 +65,7 @@ def query_passages(text: str) -> list[Passage]:
     A long text gives its title and opening with the goal, the data, and the metric; each at most
     `QUERY_CHARACTERS` characters of whole sentences.
     """
-    text = text.strip()
+    text = readable(text)
     if len(text) <= QUERY_CHARACTERS:
         return [Passage("predicted", text)]
     sentences = [piece for sentence in task_sentences(text) for piece in _split_long(sentence)]

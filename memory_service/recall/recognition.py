@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.description.metrics import METRICS, metric_named
-from memory_service.domain.description.phrases import singular, words_of
+from memory_service.domain.description.phrases import readable, singular, words_of
 from memory_service.domain.description.quantities import KIND_OF, numbers_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
@@ -132,8 +132,8 @@ class Words:
 
 
 _WORD = re.compile(r"[^\W_]{2,40}")
-_COLUMN = re.compile(r"\w*(?:_\w*|[a-z]\w*\d\w*|\d\w*[A-Za-z]\w*)")
-_OPENS = re.compile(r"(?:^|[.!?:;\n]\s*|[\"(*#-]\s*)$")
+_COLUMN = re.compile(r"(?<!\w)(?=[^\W_]*+_|[^\Wa-z]*+[a-z][^\W\d]*+\d|[^\W\d]*+\d[^\WA-Za-z]*+[A-Za-z])\w++")
+_OPENS = re.compile(r"(?:^|[.!?:;\n\"(*#-]\s?)$")
 _YEAR = re.compile(r"(?<![\d,.-])(20[012]\d)(?![\d,.-]*\d)")
 _PHRASES = list(chain.from_iterable(metric.phrases.split(",") for metric in METRICS))
 _OF_METRICS = frozenset(chain.from_iterable([*words_of(p), "".join(words_of(p))] for p in _PHRASES))
@@ -157,7 +157,7 @@ def recognised(
         return None
     if meaning is not None and meaning.scores[meaning.first[0]] <= 0.0:
         meaning = None  # nothing stored has vectors yet
-    read = Words(text[:READ_CHARACTERS])
+    read = Words(readable(text)[:READ_CHARACTERS])
     best, found = LEAST_PROBABILITY, None
     for place in candidates(words, meaning):
         task = float(task_probability[place]) if task_probability is not None else 1.0

@@ -19,7 +19,7 @@ from itertools import islice
 import numpy as np
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.domain.description.phrases import singular
+from memory_service.domain.description.phrases import readable, singular
 
 MAX_TERMS = 32
 """Terms of one search, the rarest of the question. A long description has hundreds."""
@@ -29,7 +29,6 @@ MAX_FOUND = 400
 words that half of ten thousand competitions hold (80 ms) tell nothing."""
 
 _LEAST_TERMS = 1
-_READ_CHARACTERS = 40_000
 _K1, _B = 1.2, 0.75
 _TERM = re.compile(r"[^\W_]{2,40}")
 _STOP = frozenset(shipped_table(__package__, "words.toml")["search"]["stop"].split())
@@ -67,7 +66,7 @@ class DocumentFrequencies:
     def terms(self, text: str, limit: int = MAX_TERMS) -> list[str]:
         """The words of a text worth searching for: rare in the store, frequent in the text."""
         spelled: dict[str, str] = {}
-        counts = words_worth(text[:_READ_CHARACTERS], spelled)
+        counts = words_worth(readable(text), spelled)
         worth = {word: self.weight(word) * (1 + np.log(n)) for word, n in counts.items()}
         ranked = sorted((word for word in worth if worth[word] > 0), key=lambda word: (-worth[word], word))
         return [spelled[word] for word in ranked[:limit]]

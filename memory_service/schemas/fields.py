@@ -33,6 +33,9 @@ from memory_service.schemas.validation_errors import vocabulary
 MAX_JSON_BYTES = 64_000
 MAX_JSON_DEPTH = 8
 MOST_NAMES = 16
+MOST_CHARACTERS = 100_000
+"""Of a description that is asked about."""
+
 UUID_FORM = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
 
 _BREAK = re.compile(r"\s*[\n\r\t\x0b\x0c\x85\u2028\u2029]+\s*")
@@ -110,6 +113,13 @@ def _no_nul(value: str) -> str:
     return value
 
 
+def _no_way_out(value: str) -> str:
+    """Names become parts of paths and addresses: none may lead elsewhere."""
+    if ".." in value or "//" in value or ":/" in value or value.endswith("/"):
+        raise ValueError("must hold no .., no // and no address")
+    return value
+
+
 def _joined(value: Any) -> Any:
     """Names as one text with commas, however they were given."""
     if isinstance(value, list | tuple):
@@ -176,7 +186,7 @@ Filter = Annotated[str, _between(1, 300)]
 Word120 = Annotated[str, _trimmed(120), _STORABLE]
 Text200 = Annotated[str, _trimmed(200), _STORABLE]
 LongReason = Annotated[str, _trimmed(4_000), _STORABLE]
-LongText = Annotated[str, _trimmed(100_000), _STORABLE]
+LongText = Annotated[str, _trimmed(MOST_CHARACTERS), _STORABLE]
 Names = Annotated[
     str,
     _between(1, 1000),
@@ -204,7 +214,15 @@ Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
-RowName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/@+:-]*$", max_length=160)]
+_AS_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/@+{}-]*$"
+RowName = Annotated[
+    str, StringConstraints(pattern=_AS_NAME.format(":"), max_length=160), AfterValidator(_no_way_out)
+]
+ModelName = Annotated[
+    str, StringConstraints(pattern=_AS_NAME.format(""), max_length=160), AfterValidator(_no_way_out)
+]
+"""Goes into scripts, where libraries take `hub:owner/name` for an address."""
+
 Word = Annotated[str, _trimmed(80), _PLAIN, _IN_LINE]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s\x00-\x1f\x7f]+$", max_length=1_000), _PLAIN]
 Line = Annotated[str, _trimmed(300), _PLAIN, _IN_LINE]

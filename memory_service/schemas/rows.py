@@ -74,7 +74,7 @@ class PatternRow(Row):
 
 
 class ModelRow(Row):
-    name: f.RowName
+    name: f.ModelName
     library: f.Word
     tasks: Annotated[list[f.Task], Field(min_length=1, max_length=40)]
     family: f.Word
@@ -203,7 +203,7 @@ def _out_of_range(part: str, values: Mapping[str, Any]) -> dict[tuple[str, str],
 
 class ProfileFigures(Row):
     id: f.RowName
-    model: f.RowName
+    model: f.ModelName
     library: f.Word
     family: f.Word
     input_kind: Literal["image_size", "seq_len", "n_features"]

@@ -15,6 +15,7 @@ from memory_service.api.request_body import parse_query_string, raw_body
 from memory_service.api.security.auth_middleware import form_is_signed
 from memory_service.api.service import database_of
 from memory_service.errors import InvalidInput, wrong_value
+from memory_service.schemas.fields import MOST_CHARACTERS
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.tables.file_formats import FORMATS, MEDIA_TYPES, TableExport, in_format
@@ -212,13 +213,16 @@ def packed(text: str) -> str:
 
 
 def unpacked(text: str, field: str) -> str:
-    """What was `packed`, up to 4 MiB; InvalidInput."""
+    """What was `packed`, no more than a description may have; InvalidInput."""
+    inflating, read, most = zlib.decompressobj(), b"", MOST_CHARACTERS
     try:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        inflating = zlib.decompressobj()
-        read = inflating.decompress(raw, 4 * 2**20).decode()
+        read = inflating.decompress(raw, 4 * most + 1)
+        decoded = read.decode() if len(read) <= 4 * most else ""
     except (ValueError, zlib.error):
-        read = ""
-    if not read or not inflating.eof:
+        decoded = ""
+    if len(read) > 4 * most or len(decoded) > most:
+        raise wrong_value("description", f"holds more than {most} characters")
+    if not decoded or not inflating.eof:
         raise wrong_value(field, "cannot be read: a part of the address is missing", text[:80])
-    return read
+    return decoded

@@ -86,7 +86,7 @@ def service(_service: Service, home: Path) -> Service:
     return _service
 
 
-Answer = tuple[int, dict[str, str], dict[str, Any]]
+Answer = tuple[int, dict[str, str], Any]
 
 
 @dataclass
@@ -128,11 +128,11 @@ class Scripted:
             return 201, {}, {"run_id": body["run_id"]}
         if path.endswith("/finish"):
             self.ends.append(body)
-            return 200, {}, {}
+            return 200, {}, {"run_id": path.split("/")[2]}
         for event in body["events"]:
             self.repeated += event["seq"] in self.events
             self.events[event["seq"]] = event
-        return 200, {}, {"accepted": len(body["events"]), "verdict": VERDICT}
+        return 200, {}, {"accepted": len(body["events"]), "duplicates": 0, "verdict": VERDICT}
 
 
 VERDICT = {
@@ -157,7 +157,10 @@ def scripted() -> Iterator[Scripted]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             script.headers.append(dict(self.headers))
             status, headers, answer = script.take(self.path, body)
-            data = json.dumps(answer).encode()
+            if status >= 400 and "Content-Type" not in headers:
+                headers = {**headers, "Content-Type": "application/problem+json"}
+                answer = {"type": "urn:memory-service:problem:told", **answer}
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)

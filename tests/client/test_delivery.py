@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -99,7 +100,7 @@ def test_a_body_over_the_limit_is_sent_in_parts(scripted: Scripted):
     assert epochs_of(scripted) == list(range(300))
 
 
-def test_an_event_the_service_cannot_take_holds_up_none_behind_it(scripted: Scripted):
+def test_an_event_the_service_cannot_take_holds_up_none_behind_it(scripted: Scripted, home: Path):
     def refuse_epoch_2(path: str, body: dict[str, Any]) -> Answer | None:
         wrong = [i for i, event in enumerate(body.get("events", ())) if event.get("epoch") == 2]
         errors = [{"field": f"events.{i}.seconds", "message": "no"} for i in wrong]
@@ -108,7 +109,10 @@ def test_an_event_the_service_cannot_take_holds_up_none_behind_it(scripted: Scri
     scripted.answer = refuse_epoch_2
     problems = told(scripted)
     assert epochs_of(scripted) == [0, 1, 3, 4]
-    assert "left out" in problems[0]
+    assert "1 events were refused and kept in" in problems[0]
+    kept = next((home / "spool" / "refused").glob("*.events")).read_bytes().splitlines()
+    assert json.loads(kept[0]) == {"refused": "422 wrong"}
+    assert json.loads(kept[1])["epoch"] == 2
 
 
 def test_a_service_that_lost_the_run_is_told_of_it_again(scripted: Scripted):

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
+from weakref import WeakSet
 
 import anyio
 import anyio.to_thread
@@ -14,7 +15,7 @@ from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import list_answer, table_query
 from memory_service.api.security.auth_middleware import still_good, who_of
 from memory_service.api.service import database_of, service_of
-from memory_service.errors import MemoryServiceError, Unauthorized
+from memory_service.errors import MemoryServiceError, Unauthorized, Unavailable
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.devices import Calibration, CalibrationRow
 from memory_service.schemas.calibrations import Posted
@@ -29,6 +30,14 @@ _ALIVE_SECONDS = 10.0
 
 _readers = anyio.CapacityLimiter(4)
 """Listeners share these threads for moments; requests keep theirs."""
+
+
+class _Listener:
+    """Counted until its stream is gone, begun or not."""
+
+
+MOST_LISTENERS = 100
+_listeners: WeakSet[_Listener] = WeakSet()
 
 _CalibrationsQuery = table_query("calibrations", status=Literal[tuple(calibrations.STATUSES)])
 _TAKEN = created(
@@ -68,10 +77,16 @@ def post_calibration(request: Request, body: Posted) -> Response:
 @router.get("/{id}/events", response_class=StreamingResponse, responses=_EVENTS)
 async def calibration_events(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
     """What happens, as it happens (SSE), from the beginning or behind `Last-Event-ID`, until it ends."""
+    if len(_listeners) >= MOST_LISTENERS:
+        raise Unavailable(
+            f"{MOST_LISTENERS} listen already: ask again, or GET /calibrations/{{id}} now and then"
+        )
+    listener = _Listener()
+    _listeners.add(listener)
     database, behind = database_of(request), _behind(request.headers.get("last-event-id", ""))
     first = await _after(request, database, id, *behind)
     media = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    stream = _events(request, database, id, first)
+    stream = _events(request, database, id, first, listener)
     return StreamingResponse(stream, headers=media, media_type="text/event-stream")
 
 
@@ -94,7 +109,13 @@ async def _after(request: Request, database: Database, key: str, sections: int, 
     return await anyio.to_thread.run_sync(look, limiter=_readers)
 
 
-async def _events(request: Request, database: Database, key: str, first: _Events) -> AsyncIterator[bytes]:
+async def _events(
+    request: Request,
+    database: Database,
+    key: str,
+    first: _Events,
+    listener: _Listener,  # noqa: ARG001 - kept as long as the stream is
+) -> AsyncIterator[bytes]:
     (events, ended), state, quiet = first, None, 0.0
     stopping = service_of(request).stopping
     while True:

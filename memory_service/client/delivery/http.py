@@ -1,4 +1,7 @@
-"""One HTTP request and its outcome: done, try again later, or refused for good; never an exception."""
+"""One HTTP request and its outcome: done, try again later, or refused for good; never an exception.
+
+Only a problem document of this service refuses for good: a proxy on the way answers for itself.
+"""
 
 import contextlib
 import importlib
@@ -15,14 +18,19 @@ NO_KEY = 401
 """Tried again with the key that is set by then: what was reported is worth more than a key that expired."""
 CONNECT_S, READ_S = 3.0, 30.0
 MOST_RETRY_AFTER_S = 300.0
-_JSON_BODY = {"Content-Type": "application/json"}
+MOST_ANSWER_BYTES = 2**20
+PROBLEM, OUR_PROBLEMS = "application/problem+json", "urn:memory-service:problem:"
+_HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 LATER = (404, 405, 408, 425, 429)
 """Not now, or not this server yet: tried again, as every 5xx is (507: its disk is full)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """outcome: "done", "later" (with the seconds the server asked to wait, if it did) or "refused"."""
+    """outcome: "done", "later" (with the seconds the server asked to wait, if it did) or "refused".
+
+    status   0 where no answer of this service came
+    """
 
     outcome: Literal["done", "later", "refused"]
     status: int = 0
@@ -51,20 +59,29 @@ class Wire:
             if self._client is None:
                 self._client = self._make_client(httpx2)
             limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
-            answer = self._client.post(path, content=body, headers=_JSON_BODY, timeout=limits)
-            status, content = answer.status_code, answer.content
-            wait = _retry_seconds(answer.headers.get("Retry-After"))
+            until = time.monotonic() + CONNECT_S + seconds
+            sent = self._client.stream("POST", path, content=body, headers=_HEADERS, timeout=limits)
+            with sent as answer:
+                status, headers, content = answer.status_code, answer.headers, b""
+                for piece in answer.iter_raw():
+                    content += piece
+                    if len(content) > MOST_ANSWER_BYTES or time.monotonic() > until:
+                        return Reply("later", why="its answer is too long or takes too long")
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
             reached = type(error).__name__ not in ("ConnectError", "ConnectTimeout")
             return Reply("later", why=f"{type(error).__name__}: {error}"[:300], reached=reached)
-        content_json = _json(content)
+        content_json, wait = _json(content), _retry_seconds(headers.get("Retry-After"))
         if 200 <= status < 300:
-            return Reply("done", status, content_json)
+            return Reply("done", status, content_json, one_line(content.decode("utf-8", "replace")))
         if status < 400:
-            content = f"it redirects to {answer.headers.get('Location')}: set MEMORY_SERVER to that".encode()
-        why = f"{status} {content_json.get('detail') or content[:200].decode('utf-8', 'replace')}"
+            content = f"it redirects to {headers.get('Location')}: set MEMORY_SERVER to that".encode()
+        why = one_line(f"{status} {content_json.get('detail') or content[:600].decode('utf-8', 'replace')}")
         if status == NO_KEY:
             return Reply("later", status, content_json, f"{why} (MEMORY_API_KEY)", reached=False)
+        ours = headers.get("Content-Type", "").startswith(PROBLEM)
+        ours = ours and str(content_json.get("type")).startswith(OUR_PROBLEMS)
+        if not ours:
+            return Reply("later", why=f"{why} (not an answer of a memory-service)", retry_after=wait)
         if status >= 500 or status in LATER:
             return Reply("later", status, content_json, why, wait)
         return Reply("refused", status, content_json, why)
@@ -100,10 +117,15 @@ def trace_headers() -> dict[str, str]:
     return headers
 
 
+def one_line(text: str, most: int = 300) -> str:
+    """What a server said, fit for a log: one line without signs that steer a terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in " ".join(text[: 4 * most].split()))[:most]
+
+
 def _json(content: bytes) -> Mapping[str, Any]:
     try:
         content_json = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content_json if isinstance(content_json, dict) else {}
 

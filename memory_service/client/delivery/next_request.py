@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory_service.client.delivery.http import READ_S, Reply, Wire
+from memory_service.client.delivery.http import READ_S, Reply, Wire, one_line
 from memory_service.client.delivery.spool import Part, Spool
 from memory_service.client.facts import CUSTOM
 
@@ -56,7 +56,13 @@ class Delivery:
         return str(self._spool.header["run_id"])
 
     def step(self, seconds: float = READ_S) -> Step:
-        """The next request, answered within about `seconds`."""
+        """The next request, answered within about `seconds`. What cannot be made sense of is no answer."""
+        try:
+            return self._step(seconds)
+        except Exception as error:  # noqa: BLE001 - an answer may hold anything
+            return Step("later", one_line(f"its answer cannot be read: {error!r}"))
+
+    def _step(self, seconds: float) -> Step:
         if self._finished:
             return Step("done")
         if not self._started:
@@ -77,6 +83,8 @@ class Delivery:
     def _on_begin(self, reply: Reply) -> Step:
         if reply.status == 409:  # the id is ours: it is this run, and what was first said of it holds
             self._on_trouble(f"the run had begun already, with other facts: {reply.why}")
+        if reply.outcome == "done" and reply.body.get("run_id") != self.run_id:
+            return _not_ours(reply)
         if reply.outcome == "done" or reply.status == 409:
             self._started = True
             self._on_verdict(reply.body.get("verdict"))
@@ -110,11 +118,14 @@ class Delivery:
 
     def _on_events(self, part: Part, reply: Reply) -> Step:
         if reply.outcome == "done":
-            self._acknowledge(part)
-            self._on_verdict(reply.body.get("verdict"))
-            for one in {each.get("field"): each for each in reply.body.get("ignored") or ()}.values():
-                self._on_trouble(f"not counted: {one.get('field')} {one.get('value')} {one.get('why')}")
+            if not _takes(reply, len(part.events)):
+                return _not_ours(reply)
+            self._acknowledge(part, len(part.events))
             self._most_bytes = min(2 * self._most_bytes, MOST_BYTES)
+            self._on_verdict(reply.body.get("verdict"))
+            for one in {str(each.get("field")): each for each in _dicts(reply.body.get("ignored"))}.values():
+                said = f"not counted: {one.get('field')} {one.get('value')} {one.get('why')}"
+                self._on_trouble(one_line(said))
             return Step("progress")
         if reply.status == 404 and self._spool.header.get("run") is not None:
             return self._restart(reply)
@@ -122,24 +133,27 @@ class Delivery:
             if reply.status == 0 and reply.reached:  # perhaps it was too much for the time
                 self._most_bytes = max(LEAST_BYTES, self._most_bytes // 2)
             return _later(reply)
-        if reply.status == 413 and len(part.events) > 1:
-            self._most_bytes = max(1, sum(map(len, part.events)) // 2)
-            return Step("progress")
         if reply.status in (400, 413, 422):
             return self._without_refused_events(part, reply)
         return Step("refused", reply.why)
 
     def _without_refused_events(self, part: Part, reply: Reply) -> Step:
-        """Send the rest: one bad event must not hold up those behind it."""
-        matches = (re.match(r"events\.(\d+)\b", field) for field in _refused_fields(reply))
-        wrong = {int(match[1]) for match in matches if match}
-        accepted = tuple(e for i, e in enumerate(part.events) if wrong and i not in wrong)
-        self._on_trouble(f"{len(part.events) - len(accepted)} events were refused and left out: {reply.why}")
-        if accepted:
-            again = self._post_events(accepted)
-            if again.outcome == "later":
-                return _later(again)
-        self._acknowledge(part)
+        """Send the rest: one bad event must not hold up those behind it. Where the service does not say which
+        it is, halves of them are tried, down to one."""
+        matches = (re.match(r"events\.(\d{1,6})\b", field) for field in _refused_fields(reply))
+        wrong = {int(match[1]) for match in matches if match} if len(part.events) > 1 else {0}
+        taken = tuple(event for place, event in enumerate(part.events) if place not in wrong)
+        again = self._post_events(taken) if wrong and taken else None
+        if again is not None and again.outcome == "later":
+            return _later(again)
+        if len(taken) == len(part.events) or (again is not None and not _takes(again, len(taken))):
+            self._most_bytes = max(1, sum(map(len, part.events)) // 2)
+            return Step("progress")
+        refused = tuple(event for place, event in enumerate(part.events) if place in wrong)
+        kept = self._spool.keep_refused(refused, reply.why)
+        where = f"kept in {kept}" if kept else "left out"
+        self._on_trouble(f"{len(refused)} events were refused and {where}: {reply.why}")
+        self._acknowledge(part, len(taken))
         return Step("progress")
 
     def _restart(self, reply: Reply) -> Step:
@@ -164,16 +178,32 @@ class Delivery:
             return self._restart(reply)
         elif reply.outcome == "later":
             return _later(reply)
+        elif reply.body.get("run_id") != self.run_id:
+            return _not_ours(reply)
         self._finished = True
         return Step("done")
 
-    def _acknowledge(self, part: Part) -> None:
+    def _acknowledge(self, part: Part, taken: int) -> None:
         self._spool.acknowledge(part)
-        self.sent += len(part.events)
+        self.sent += taken
+
+
+def _takes(reply: Reply, n: int) -> bool:
+    """Whether an answer says that all n events are stored, now or before: a proxy's page does not."""
+    counts = [reply.body.get(name) for name in ("accepted", "duplicates")]
+    return reply.outcome == "done" and all(type(count) is int for count in counts) and sum(counts) == n  # type: ignore[arg-type]
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _refused_fields(reply: Reply) -> list[str]:
-    return [str(error.get("field")) for error in reply.body.get("errors") or () if isinstance(error, dict)]
+    return [str(error.get("field")) for error in _dicts(reply.body.get("errors"))]
+
+
+def _not_ours(reply: Reply) -> Step:
+    return Step("later", f"{reply.status} is no answer of a memory-service: {reply.why}")
 
 
 def _later(reply: Reply) -> Step:

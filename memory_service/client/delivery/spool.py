@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_service.client.delivery.spool_storage import Disk, Memory, SpoolStorage
+from memory_service.client.delivery.spool_storage import Disk, Memory, SpoolStorage, append_to
 from memory_service.client.fields import RAW_KINDS
 
 FSYNC_EVERY_S = 5.0
@@ -39,7 +39,10 @@ SHRINK_TO = 0.5
 """A spool over its bound is brought to this share of it, so that it is not rewritten for every line."""
 
 ASIDE, ASIDE_BYTES = "refused", 256 * 2**20
-"""Folder in that of the spools for runs that a service refused for good; most that is kept there."""
+"""Folder in that of the spools for runs and events that a service refused for good; most that is kept."""
+
+REFUSED_BYTES = 4 * 2**20
+"""Most that is kept of one run's refused events."""
 
 BLOCK_BYTES = 1 << 18
 CONTROL = (b'{"run"', b'{"acked"')
@@ -183,13 +186,22 @@ class Spool:
             self.close()
         if path is None:
             return None
-        folder = path.parent if path.parent.name == ASIDE else path.parent / ASIDE
         try:
-            folder.mkdir(exist_ok=True)
-            _make_room(folder)
-            return path.replace(folder / path.name)
+            return path.replace(_aside(path) / path.name)
         except OSError:
             return path
+
+    def keep_refused(self, events: Iterable[bytes], why: str) -> Path | None:
+        """Add events that the service does not take, with the reason, to a file among the refused runs; None
+        where they cannot be kept."""
+        if self.path is None:
+            return None
+        lines = line_of({"refused": why}) + b"".join(event + b"\n" for event in events)
+        try:
+            kept = _aside(self.path) / f"{self.path.stem}.events"
+            return kept if append_to(kept, lines, REFUSED_BYTES) else None
+        except OSError:
+            return None
 
     def release(self) -> None:
         """In a forked child: close the file, so that the parent's lock ends with the parent."""
@@ -312,9 +324,18 @@ def _is_finish(value: Any) -> bool:
     return isinstance(value, dict) and "status" in value
 
 
+def _aside(spool: Path) -> Path:
+    """The folder of what is refused, with room in it."""
+    folder = spool.parent if spool.parent.name == ASIDE else spool.parent / ASIDE
+    folder.mkdir(exist_ok=True)
+    _make_room(folder)
+    return folder
+
+
 def _make_room(folder: Path) -> None:
     total = 0
-    for path in sorted(folder.glob("*.jsonl"), key=lambda p: p.stat().st_mtime, reverse=True):
+    kept = [*folder.glob("*.jsonl"), *folder.glob("*.events")]
+    for path in sorted(kept, key=lambda p: p.stat().st_mtime, reverse=True):
         total += path.stat().st_size
         if total > ASIDE_BYTES:
             path.unlink()

@@ -93,6 +93,16 @@ SpoolStorage = Disk | Memory
 """Bytes that grow at the end or are replaced whole."""
 
 
+def append_to(path: Path, data: bytes, most: int) -> bool:
+    """Add to a file that this user alone may read; False where it would grow past `most` bytes. OSError."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    fd = os.open(path, flags, 0o600)
+    try:
+        return os.fstat(fd).st_size + len(data) <= most and os.write(fd, data) == len(data)
+    finally:
+        os.close(fd)
+
+
 def _locked(path: Path, flags: int) -> int:
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     try:

@@ -28,7 +28,7 @@ KIN: dict[str, tuple[str, ...]] = {
 """Names as `normal_model_name` writes them -> rows of the catalogue."""
 
 _KIN = {name: kin for names, kin in KIN.items() for name in names.split()}
-_NAME = re.compile(rf"(?:.*/)?({'|'.join(sorted(_KIN, key=len, reverse=True))})(?:[a-z]?$|[\W_\d].*)")
+_NAME = re.compile(rf"^(?:.*/)?({'|'.join(sorted(_KIN, key=len, reverse=True))})(?:[a-z]?$|[\W_\d].*)")
 
 
 def kin_of(name: str) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ _MIXED = re.compile(
 
 
 _IOU_OF_BOXES = re.compile(
-    r"(?:precision|\bm?AP)\b[^+]*?(?:\b(?:at|over|of|with)\b|@|\()\s*(?:(?:an?|the|different|several)\s+)*"
+    r"(?:precision|\bm?AP)\b[^+]{0,80}?(?:\b(?:at|over|of|with)\b|@|\()\s?(?:(?:an?|the|different|several)\s){0,3}"
     r"(?:IoU|intersection)",
     re.IGNORECASE,
 )

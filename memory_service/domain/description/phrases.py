@@ -14,7 +14,21 @@ Key = TypeVar("Key", bound=Hashable)
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(*#\[-])|\n+")
+READ_CHARACTERS = 16_000
+"""Of a longer text the beginning is read: pages state their task in the first ones."""
+
+MOST_OF_A_WORD, MOST_OF_A_SENTENCE = 200, 1_000
+"""Longer words are sequences, encodings and links, longer sentences tables: no part of either is prose."""
+
 _KEEPS_ITS_S = ("ss", "us", "is", "ous", "ics")
+
+
+def readable(text: str) -> str:
+    """The text as patterns meet it, of every caller: its first `READ_CHARACTERS`, one space between words,
+    none at the ends of lines, no empty line, words cut to `MOST_OF_A_WORD`."""
+    lines = (line.split() for line in text.splitlines())
+    cut = (" ".join(word[:MOST_OF_A_WORD] for word in line) for line in lines if line)
+    return "\n".join(cut)[:READ_CHARACTERS]
 
 
 @lru_cache(maxsize=65536)
@@ -35,8 +49,19 @@ def words_of(text: str) -> list[str]:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences and lines of a text, blank ones left out, in order."""
-    return [piece for raw in _SENTENCE_END.split(text) if (piece := raw.strip())]
+    """The sentences and lines of a text, blank ones left out, in order; those of more than
+    `MOST_OF_A_SENTENCE` characters in pieces, so that work within a sentence has a bound."""
+    return [piece for raw in _SENTENCE_END.split(text) for piece in _pieces(raw.strip())]
+
+
+def _pieces(sentence: str) -> Iterator[str]:
+    while len(sentence) > MOST_OF_A_SENTENCE:
+        end = sentence.rfind(" ", 1, MOST_OF_A_SENTENCE)
+        end = end if end > 0 else MOST_OF_A_SENTENCE
+        yield sentence[:end]
+        sentence = sentence[end:].lstrip()
+    if sentence:
+        yield sentence
 
 
 class PhraseTable(Generic[Key]):

@@ -8,15 +8,12 @@ speak of.
 import re
 
 from memory_service.domain.description.cues import SENTENCES, SMALL_WORDS
-from memory_service.domain.description.phrases import sentences_of, words_of
-
-READ_CHARACTERS = 40_000
-"""Of a longer text the beginning is read: pages state their task in the first ones."""
+from memory_service.domain.description.phrases import readable, sentences_of, words_of
 
 _LONG_TEXT = 1_200
 _PLAIN_SECTION_SENTENCES = 25
-_MARKDOWN_HEADING = re.compile(r"^\s*(#{1,6})\s+(.*?)[\s#:]*$")
-_BOLD_HEADING = re.compile(r"^\s*\*\*([^*]{2,60})\*\*:?\s*$")
+_MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s(.*)")
+_BOLD_HEADING = re.compile(r"^\*\*([^*]{2,60})\*\*:?$")
 _ADMINISTRATIVE = re.compile(
     r"\b(?:time ?line|important dates|deadlines?|prizes?|awards?|code requirements?|citations?|cite|"
     r"acknowledge?ments?|rules|faq|frequently asked|sponsors?|about (?:the )?(?:host|organi[sz]ers?|us|"
@@ -39,7 +36,7 @@ _OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
 def is_english(text: str) -> bool:
     """False where most letters are of another script, or the small words of other languages are more than
     the English ones. Names and terms alone count as English."""
-    text = text[:READ_CHARACTERS]
+    text = readable(text)
     if 3 * len(_OTHER_SCRIPT.findall(text)) > sum(map(str.isalpha, text)):
         return False
     words = re.findall(r"[^\W\d_]+", text.lower())
@@ -48,11 +45,12 @@ def is_english(text: str) -> bool:
 
 
 def task_sentences(text: str) -> list[str]:
-    """The sentences and lines that can tell the task, in order; of at most `READ_CHARACTERS`.
+    """The sentences and lines that can tell the task, in order.
 
     If everything looks administrative, everything is given back.
     """
-    sentences = sentences_of(text[:READ_CHARACTERS])
+    text = readable(text)
+    sentences = sentences_of(text)
     long = len(text) >= _LONG_TEXT
     selected: list[str] = []
     skipping_level = 0
@@ -80,7 +78,7 @@ def task_sentences(text: str) -> list[str]:
 def _heading(line: str) -> tuple[int, str] | None:
     """(level, title) of a heading: 1-6 in Markdown, 7 for a bold or plain line that reads like one."""
     if match := _MARKDOWN_HEADING.match(line):
-        return len(match[1]), match[2]
+        return len(match[1]), match[2].strip(" #:")
     if match := _BOLD_HEADING.match(line):
         return 7, match[1]
     plain = line.strip().rstrip(":")

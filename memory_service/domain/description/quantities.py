@@ -33,13 +33,13 @@ NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousan
 _NUMBER = re.compile(
     rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion"
     rf"|hundred)\b)?"
-    rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD})*\b))"
+    rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD}){{0,12}}\b))"
     r"(?!\s?%|\s?per ?cent|[.]\d|(?:st|nd|rd|th)\b|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
-_EACH_AFTER = re.compile(r"\s*(?:each|per|every)\b", re.IGNORECASE)
+_EACH_AFTER = re.compile(r"\s?(?:each|per|every)\b", re.IGNORECASE)
 _EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)
 _ASKED_FOR = re.compile(
     r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) "
@@ -47,8 +47,8 @@ _ASKED_FOR = re.compile(
     re.IGNORECASE,
 )
 _TO_DO = re.compile(
-    r"\s*(?:(?:are |must |have |still )*to (?!train|learn)(?:be )?[a-z]+|(?:that |who |which )?(?:form|make "
-    r"up|are for) the test|on which you)",
+    r"\s?(?:(?:are |must |have |still ){0,3}to (?!train|learn)(?:be )?[a-z]+|(?:that |who |which )?(?:form|"
+    r"make up|are for) the test|on which you)",
     re.IGNORECASE,
 )
 _ELSEWHERE = frozenset(("further", "more", "another", "additional", "new"))
@@ -230,9 +230,9 @@ def _value(number: re.Match[str]) -> float:
 
 
 def number_of_words(words: str) -> float:
-    """ "fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25."""
+    """ "fourteen hundred" -> 1400, "half a million" -> 500 000, "twenty-five" -> 25; at most `MOST`."""
     total = current = 0.0
-    for word in re.split(r"[ -]", words.lower()):
+    for word in words.lower().replace("-", " ").split():
         if word in _SMALL:
             current += _SMALL[word]
         elif word == "half":
@@ -241,4 +241,4 @@ def number_of_words(words: str) -> float:
             current = (current or 1) * _SCALE[word]
         elif word in _SCALE:
             total, current = total + (current or 1) * _SCALE[word], 0.0
-    return total + current
+    return min(total + current, MOST)

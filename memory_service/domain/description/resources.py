@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from memory_service.domain.description.phrases import sentences_of
+from memory_service.domain.description.phrases import readable, sentences_of
 from memory_service.domain.description.quantities import NUMBER_WORD, number_of_words
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 
-MOST_READ = 20_000
-"""Characters: the resources of a competition stand in its first sections."""
+_NEAR = 120
+"""Characters about a card or a span of time that tell what it is."""
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MOST_WORDS = 4
@@ -26,7 +26,7 @@ _HARDWARE = re.compile(
 )
 _BARE = re.compile(r"\b(?:my|our|on an?|with an?|have an?|an?)\s$", re.IGNORECASE)
 _BARE_BEHIND = re.compile(
-    r"\s*(?:$|[,.;:)]|(?:gpu|card|and|for|with|in)\b|\d+ ?gb\b)(?!\s?\d+ ?[x×])", re.IGNORECASE
+    r"\s?(?:$|[,.;:)]|(?:gpu|card|and|for|with|in)\b|\d{1,4} ?gb\b)(?!\s?\d{1,9} ?[x×])", re.IGNORECASE
 )
 """A number alone is a card ("my 4090"), not a count of rows, between such words."""
 
@@ -44,7 +44,7 @@ _COUNT_WITHIN = re.compile(r"(?:(\d)x)?(\w+?)(?:x(\d))?", re.IGNORECASE)
 
 _NUMBER = (
     rf"\d{{1,4}}(?:[.,]\d{{1,2}})?|half an?|(?:a|one|three)[\s-]quarters? of an"
-    rf"|(?:an? )?{NUMBER_WORD}(?:[\s-](?:and )?{NUMBER_WORD})*|an?"
+    rf"|(?:an? )?{NUMBER_WORD}(?:[\s-](?:and )?{NUMBER_WORD}){{0,6}}|an?"
 )
 _SPAN = re.compile(
     rf"(?<![\w.,-])(?P<n>{_NUMBER})(?:\s?(?:-|–|to|or)\s?(?:{_NUMBER}))??(?P<half>\sand a half)?[\s-]?"
@@ -56,22 +56,22 @@ _SPAN = re.compile(
 _LIMIT_BEFORE = re.compile(
     r"(?:<=?|≤|\bat most|\bup to|\bwithin|\bunder|\b(?:no|not) (?:more|longer) than|\bless than"
     r"|\bmax(?:imum)?(?: of)?|\btime:|\b(?:budget|limit(?:ed)?)(?: is| of| to)?:?|\b(?:i|we|you) have)"
-    r"(?: about| only| just| a)*\s*$",
+    r"(?: about| only| just| a){0,3}\s?$",
     re.IGNORECASE,
 )
 _LIMIT_BEHIND = re.compile(
-    r"^\s*(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
+    r"^\s?(?:of )?(?:run-?\s?time|time limit|limit|budget|(?:of )?(?:compute|training|gpu)|to train)",
     re.IGNORECASE,
 )
-_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s*$", re.IGNORECASE)
-_ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s*$|\b(?:gpus?|cards?|only)\s*$", re.IGNORECASE)
-_WEAK_BEHIND = re.compile(r"^\s*(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
+_WEAK_BEFORE = re.compile(r"\b(?:in|for|with|and)(?: about| only| just)?\s?$", re.IGNORECASE)
+_ALONE_BEFORE = re.compile(r"^\W*$|[,;:(]\s?$|\b(?:gpus?|cards?|only)\s?$", re.IGNORECASE)
+_WEAK_BEHIND = re.compile(r"^\s?(?:on|with|of) (?:an?|one|two|the|my|our|\d)\b", re.IGNORECASE)
 """Beside a card a span of time is the limit: "two hours on a T4", "one A100, 30 minutes"."""
 _OF_DATA = re.compile(
-    r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s*$", re.IGNORECASE
+    r"\b(?:next|last|past|previous|every|each|per|of|after|before|ahead)\s?$", re.IGNORECASE
 )
-_SOME_OF = re.compile(r"\s+(?:of|long|old)\b", re.IGNORECASE)
-_TIME_BESIDE = re.compile(r"\s*(?:gpus?)?\s*(?:[,:]|for|in|within)?\s*$", re.IGNORECASE)
+_SOME_OF = re.compile(r"\s(?:of|long|old)\b", re.IGNORECASE)
+_TIME_BESIDE = re.compile(r"\s?(?:gpus?)?\s?(?:[,:]|for|in|within)?\s?$", re.IGNORECASE)
 _PROCESSOR = re.compile(
     r"\bcpus?[- ]only\b|\bno gpus?\b|\bwithout (?:an? |any )?gpus?\b|\bonly (?:an? |the |my )?cpus?\b"
     r"|\bon (?:an? |the |my )?(?:laptop(?:'s)?,? )?cpus?\b",
@@ -107,7 +107,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
     cards: set[str] = set()
     memory: set[int] = set()
     limits: set[tuple[float, bool]] = set()
-    sentences = sentences_of(text[:MOST_READ])
+    sentences = sentences_of(readable(text))
     for sentence in sentences:
         here = _cards_in(sentence, gpus)
         cards |= {card.gpu for card in here}
@@ -131,7 +131,7 @@ def resources_in(text: str, gpus: Mapping[str, str]) -> dict[str, Any]:
 
 def cards_in(text: str, gpus: Mapping[str, str]) -> list[str]:
     """Slugs of all cards that the text names, two of one as "2xt4"."""
-    named = (card.gpu for each in sentences_of(text[:MOST_READ]) for card in _cards_in(each, gpus))
+    named = (card.gpu for each in sentences_of(readable(text)) for card in _cards_in(each, gpus))
     return list(dict.fromkeys(named))
 
 
@@ -146,7 +146,7 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
             if named is None:
                 continue
             slug, n, sure = named
-            before, behind = sentence[:start], sentence[end:]
+            before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
             count = _COUNT_BEFORE.search(before)
             n = n or (_count(count[1]) if count else 0)
             after = _COUNT_BEHIND.match(behind)
@@ -156,7 +156,7 @@ def _cards_in(sentence: str, gpus: Mapping[str, str]) -> list[_Card]:
             if sure or counted or joined or _of_hardware(sentence, start, end):
                 said, memory = slug if n <= 1 else f"{n}x{slug}", _MEMORY.match(behind)
                 gib = int(memory[1]) if memory else 0
-                found.append(_Card(said, count.start() if count else start, end, gib))
+                found.append(_Card(said, start - len(before) + count.start() if count else start, end, gib))
                 place = last - 1
             break
         place += 1
@@ -178,12 +178,13 @@ def _named(words: str, gpus: Mapping[str, str]) -> tuple[str, int, bool] | None:
 
 def _of_hardware(sentence: str, start: int, end: int) -> bool:
     """Whether a short name, or a number, is a card's where it stands."""
-    before, name, behind = sentence[:start], sentence[start:end], sentence[end:]
+    before, behind = sentence[max(0, start - _NEAR) : start], sentence[end : end + _NEAR]
+    name = sentence[start:end]
     if name.isdigit():
         return bool(_BARE.search(before) and _BARE_BEHIND.match(behind))
     if any(_HARDWARE.search(part) for part in (before[-25:], name, behind[:12])):
         return True
-    if _CARD_AFTER.search(before) and re.match(r"\s*(?:$|[,.;:)])", behind):
+    if _CARD_AFTER.search(before) and re.match(r"\s?(?:$|[,.;:)])", behind):
         return True
     beside = _SPAN.search(behind)
     return beside is not None and bool(_TIME_BESIDE.match(behind[: beside.start()]))
@@ -198,7 +199,8 @@ def _limits_in(sentence: str, cards: list[_Card]) -> set[tuple[float, bool]]:
     """(minutes, whether the GPU's) of spans of time that are said to be a limit."""
     found = set()
     for span in _SPAN.finditer(sentence):
-        before, behind = sentence[: span.start()], sentence[span.end() :]
+        before = sentence[max(0, span.start() - _NEAR) : span.start()]
+        behind = sentence[span.end() : span.end() + _NEAR]
         limit = bool(_LIMIT_BEFORE.search(before) or _LIMIT_BEHIND.search(behind))
         of_card = any(0 <= card.start - span.end() <= len(" of an ") for card in cards)
         if (span["day"] and not cards) or (_SOME_OF.match(behind) and not (limit or of_card)):

@@ -39,7 +39,8 @@ _SUBTASKS = {
     "acceptability": r"acceptab|grammatical(?:ly)? (?:correct|sound)|ungrammatical",
     "entailment": r"entail|premise|hypothes[ie]s|contradict|follows? from",
     "toxicity": r"toxic|insult|hate|hateful|offensive|abus(?:e|ive)|profan",
-    "essay-scoring": r"essays?\b.{0,80}\b(?:scor|grad|mark|rat)|(?:scor|grad|mark|rat)\w*\b.{0,80}\bessays?",
+    "essay-scoring": r"essays?\b.{0,80}\b(?:scor|grad|mark|rat)"
+    r"|(?:scor|grad|mark|rat)\w{0,20}\b.{0,80}\bessays?",
     "entities": r"named entit|\bNER\b|\bBIO\b|personal(?:ly)? identif|\bPII\b|each (?:token|word)",
     "similarity": r"similar|duplicate|paraphras|same (?:meaning|intent)",
     "reading": r"comprehension|answer(?:s|ed)? (?:the|a|to) question|span of|passage that answers",

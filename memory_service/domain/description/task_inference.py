@@ -23,8 +23,8 @@ from memory_service.domain.description.cues import (
     TASK_OF,
 )
 from memory_service.domain.description.metrics import METRIC_PHRASES, Metric, spell_out
-from memory_service.domain.description.phrases import PhraseTable, words_of
-from memory_service.domain.description.prose import READ_CHARACTERS, task_sentences
+from memory_service.domain.description.phrases import PhraseTable, readable, words_of
+from memory_service.domain.description.prose import task_sentences
 from memory_service.domain.description.quantities import NUMBER_WORD
 from memory_service.domain.description.stated_facts import (
     language_in,
@@ -162,7 +162,7 @@ def infer_facts(text: str) -> InferredFacts:
 def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[InferredFacts, dict[str, float]]:
     """`infer_facts`, with what an encoder adds if given, and the probability of each possible task (none for
     a text without any cue)."""
-    text = text[:READ_CHARACTERS]
+    text = readable(text)
     said = stated_in(text)
     reading = _read(text, said)
     scores = _scores(reading, leanings)
@@ -236,6 +236,8 @@ def _read(text: str, said: Stated) -> _Reading:
         words = words_of(spell_out(sentence))
         is_goal = any(True for _ in SENTENCES["goal"].find(words))
         evaluates = any(True for _ in SENTENCES["evaluation"].find(words))
+        ranks = any(True for _ in SENTENCES["ranking"].find(words))
+        sign = _AT_K.search(sentence)
         factor = _GOAL_FACTOR if is_goal else _OPENING_FACTOR if position < 400 else 1.0
         if len(words) <= 6:
             heading_is_evaluation = evaluates
@@ -253,10 +255,10 @@ def _read(text: str, said: Stated) -> _Reading:
             earliness = 1.0 / (1.0 + position / 20_000)
             length = 1 + 0.3 * len(phrase.split())
             metrics[metric] += emphasis * earliness * length
-            if emphasis < _SURE and any(True for _ in SENTENCES["ranking"].find(words)):
+            if emphasis < _SURE and ranks:
                 emphasis = _SURE
             if emphasis >= _SURE or not _is_a_loss(phrase, words):
-                around = _around(sentence, words, place, phrase)
+                around = _around(sign, words, place, phrase)
                 mentions.append((emphasis * earliness * length, emphasis, metric, around))
         position += len(sentence)
     for name, (value, weight) in _TELLING.items():
@@ -297,10 +299,9 @@ def _is_a_loss(phrase: str, words: list[str]) -> bool:
     return "entropy" in phrase or ("dice" in phrase and not _TRAINING.isdisjoint(words))
 
 
-def _around(sentence: str, words: list[str], place: int, phrase: str) -> str:
+def _around(sign: re.Match[str] | None, words: list[str], place: int, phrase: str) -> str:
     """A metric with the words about it, which may make it another one."""
     near = " ".join(words[max(0, place - 4) : place + len(phrase.split()) + 10])
-    sign = _AT_K.search(sentence)
     return re.sub("mapatk|recallatk", sign[0], near) if sign else near
 
 

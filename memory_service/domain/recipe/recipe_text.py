@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.common.quoted_text import one_line, quoted
 from memory_service.domain.recipe.validation import usual_split
 from memory_service.domain.recipe.vocabulary import STAGES
 
@@ -88,12 +89,12 @@ def target_words(targets: Mapping[str, Any]) -> str:
 
 
 def sentence_words(lesson: Mapping[str, Any]) -> str:
-    return shortened(lesson["text"]) + _from(lesson["from"])
+    return quoted(shortened(lesson["text"])) + _from(lesson["from"])
 
 
 def shortened(text: str) -> str:
     """One line of at most `LONGEST` characters."""
-    line = " ".join(text.split())
+    line = one_line(text)
     return line if len(line) <= LONGEST else line[: LONGEST - 1].rstrip() + "…"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import exp, log
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.solution import Solution
 
@@ -107,4 +108,4 @@ def sentences(near: Neighbourhood, field: str, most: int) -> list[dict[str, str 
                 turn = rounds[solution.competition] = rounds.get(solution.competition, -1) + 1
                 ordered.append((turn // 2, place, text, solution.id))
     ordered.sort(key=lambda entry: entry[:2])
-    return [{"text": text, "from": [source]} for _, _, text, source in ordered[:most]]
+    return [{"text": one_line(text), "from": [source]} for _, _, text, source in ordered[:most]]

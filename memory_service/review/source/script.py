@@ -281,7 +281,7 @@ def _imports(script: Script) -> tuple[dict[str, str], set[str]]:
     return names, modules
 
 
-_COMMENT = re.compile(r"""(?:[^#'"]|'[^']*+(?:'|$)|"[^"]*+(?:"|$))*+(#.*)""")
+_COMMENT = re.compile(r"""^(?:[^#'"]|'[^']*+(?:'|$)|"[^"]*+(?:"|$))*+(#.*)""")
 
 
 def _comment(line: str) -> str:

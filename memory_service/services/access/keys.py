@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from memory_service.domain.common import api_keys
+from memory_service.domain.common.quoted_text import is_plain_name
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, unknown_name, wrong_value
 from memory_service.schemas.keys import LONGEST_DAYS
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
@@ -40,7 +41,7 @@ def create_key(
     """
     name, chosen, life = _checked_name(name), api_keys.checked_scopes(scopes), _life(expires_days)
     with database.write_untracked() as transaction:
-        taken = store.in_use(transaction.session, name)
+        taken = _alike(transaction, name)
         if taken is not None:
             message = f"is that of key {taken.id}; revoke that one, rotate it, or choose another name"
             raise Conflict(f"The name {name!r} {message}", [FieldError("name", message, name)])
@@ -48,9 +49,12 @@ def create_key(
 
 
 def check_stated(database: Database, name: str) -> None:
-    """InvalidInput where somebody without a key states a name that keys, or the service itself, sign with."""
+    """InvalidInput where somebody without a key states a name that keys, or the service itself, sign with, or
+    one that only looks like it."""
+    if not is_plain_name(name):
+        raise wrong_value("who", "holds signs that are not seen, or look like others: write it plainly", name)
     with database.read() as transaction:
-        taken = name.strip() == SERVICE or store.in_use(transaction.session, name.strip()) is not None
+        taken = name.strip().casefold() == SERVICE or _alike(transaction, name.strip()) is not None
     if taken:
         message = "is the name of a key, or of the service: show the key, or state another"
         raise wrong_value("who", message, name)
@@ -126,6 +130,13 @@ def _revoke(transaction: WriteTransaction, row: ApiKey, who: str | None, why: st
     store.change(transaction.session, row.id, {"revoked_at": transaction.now})
     store.remove_sessions(transaction.session, of_key=row.id)
     note(transaction, "keys", row.id, "delete", f"{row.name}: {why}", who=who)
+
+
+def _alike(transaction: ReadTransaction, name: str) -> ApiKey | None:
+    """The key in use of this name, in capitals or not."""
+    rows = store.every(transaction.session)
+    same = (row for row in rows if row.revoked_at is None and row.name.casefold() == name.casefold())
+    return next(same, None)
 
 
 def _in_use(transaction: ReadTransaction, name: str) -> ApiKey:

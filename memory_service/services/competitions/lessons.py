@@ -6,6 +6,7 @@ from itertools import chain, zip_longest
 
 from sqlalchemy import select
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import ReadTransaction
@@ -45,18 +46,20 @@ def _read(transaction: ReadTransaction, slugs: Sequence[str]) -> dict[str, tuple
     best = select(Solution.competition, Solution.what_mattered, Solution.what_failed)
     best = best.where(Solution.competition.in_(slugs)).order_by(Solution.rank, Solution.id)
     for slug, mattered, failed in transaction.session.execute(best):
-        found[slug]["mattered"] += mattered
-        found[slug]["failed"] += [f"Failed: {text}" for text in failed]
+        found[slug]["mattered"] += map(one_line, mattered)
+        found[slug]["failed"] += [f"Failed: {one_line(text)}" for text in failed]
     pitfalls = select(Competition.slug, Competition.pitfalls).where(Competition.slug.in_(slugs))
     for slug, pitfall in transaction.session.execute(pitfalls):
-        found[slug]["pitfalls"] += [f"Pitfall: {pitfall}"] if pitfall else []
+        found[slug]["pitfalls"] += [f"Pitfall: {one_line(pitfall)}"] if pitfall else []
     columns = (Pattern.id, Pattern.competition, Pattern.statement, Pattern.origin, Pattern.corrected)
     patterns = select(*columns).where(Pattern.competition.in_(slugs)).order_by(Pattern.id)
     rows = transaction.session.execute(patterns).all()
     worse = _ranked_down(transaction, [f"pattern:{row.id}" for row in rows], slugs)
     for name, slug, statement, origin, corrected in rows:
         if slug is not None and not {f"pattern:{name}", f"competition:{slug}"} & worse:
-            found[slug]["written here" if origin == "user" or corrected else "shipped"].append(statement)
+            found[slug]["written here" if origin == "user" or corrected else "shipped"].append(
+                one_line(statement)
+            )
     return {slug: _first(list(kinds.values())) for slug, kinds in found.items()}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import Mode
+from memory_service.domain.description.phrases import READ_CHARACTERS
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.recall.encoder import LoadedEncoder, load_encoder
 from memory_service.schemas.similar import DEFAULT_LIMIT, SimilarRequest
@@ -54,7 +55,8 @@ def similar(
         nothing = question.task is None and _nothing_alike(found)
         hits = () if nothing else with_lessons(transaction, found.hits)
     degraded = loaded.encoder is None
-    reason = loaded.reason if degraded else None
+    reason = f"Of the text the first {READ_CHARACTERS} characters were read." if _too_long(question) else None
+    reason = loaded.reason if degraded else reason
     if mode == "blind":
         reason = "mode=blind: no competition memory is used"
     facts = found.facts
@@ -70,6 +72,10 @@ LEAST_SCORE = 0.15
 NOTHING_ALIKE = (
     "nothing alike is stored, and the text does not tell a task: say what goes in and what comes out"
 )
+
+
+def _too_long(question: SimilarRequest) -> bool:
+    return len(question.text or "") > READ_CHARACTERS
 
 
 def _nothing_alike(found: Found) -> bool:

@@ -50,8 +50,13 @@ def import_file(database: Database, path: Path, *, encoder: EncoderSource, who: 
     return sorted(done, key=lambda one: one.line)
 
 
+MOST_BYTES = 256 * 2**20
+
+
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            raise InvalidInput(f"{path} cannot be read: it must be an ordinary file of at most 256 MiB")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error

@@ -4,6 +4,7 @@ row."""
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.planning.hyperparameters import default_batch
 from memory_service.domain.planning.problem import PlanningProblem
@@ -97,7 +98,7 @@ def _specific(key: Mapping[str, Any], case: PlanningProblem, model: str) -> int 
 
 def _strategy(row: Mapping[str, Any], *, corrected: bool = False) -> dict[str, Any]:
     """corrected: the numbers of its sentence are not those that plans are made with: these are said."""
-    text = row["statement"]
+    text = one_line(row["statement"])
     if corrected:
         text = f"Corrected here: {', '.join(f'{name} {value}' for name, value in row['value'].items())}."
     if not row.get("followed", True):
@@ -109,5 +110,5 @@ def _claim(row: Mapping[str, Any]) -> dict[str, Any]:
     low, high = row.get("value_min"), row.get("value_max")
     value = f"{low:g}" if low == high or high is None else f"{low:g}-{high:g}"
     text = f"{row['model']} on {row['gpu']}: {row['quantity']} {value} {row.get('unit') or ''}"
-    text += f" ({row['statement']})" if row.get("statement") else ""
+    text += f" ({one_line(row['statement'])})" if row.get("statement") else ""
     return {"id": row["id"], "grade": "claimed", "text": text, "source": row["source"]}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from memory_service.domain.description.known_facts import Fact, Source
+from memory_service.domain.description.phrases import READ_CHARACTERS
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted, normal_gpu_name
@@ -21,6 +22,8 @@ def with_resources(
 ) -> tuple[Question, tuple[Fact, ...]]:
     """The question with cards and minutes, as asked > the description > 30 minutes; both as facts."""
     read = resources_in(question.description or "", knowledge.cards.models)
+    if len(question.description or "") > READ_CHARACTERS:
+        warnings.append(f"Of the description the first {READ_CHARACTERS} characters were read.")
     gpus, minutes = question.gpus or question.plan_for, question.minutes
     gpu_from: Source = "asked" if gpus else "text"
     minutes_from: Source = "asked" if question.minutes_given else "text" if "minutes" in read else "usual"

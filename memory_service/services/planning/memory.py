@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import normal_model_name
@@ -224,7 +225,7 @@ def _shown(row: Row, text: str, held_back: bool) -> dict[str, Any]:
     """held_back: the solutions behind it go unnamed, as some may be what the question must not know."""
     source = str(row["source"])
     source = source.partition(_SOLUTIONS)[0] if held_back else source
-    return {"id": row["id"], "grade": row["grade"], "text": text, "source": source}
+    return {"id": row["id"], "grade": row["grade"], "text": one_line(text), "source": one_line(source)}
 
 
 def _worse(tallies: Mapping[str, Mapping[str, Tally]], row: Row, hidden: set[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import CatalogueModel
@@ -85,7 +86,7 @@ def recipe_of(
     """
     near = neighbourhood(weights, slugs, memory.by_competition, memory.known(as_of))
     nearest = ((slug, memory.competitions[slug]) for slug in near.competitions[:PITFALLS_FROM])
-    pitfalls = [(slug, str(row["pitfalls"])) for slug, row in nearest if row.get("pitfalls")]
+    pitfalls = [(slug, one_line(str(row["pitfalls"]))) for slug, row in nearest if row.get("pitfalls")]
     base = memory.base(modality_of(task), as_of)
     of_others = {family for family, tasks in (served or {}).items() if task not in tasks}
     of_others -= memory.families_of_task(task, as_of)

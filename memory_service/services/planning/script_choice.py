@@ -18,6 +18,7 @@ from memory_service.services.planning.script_kinds import (
     KINDS,
     OWN_MODELS,
     SCRIPTED,
+    YOLOS,
     Kind,
     why_not_sharded,
 )
@@ -112,6 +113,7 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
         )
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
     unknown |= model["library"] in ("torch", "sklearn") and model["name"] not in own
+    unknown |= model["library"] == "ultralytics" and model["name"] not in YOLOS
     if kind is None or unknown:
         raise NoScript(_offered(plan["task"], model))
     return kind

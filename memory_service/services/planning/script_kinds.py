@@ -82,6 +82,9 @@ NETS = {  # the model's name -> its part
     "tabm": "net_tabm",
     "realmlp": "net_realmlp",
 }
+YOLOS = frozenset(f"yolo{version}{size}" for version in ("v5", "v8", "11", "12", "26") for size in "nsmlx")
+"""Of ultralytics. Their names become addresses of files that hold code: no other name has a script."""
+
 WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 512)}
 DETECTORS = ("fcos", "retinanet", "fasterrcnn")
 """Of torchvision, the part of a name before `/`, whose script builds them."""

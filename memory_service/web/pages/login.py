@@ -49,7 +49,7 @@ async def signed_in(request: Request, form: Form) -> Response:
         service.keyring.refused(request.client.host if request.client else "unknown", key.id)
         return _form(request, next_page, _NOT_VALID)
     if not allows(holder.scopes, ("read",)):
-        return _form(request, next_page, "This key may not look at pages: it lacks the scope read.")
+        return _form(request, next_page, "This key may not look at pages: it lacks the scope read.", 403)
     before = session_in(request.headers.get("cookie", ""))
     session = await anyio.to_thread.run_sync(sign_in, service.database, holder, before)
     response = see(_local_page(next_page))
@@ -76,11 +76,13 @@ def signed_out(request: Request, form: Form) -> Response:  # noqa: ARG001 - its 
     return response
 
 
-def _form(request: Request, next_page: str, refused: str | None = None) -> Response:
+def _form(request: Request, next_page: str, refused: str | None = None, status: int = 401) -> Response:
+    """status: 401 counts as a wrong key"""
     data = {"next": _local_page(next_page), "refused": refused}
     if refused is None:
         return answer(request, "login.html", data, title="Sign in")
-    return answer(request, "login.html", data, title="Sign in", status=401, headers=NoKey.headers)
+    headers = NoKey.headers if status == 401 else None
+    return answer(request, "login.html", data, title="Sign in", status=status, headers=headers)
 
 
 def _local_page(next_page: str) -> str:

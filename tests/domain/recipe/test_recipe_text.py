@@ -60,11 +60,11 @@ def test_each_line_says_what_how_often_and_where_it_is_from():
         "targets: AUC (higher is better): rank 2 0.951 [lungs-2021#2]",
     ]
     assert lesson_lines({"recipe": RECIPE}) == [
-        "mattered: Larger pictures [lungs-2021#1]",
-        "failed: Mixup [lungs-2021#1]",
-        "pitfalls: Scanners differ between sites [lungs-2021#1]",
-        "mattered: Clean labels [lungs-2021#1]",
-        "mattered: Seeds [lungs-2021#1]",
+        'mattered: "Larger pictures" [lungs-2021#1]',
+        'failed: "Mixup" [lungs-2021#1]',
+        'pitfalls: "Scanners differ between sites" [lungs-2021#1]',
+        'mattered: "Clean labels" [lungs-2021#1]',
+        'mattered: "Seeds" [lungs-2021#1]',
     ]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from memory_service.domain.common.quoted_text import one_line
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
@@ -24,9 +25,9 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
-    lessons, warnings = lesson_lines(answer), answer["warnings"]
+    lessons, warnings = lesson_lines(answer), [one_line(each) for each in answer["warnings"]]
     first, more = [*recipe_lines(answer), *lessons[:_LESSONS_FIRST]], lessons[_LESSONS_FIRST:]
-    reasons = answer.get("rationale", ())[:3]
+    reasons = [one_line(each) for each in answer.get("rationale", ())[:3]]
     chosen: set[str] = set()
     for line in (*first, *warnings, *more, *reasons):
         if rough_tokens("\n- ".join(["\n".join(lines), *chosen, line]) + "\n") <= most:

@@ -1,0 +1,32 @@
+"""Texts that somebody stored, as data in an answer that a program or an agent reads.
+
+Who may write to the memory could else speak to everybody who asks it: a line break begins a line that looks
+like the service's own, and so does a heading or a bold name.
+"""
+
+import re
+import unicodedata
+
+_MARKUP = re.compile(r"[*`<>\[\]#]|__")
+
+
+def one_line(text: str) -> str:
+    """The text with single spaces for breaks and runs, without control and invisible characters."""
+    shown = (sign if unicodedata.category(sign)[0] != "C" else " " for sign in text)
+    return " ".join(text.split() if text.isascii() and text.isprintable() else "".join(shown).split())
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name is what it looks like: nothing invisible, no other form of a letter, one script."""
+    letters = {unicodedata.name(sign, "?").partition(" ")[0] for sign in name if sign.isalpha()}
+    mixed = "LATIN" in letters and letters & {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"}
+    return name.isprintable() and unicodedata.normalize("NFKC", name) == name and not mixed
+
+
+def quoted(text: str) -> str:
+    """The same between quotation marks; its own marks and those of Markdown stand for nothing."""
+    return f'"{_MARKUP.sub(_harmless, one_line(text)).replace(chr(34), chr(39))}"'
+
+
+def _harmless(found: re.Match[str]) -> str:
+    return "'" if found[0] == "`" else "".join(f"\\{sign}" for sign in found[0])
