@@ -103,7 +103,7 @@ def _counted(request: Request, taken: dict[str, Any]) -> Response:
     return json_answer(taken)
 
 
-@router.get("/runs/{run_id}/verdict", response_model=RunVerdict)
+@router.get("/runs/{run_id}/verdict", response_model=RunVerdict | None)
 def get_verdict(request: Request, run_id: str) -> Response:
     """The one thing to do now, from all events of the run; asking writes nothing."""
     return json_answer(run_verdict(database_of(request), known_run_key(run_id)))

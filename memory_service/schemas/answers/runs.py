@@ -101,7 +101,7 @@ class IgnoredValue(Answer):
 class RunEventsTaken(Answer):
     accepted: int = Field(description="New events, now on disk.")
     duplicates: int = Field(description="Events that were there already, and changed nothing.")
-    verdict: RunVerdict
+    verdict: RunVerdict | None = Field(description="Null where the events cannot be judged; they are kept.")
     differing: list[int] = Field(description="Seqs of duplicates that were there with another body.")
     ignored: list[IgnoredValue] = Field(
         description="Values that no such run can report: memory over the card's, an epoch far beyond those "
@@ -120,7 +120,7 @@ class LogPlace(Answer):
 
 class RunLogTaken(LogPlace):
     accepted: int = Field(description="Events that this piece gave.")
-    verdict: RunVerdict
+    verdict: RunVerdict | None
 
 
 class RunRow(Answer):
@@ -284,8 +284,8 @@ class RunPage(RunRow):
         description="Of a run that has ended: what it changed of predictions, or why it changed nothing."
     )
     outcome: RunOutcome
-    verdict: RunVerdict
-    watch: Watch
+    verdict: RunVerdict | None = Field(description="Null where its figures cannot be judged.")
+    watch: Watch | None
     verdicts: list[AdviceGiven]
     log: LogPlace | None
     advice: PlanAdvice | None = Field(description="Null where its plan is not known.")

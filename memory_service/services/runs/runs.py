@@ -28,7 +28,7 @@ from memory_service.services.runs.run_log import end_log
 from memory_service.services.runs.run_plan import splits_by_time, with_plan
 from memory_service.services.runs.summaries import begin_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
-from memory_service.services.runs.verdicts import watched_page
+from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
 from memory_service.services.tables.table_rows import keep_profiles, on_the_wire
 from memory_service.store.queries import runs
@@ -108,7 +108,7 @@ def finish_run(
             values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
             runs.change(transaction.session, key, values)
             note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
-    conclude(database, key, run)
+    or_nothing(key, lambda: conclude(database, key, run))
     return run_page(database, key)
 
 
