@@ -159,7 +159,10 @@ class RunRow(Answer):
     epoch_seconds: float | None
     predicted_minutes: float | None
     total_minutes: float | None
-    excluded: str | None = Field(description="Why its speed says nothing of the device.")
+    excluded: str | None = Field(
+        description="Why its speed says nothing of the device; of `by_person` and `implausible` nothing "
+        "counts."
+    )
     wasted_minutes: float | None
     wasted_on: str | None = Field(description="The part of `waste` that took the most.")
     waste: dict[str, float] | None = Field(description="Minutes that brought nothing, by part.")
@@ -271,8 +274,18 @@ class RunEnd(RunFinish):
     )
 
 
+class RunExclusion(Answer):
+    """Who excluded it, when and why."""
+
+    who: str
+    at: Time
+    why: str
+
+
 class RunPage(RunRow):
     """One run, whole."""
+
+    exclusion: RunExclusion | None = Field(description="Somebody excluded it: it counts nowhere.")
 
     given: RunStart = Field(description="What it said when it began.")
     finish: RunEnd | None = Field(description="What it said when it ended.")

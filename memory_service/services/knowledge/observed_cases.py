@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.trust import trusted
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.queries import observations as store
 
@@ -29,9 +30,9 @@ class Observed:
 
     @cached_property
     def all(self) -> tuple[Observation, ...]:
-        """The oldest first."""
+        """Those that may teach, the oldest first."""
         rows = sorted((row for rows in self.cases.values() for row in rows), key=lambda row: row[:2])
-        return tuple(observation for _, _, observation in rows)
+        return trusted(observation for _, _, observation in rows)
 
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:

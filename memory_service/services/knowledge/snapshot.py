@@ -326,6 +326,10 @@ class _Latest:
         read = self._read
         return () if read is None else tuple(one for some in read.left_out.values() for one in some)
 
+    @property
+    def at_hand(self) -> Knowledge | None:
+        return None if self._read is None else self._read.knowledge
+
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
         known, before = self.at(revision), self._read
@@ -358,6 +362,11 @@ class _Latest:
 def knowledge_of(database: Database) -> Knowledge:
     """The snapshot at the database's current revision: one cheap read when nothing changed."""
     return database.caches.of(_Latest).get(database)
+
+
+def knowledge_at_hand(database: Database) -> Knowledge:
+    """The snapshot of whatever revision was read last, for what hardly ever changes: sheets and profiles."""
+    return database.caches.of(_Latest).at_hand or knowledge_of(database)
 
 
 def rows_left_out(database: Database) -> tuple[str, ...]:
