@@ -1,5 +1,5 @@
-"""Prices a network on a card before anything rests on the card's row: a figure that breaks a price shows here,
-when the row is accepted and when it is read, and costs this row alone."""
+"""Prices a network on a card before anything rests on the card's row: a figure that breaks a price shows
+here, when the row is accepted and when it is read, and costs this row alone."""
 
 from dataclasses import replace
 from math import isfinite

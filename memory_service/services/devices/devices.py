@@ -20,6 +20,7 @@ from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServ
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
+from memory_service.store.engine import Unreadable
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries import history
 from memory_service.store.queries.rows import all_rows
@@ -75,7 +76,7 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     """Every calibration of every device that ended with something measured, best first: those that were done
     before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
     now = {device.name: device for device in registered(transaction)}
-    rows = store.ended(transaction.session)
+    rows = [row for row in store.ended(transaction.session) if _is_readable(row)]
     doubted = quarantined(transaction, rows)
     done, cut = [r for r in rows if r.status == "done"], [r for r in rows if r.status != "done"]
     stored = []
@@ -85,6 +86,11 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
             why = stale_because(row, device, doubted)
             stored.append(KeptCalibration(measured_calibration(row), device.gpu, why))
     return stored
+
+
+def _is_readable(row: tables.Calibration) -> bool:
+    stored = (row.fingerprint, row.environment, row.sections, row.missing)
+    return not any(isinstance(each, Unreadable) for each in stored)
 
 
 def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from functools import cached_property
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.trust import trusted
 from memory_service.services.database.transactions import ReadTransaction
+from memory_service.store.engine import Unreadable
 from memory_service.store.queries import observations as store
 
 MOST_OF_A_CASE = 8
@@ -54,6 +55,8 @@ def _with(
 ) -> dict[str, tuple[Kept, ...]]:
     added: dict[str, list[Kept]] = {}
     for row in rows:
+        if isinstance(row.observation, Unreadable):
+            continue
         stored = (row.updated_at, row.id, Observation.from_dict(row.observation))
         added.setdefault(row.subject, []).append(stored)
     found = dict(cases)
