@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import nullcontext
+from functools import cache
 from itertools import chain
 from math import isfinite
-from typing import Any
+from typing import Any, get_origin
 from urllib.parse import unquote_to_bytes
 
 import anyio
@@ -25,7 +26,8 @@ from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLa
 from memory_service.schemas.validation_errors import refusal
 
 MAX_FIELDS = 200
-"""Members of one object, of a query or a body: each unknown one is answered with the nearest names."""
+"""Members of one object, of a query or a body, where its model states no other number (`members_of`): each
+unknown one is answered with the nearest names."""
 LOOP_BYTES = 64 * 1024
 """A longer body is read and checked in a thread: other requests go on meanwhile."""
 LONGEST_IN_QUERY = 5_000
@@ -36,6 +38,7 @@ longest body with a use, 10 000 questions, has a quarter of this."""
 DRAINED_BYTES = 64 * 2**20
 """Of a body over the limit this much is read and thrown away, so that the caller gets to read the refusal."""
 
+NO_MEMBERS: Mapping[str, int] = {}
 
 _READ_BODY = {"POST", "PUT", "PATCH"}
 
@@ -93,11 +96,11 @@ class StrictRoute(APIRoute):
     async def _checked_body(self, raw: bytes, model: Any) -> Any:
         """The JSON of the body; of a long one what its model made of it, which FastAPI takes as it is."""
         if len(raw) <= LOOP_BYTES:
-            return parse_json(raw)
+            return parse_json(raw, members_of(model))
         return await anyio.to_thread.run_sync(self._read, raw, model)
 
     def _read(self, raw: bytes, model: Any) -> Any:
-        document = parse_json(raw)
+        document = parse_json(raw, members_of(model))
         assert self.body_field is not None  # noqa: S101 - a body was asked for
         value, errors = self.body_field.validate(document)
         if errors:
@@ -177,9 +180,21 @@ def _event_object(raw: bytes) -> dict[str, Any]:
     return _object(document)
 
 
-def parse_json(raw: bytes) -> Any:
-    """The JSON of a body. TooLarge for too many values, MalformedBody for what is not JSON; InvalidInput for
-    NaN, infinity, half surrogates, NUL, repeated keys and objects of over `MAX_FIELDS` members."""
+@cache
+def members_of(model: Any) -> Mapping[str, int]:
+    """Field of a body's model that is a mapping -> how many members it may have, as the model states it."""
+    fields = getattr(model, "model_fields", {})
+    return {
+        name: stated.max_length
+        for name, field in fields.items() if get_origin(field.annotation) is dict
+        for stated in field.metadata if hasattr(stated, "max_length")
+    }  # fmt: skip
+
+
+def parse_json(raw: bytes, members: Mapping[str, int] = NO_MEMBERS) -> Any:
+    """The JSON of a body; members: as `members_of` gives them. TooLarge for too many values, MalformedBody
+    for what is not JSON; InvalidInput for NaN, infinity, half surrogates, NUL, repeated keys and objects of
+    too many members."""
     if len(raw) > MOST_VALUES and raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MOST_VALUES:
         raise TooLarge(f"The body holds more than {MOST_VALUES} values; send it in pieces")
     try:
@@ -193,16 +208,24 @@ def parse_json(raw: bytes) -> Any:
     # or a text was escaped. Looking at every pair takes ten times longer.
     colons = written.count(b":")
     if colons > MAX_FIELDS:
-        check_members(document)
+        check_members(document, members)
     if b"\\u" in raw or raw.count(b":") != colons:
         json.loads(raw, object_pairs_hook=_unique)
         check_texts(document)
     return document
 
 
-def check_members(document: Any) -> int:
-    """How many values a document holds; InvalidInput for an object of over `MAX_FIELDS` members."""
+def check_members(document: Any, members: Mapping[str, int] = NO_MEMBERS) -> int:
+    """How many values a document holds; InvalidInput for an object of over `MAX_FIELDS` members, or of over
+    those that its field may have."""
     level, values = [document], 0
+    if members and document.__class__ is dict:
+        large = {
+            name: found for name, most in members.items()
+            if (found := document.get(name)).__class__ is dict and len(found) <= most
+        }  # fmt: skip
+        rest = {name: value for name, value in document.items() if name not in large}
+        level = [rest, *chain.from_iterable(map(dict.values, large.values()))]
     while not _CONTAINERS.isdisjoint(map(type, level)):
         objects = [value for value in level if value.__class__ is dict]
         if objects and len(longest := max(objects, key=len)) > MAX_FIELDS:

@@ -5,15 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.common.databases import AnotherUrl, open_ready
+from memory_service.cli.common.databases import AnotherUrl, caller, open_ready
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stdout, table
+from memory_service.errors import wrong_value
 
 ALL_COLUMNS_FROM = 140
 """Characters of a window in which the list of runs shows its figures, too: less breaks words."""
 
 
 def runs(
-    run_id: Annotated[str | None, typer.Argument(metavar="ID", help="Show this one.")] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[exclude|restore] ID", help="Show this one; or count it nowhere, or again."),
+    ] = None,
+    marked: Annotated[str | None, typer.Argument(hidden=True)] = None,
+    why: Annotated[str | None, typer.Option(help="Why it is excluded or restored, for its history.")] = None,
     status: Annotated[str | None, typer.Option(help="running, completed, out_of_memory …")] = None,
     gpu: Annotated[str | None, typer.Option(help="Only of this GPU model (slug).")] = None,
     model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
@@ -23,10 +29,16 @@ def runs(
     json: bool = JSON_OPTION,
 ) -> None:
     """Runs, the latest first, what was predicted (pred.) beside what happened; or one with its epochs."""
-    from memory_service.services.runs.runs import run_page
+    from memory_service.services.runs.runs import mark_run, run_page
     from memory_service.services.tables.table_rows import list_rows
 
+    marking = run_id in ("exclude", "restore")
+    if marking != (marked is not None) or marking != (why is not None):
+        raise wrong_value("ID", "must be: runs [exclude|restore] ID --why REASON, or: runs ID", run_id)
     store = open_ready(database)
+    if marking and marked is not None and why is not None:
+        emit(mark_run(store, marked, why, excluded=run_id == "exclude", who=caller()), json, _one)
+        return
     if run_id is not None:
         emit(run_page(store, run_id), json, _one)
         return

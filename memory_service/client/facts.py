@@ -65,6 +65,7 @@ def custom_model(module: Any, facts: Mapping[str, Any]) -> str | None:
 def host_facts() -> dict[str, Any]:
     """Facts of this machine and process."""
     facts: dict[str, Any] = {
+        "hostname": platform.node(),
         "cpu_count": cores(),
         "system": platform.system(),
         "machine": platform.machine(),

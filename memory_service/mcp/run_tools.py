@@ -101,7 +101,9 @@ def finish_of_run(service: Service, arguments: dict[str, Any], caller: Caller) -
     return Answer("\n".join(lines), data)
 
 
-def _verdict_text(verdict: Mapping[str, Any]) -> str:
+def _verdict_text(verdict: Mapping[str, Any] | None) -> str:
+    if verdict is None:
+        return "It is kept. No verdict: the run's figures cannot be judged together; go on by the plan."
     settings = ", ".join(f"{name}={value}" for name, value in verdict["set"].items())
     eta = verdict["eta_minutes"]
     used = verdict["budget_used_percent"]

@@ -16,6 +16,7 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.policy import unreadable
+from memory_service.domain.prediction.priced_card import priced
 from memory_service.domain.recipe.solution import Solution
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas import fields as f
@@ -100,15 +101,15 @@ class GpuRow(Row):
     name: f.Line
     kind: Literal["cuda", "mps", "cpu"]
     architecture: f.Word
-    memory_gib: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-    usable_gib: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
-    bandwidth_gb_s: Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
-    tflops: dict[f.Word, Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]]
-    compute_capability: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
+    memory_gib: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)]
+    usable_gib: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)]
+    bandwidth_gb_s: Annotated[float, Field(ge=0.1, le=1e6, allow_inf_nan=False)]
+    tflops: dict[f.Word, Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)]]
+    compute_capability: Annotated[float, Field(ge=0.1, le=1000, allow_inf_nan=False)] | None = None
     aliases: Annotated[list[f.Line], Field(max_length=100)] = Field(default_factory=list)
     sm_count: f.Small | None = None
     l2_cache_mib: f.Amount | None = None
-    tdp_w: f.Amount | None = None
+    tdp_w: Annotated[float, Field(ge=0.5, le=1e5, allow_inf_nan=False)] | None = None
     year: f.PastYear | None = None
     extra: f.JsonObject = Field(default_factory=dict)
 
@@ -117,6 +118,9 @@ class GpuRow(Row):
         if self.usable_gib > self.memory_gib:
             message = f"must not be more than memory_gib, {self.memory_gib:g}"
             raise wrong_fields([FieldError("usable_gib", message, self.usable_gib)])
+        cores = self.extra.get("cores", 1)
+        if type(cores) is not int or not 1 <= cores <= 4096:
+            raise wrong_fields([FieldError("extra.cores", "must be a whole number from 1 to 4096", cores)])
         return self
 
 
@@ -237,7 +241,7 @@ ROW_MODELS: Mapping[str, type[Row]] = {
 
 BUILT: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "models": CatalogueModel.from_dict,
-    "gpus": gpu_from_row,
+    "gpus": lambda row: priced(gpu_from_row(row)),
     "solutions": Solution.from_row,
     "profiles": lambda row: Profile.from_dict(
         {key: row["profile"][key] for key in Profile.__slots__ if key in row["profile"]}

@@ -108,6 +108,12 @@ class RunFinish(Request):
     at: f.Moment | None = f.optional("When it ended; the time of the request when not given.")
 
 
+class RunExclusion(Request):
+    """A run that is to count nowhere, or again."""
+
+    why: f.LongReason = Field(description="Why, for whoever reads the run's history.")
+
+
 class LogQuery(FromText, Request):
     """Where a piece of a log belongs."""
 

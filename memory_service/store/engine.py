@@ -3,6 +3,7 @@
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import orjson
 from sqlalchemy import Engine, create_engine
@@ -16,6 +17,19 @@ def make_private_folder(folder: Path) -> None:
     for missing in [*reversed(folder.parents), folder]:
         if not missing.is_dir():
             missing.mkdir(mode=0o700, exist_ok=True)
+
+
+class Unreadable(str):
+    """The text of a JSON column that is none: a file was damaged, or something else wrote to it."""
+
+    __slots__ = ()
+
+
+def _read_json(text: str | bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return Unreadable(text if isinstance(text, str) else text.decode("utf-8", "replace"))
 
 
 def make_engine(url: str) -> Engine:
@@ -35,7 +49,7 @@ def make_engine(url: str) -> Engine:
     engine = create_engine(
         parsed,
         json_serializer=partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
-        json_deserializer=orjson.loads,
+        json_deserializer=_read_json,
         hide_parameters=True,  # errors go to the log with their statement: what people wrote stays out
         **dialect.engine_options(),
     )

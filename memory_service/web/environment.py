@@ -54,6 +54,8 @@ NOT_SCORED = {
     "no_card": "run where its GPU was not seen",
     "late": "reported after the fact",
     "too_short": "over within seconds",
+    "implausible": "in quarantine: it contradicts its data sheet",
+    "by_person": "excluded by somebody",
 }
 """What a run was whose figures are not held against its prediction."""
 

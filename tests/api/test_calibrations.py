@@ -16,6 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from memory_service.app import create_app
+from memory_service.domain.calibration.probes import PRECISIONS, probes
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
 from memory_service.services.devices import registration as registering
@@ -318,3 +319,38 @@ def test_the_fake_devices_of_these_tests_are_as_real_ones_are():
     assert word == "cpu"
     assert here.as_dict().keys() == CPU.as_dict().keys() == CARD.as_dict().keys()
     assert LAUNCH.startswith("section(")
+
+
+FIGURES = {"ms": 2.0, "us": 5.0, "s": 1.0, "TFLOP/s": 0.1, "GB/s": 50.0, "GiB": 1.0, "images/s": 500.0,
+           "ratio": 1.0, "MHz": 1400.0, "C": 60.0}  # fmt: skip
+APPLE = CARD.as_dict() | {"kind": "mps", "name": "Apple M2 Max", "uuid": "apple-1", "architecture": None}
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "least"),
+    [(CARD.as_dict(), 240), (CPU.as_dict(), 60), (APPLE, 60)],
+    ids=["cuda", "cpu", "mps"],
+)
+def test_a_complete_calibration_of_each_kind_of_device_can_be_posted(
+    client: TestClient, fingerprint: dict[str, Any], least: int
+):
+    kind = fingerprint["kind"]
+    every = probes(kind, PRECISIONS[kind], cores=16)
+    sections = {
+        probe.name: {"value": (v := FIGURES[probe.unit]), "unit": probe.unit, "p20": v, "p80": v, "n": 9}
+        for probe in every
+    }
+    assert len(sections) >= least
+    body = posted(f"whole-{kind}", fingerprint=fingerprint | {"uuid": f"whole-{kind}"}, sections=sections)
+    made = client.post("/calibrations", json=body | {"missing": {}})
+    assert made.status_code == 201, made.text[:500]
+    assert made.json()["measured"] == len(sections)
+
+
+def test_sections_beyond_what_a_calibration_may_have_are_refused(client: TestClient):
+    many = {f"launch.us{n}": MEASURED for n in range(2_001)}
+    refused = client.post("/calibrations", json=posted("many", sections=many))
+    assert refused.status_code == 422
+    assert "at most 200 members, not 2001" in refused.json()["detail"]
+    nested = client.post("/calibrations", json=posted("many", why={f"n{n}": 1 for n in range(201)}))
+    assert "at most 200 members" in nested.json()["detail"]

@@ -94,3 +94,15 @@ def test_bytes_over_the_quota_are_refused(limited: tuple[House, House]):
     assert other.ask("POST", "/claims", house.keys["worker"], body=row).status == 429
     assert house.ask("POST", "/similar", house.keys["worker"], body={"text": "y" * 21_000}).status == 200
     assert house.ask("POST", "/claims", house.keys["edit"], body=row).status == 422
+
+
+def test_a_spent_quota_blocks_no_key_no_deletion_and_no_undo(house: House, monkeypatch: pytest.MonkeyPatch):
+    admin = house.keys["admin"]
+    assert house.ask("POST", "/keys", admin, body={"name": "leaked", "scopes": ["read"]}).status == 201
+    monkeypatch.setattr(house.app.state.service.quotas, "_most", {"events": 0, "bytes": 1})
+    row = {"tdp_w": 401.0, "why": "as its sheet says"}
+    assert house.ask("PATCH", "/gpus/a100", admin, body=row).status == 429
+    assert house.ask("POST", "/keys/leaked/rotate", admin).status in (200, 201)
+    assert house.ask("DELETE", "/keys/leaked", admin).status in (200, 204)
+    for method, path in (("DELETE", "/patterns/none"), ("POST", "/gpus/a100/undo")):
+        assert house.ask(method, path, admin, body={"entry": 1}).status in (404, 422)

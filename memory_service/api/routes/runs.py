@@ -17,10 +17,10 @@ from memory_service.schemas.answers.accuracy import Accuracy
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.watching import RunVerdict
 from memory_service.schemas.events import EventsQuery, event_schema
-from memory_service.schemas.runs import STATUSES, AccuracyQuery, LogQuery, RunFinish, RunStart
+from memory_service.schemas.runs import STATUSES, AccuracyQuery, LogQuery, RunExclusion, RunFinish, RunStart
 from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.runs.run_log import take_log
-from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
 from memory_service.services.runs.telemetry import RUNNING, known_run_key, take_events
 from memory_service.services.runs.verdicts import run_verdict
 
@@ -103,7 +103,7 @@ def _counted(request: Request, taken: dict[str, Any]) -> Response:
     return json_answer(taken)
 
 
-@router.get("/runs/{run_id}/verdict", response_model=RunVerdict)
+@router.get("/runs/{run_id}/verdict", response_model=RunVerdict | None)
 def get_verdict(request: Request, run_id: str) -> Response:
     """The one thing to do now, from all events of the run; asking writes nothing."""
     return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
@@ -113,6 +113,21 @@ def get_verdict(request: Request, run_id: str) -> Response:
 def post_finish(request: Request, run_id: str, body: RunFinish) -> Response:
     """End a run. Repeated, it is the same end; what is learned from it reaches the next prediction."""
     return json_answer(finish_run(database_of(request), run_id, body, who=who_of(request)))
+
+
+_MARKED: Any = {"response_model": answers.RunPage, "responses": refusals(409, 507)}
+
+
+@router.post("/runs/{run_id}/exclude", **_MARKED)
+def post_exclude(request: Request, run_id: str, body: RunExclusion) -> Response:
+    """Exclude a run: it counts nowhere, as if it had never been, until it is restored."""
+    return json_answer(mark_run(database_of(request), run_id, body.why, excluded=True, who=who_of(request)))
+
+
+@router.post("/runs/{run_id}/restore", **_MARKED)
+def post_restore(request: Request, run_id: str, body: RunExclusion) -> Response:
+    """Restore an excluded run: it counts as it did before."""
+    return json_answer(mark_run(database_of(request), run_id, body.why, excluded=False, who=who_of(request)))
 
 
 @router.get("/accuracy", response_model=Accuracy)

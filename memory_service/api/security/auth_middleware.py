@@ -108,7 +108,8 @@ class Gate:
             _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
             if scope["method"] not in _READING and scopes and "read" not in scopes:
-                self.quotas.check(holder.key_id)
+                if not _takes_back(scope):
+                    self.quotas.check(holder.key_id)
                 return True
         elif not inside and scopes != OPEN:
             raise NoKey("Show a key: Authorization: Bearer msk_…, or X-API-Key: msk_…")
@@ -193,6 +194,13 @@ def needs(request: Request, scope: str, to: str) -> None:
     """Forbidden unless the asker has this scope; for what only the body shows."""
     if not allows(request.state.scopes, (scope,)):
         raise _lacks((scope,), f"To {to}")
+
+
+def _takes_back(scope: Scope) -> bool:
+    """Whether it takes something back, or is about keys: a used-up quota must not stand in its way."""
+    path: str = scope["path"].rstrip("/")
+    taken_back = path.endswith(("/undo", "/exclude", "/restore", "/delete"))
+    return scope["method"] == "DELETE" or path.split("/")[1:2] == ["keys"] or taken_back
 
 
 def _leave(scope: Scope, holder: Holder | None, without: frozenset[str]) -> None:

@@ -53,6 +53,8 @@ ROUTES: Mapping[str, Scopes] = {
     "POST /runs": TELL,
     "POST /runs/{run_id}/log": TELL,
     "POST /runs/{run_id}/finish": TELL,
+    "POST /runs/{run_id}/exclude": EDIT,
+    "POST /runs/{run_id}/restore": EDIT,
     "GET /runs/{run_id}/verdict": ("read", "tell"),
     "GET /runs": READ,
     "GET /runs/{run_id}": READ,

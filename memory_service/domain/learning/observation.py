@@ -35,6 +35,9 @@ class Observation:
     out_of_memory     the batch did not fit
     n                 steps or epochs behind the medians
     excluded          see `Exclusion`
+    reporter          who told of it (`domain.learning.trust.reporter_of`)
+    doubt             why it cannot be, as a clause: it teaches nothing until another reporter agrees; None =
+                      it can be
     at                UTC, ISO 8601; "" when not known
     """
 
@@ -62,6 +65,8 @@ class Observation:
     out_of_memory: bool = False
     n: int = 1
     excluded: Exclusion | None = None
+    reporter: str = ""
+    doubt: str | None = None
     run_id: str = ""
     source: str = ""
     at: str = ""

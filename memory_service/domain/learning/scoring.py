@@ -79,7 +79,7 @@ def pairs_of(
     """
     excluded = run.get("excluded")
     slow = excluded if excluded != "loader_bound" else None
-    short = excluded if excluded == "too_short" else None
+    short = excluded if excluded in ("too_short", "implausible", "by_person") else None
     naive: Mapping[str, float] = prediction.get("naive") or {}
     mine = next((one for one in observations if one["batch_size"] == run.get("batch_size")), None)
     found: list[tuple[str, float | None, str | None, float | None]] = [

@@ -108,6 +108,7 @@ class FieldForm(NamedTuple):
 
 _SECONDS, _PERCENT = FieldForm("number", 0, 1e8), FieldForm("number", 0, 101)
 _GIB, _AMOUNT = FieldForm("number", 0, 1e6), FieldForm("number", 0, 1e9)
+_CARD_GIB = FieldForm("number", 0.001, 1e6)
 _ORDINAL, _COUNT = FieldForm("whole", 0, 1_000_000), FieldForm("whole", 0, 10**15)
 _SCORE, _FLAG, _NAME = FieldForm("score"), FieldForm("flag"), FieldForm("text", 0, 300)
 
@@ -123,7 +124,7 @@ SETTING_FIELDS: Mapping[str, FieldForm] = {
     "precision": _NAME,
     "grad_accumulation": _ORDINAL,
     "patience": _ORDINAL,
-    "total_gib": _GIB,
+    "total_gib": _CARD_GIB,
     "total_steps": _COUNT,
     "gpu_name": _NAME,
     "steps_per_epoch": _COUNT,

@@ -23,8 +23,11 @@ _WHY_NOT = {
     "loader_bound": "over a tenth of the time went into waiting for the loader",
     "no_card": "no card was seen where it ran",
     "too_short": "it ended within seconds, before it could have trained",
+    "implausible": "it contradicts what the model's trace and the card's data sheet allow",
     "late": "it was reported after it had run, so its times are not the service's",
 }
+_ASIDE = "It is kept in quarantine, and teaches nothing until another reporter tells the same"
+
 _FIGURES = (
     ("step_seconds", "A step", 1000.0, "ms"),
     ("peak_allocated_gib", "Peak allocated memory", 1.0, "GiB"),
@@ -46,7 +49,11 @@ def learned_figures(
     why = _why_nothing(prediction, bool(observations), excluded)
     if why is not None:
         return [f"It changed no prediction: {why.rstrip('.')}."]
-    found = []
+    found = [f"{_ASIDE}: {one['doubt']}." for one in observations if one.get("doubt")]
+    observations = [one for one in observations if not one.get("doubt")]
+    if found and not observations:
+        return found
+    excluded = None if excluded == "implausible" else excluded
     if any(one["out_of_memory"] for one in observations):
         most = min(one["batch_size"] for one in observations if one["out_of_memory"])
         found.append(f"Plans for this card keep such a model below batch {most}, at which memory ran out.")

@@ -101,7 +101,7 @@ class IgnoredValue(Answer):
 class RunEventsTaken(Answer):
     accepted: int = Field(description="New events, now on disk.")
     duplicates: int = Field(description="Events that were there already, and changed nothing.")
-    verdict: RunVerdict
+    verdict: RunVerdict | None = Field(description="Null where the events cannot be judged; they are kept.")
     differing: list[int] = Field(description="Seqs of duplicates that were there with another body.")
     ignored: list[IgnoredValue] = Field(
         description="Values that no such run can report: memory over the card's, an epoch far beyond those "
@@ -120,7 +120,7 @@ class LogPlace(Answer):
 
 class RunLogTaken(LogPlace):
     accepted: int = Field(description="Events that this piece gave.")
-    verdict: RunVerdict
+    verdict: RunVerdict | None
 
 
 class RunRow(Answer):
@@ -159,7 +159,10 @@ class RunRow(Answer):
     epoch_seconds: float | None
     predicted_minutes: float | None
     total_minutes: float | None
-    excluded: str | None = Field(description="Why its speed says nothing of the device.")
+    excluded: str | None = Field(
+        description="Why its speed says nothing of the device; of `by_person` and `implausible` nothing "
+        "counts."
+    )
     wasted_minutes: float | None
     wasted_on: str | None = Field(description="The part of `waste` that took the most.")
     waste: dict[str, float] | None = Field(description="Minutes that brought nothing, by part.")
@@ -271,8 +274,18 @@ class RunEnd(RunFinish):
     )
 
 
+class RunExclusion(Answer):
+    """Who excluded it, when and why."""
+
+    who: str
+    at: Time
+    why: str
+
+
 class RunPage(RunRow):
     """One run, whole."""
+
+    exclusion: RunExclusion | None = Field(description="Somebody excluded it: it counts nowhere.")
 
     given: RunStart = Field(description="What it said when it began.")
     finish: RunEnd | None = Field(description="What it said when it ended.")
@@ -284,8 +297,8 @@ class RunPage(RunRow):
         description="Of a run that has ended: what it changed of predictions, or why it changed nothing."
     )
     outcome: RunOutcome
-    verdict: RunVerdict
-    watch: Watch
+    verdict: RunVerdict | None = Field(description="Null where its figures cannot be judged.")
+    watch: Watch | None
     verdicts: list[AdviceGiven]
     log: LogPlace | None
     advice: PlanAdvice | None = Field(description="Null where its plan is not known.")

@@ -115,7 +115,7 @@ def _limit(ended: Iterable[EndedRun], scored: Collection[str]) -> dict[str, int]
     """Whether runs on cards ran out of memory, against whether that was predicted; of those that did not only
     the scored ones."""
     counts: Counter[str] = Counter()
-    for run in ended:
+    for run in (one for one in ended if one.excluded != "implausible"):
         ran_out, prediction = run.status == "out_of_memory", run.prediction or {}
         known = "fits" in prediction and prediction.get("case") is not None and run.gpu != "cpu"
         if known and (ran_out or (run.status != "crashed" and run.id in scored)):

@@ -73,7 +73,8 @@ def with_staleness(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any
     now = {device.name: device for device in devices.registered(transaction)}
     query = select(tables.Calibration).where(tables.Calibration.id.in_([row["id"] for row in rows]))
     stored = {row.id: row for row in transaction.session.scalars(query) if row.device in now}
-    reasons = {key: devices.stale_because(row, now[row.device]) for key, row in stored.items()}
+    doubted = devices.quarantined(transaction, list(stored.values()))
+    reasons = {key: devices.stale_because(row, now[row.device], doubted) for key, row in stored.items()}
     return [{**row, "stale": list(reasons.get(row["id"], ()))} for row in rows]
 
 
@@ -83,12 +84,14 @@ def get_calibration(database: Database, key: str) -> dict[str, Any]:
     with database.read() as transaction:
         row = _existing(transaction, key)
         device = next((d for d in devices.registered(transaction) if d.name == row.device), None)
-        return shown(row, device)
+        return shown(row, device, devices.quarantined(transaction, [row]))
 
 
-def shown(row: tables.Calibration, device: devices.Device | None) -> dict[str, Any]:
+def shown(
+    row: tables.Calibration, device: devices.Device | None, doubted: Mapping[str, str]
+) -> dict[str, Any]:
     """A calibration as JSON has it; `device` as it is now decides what is stale."""
-    stale = devices.stale_because(row, device) if device is not None else ()
+    stale = devices.stale_because(row, device, doubted) if device is not None else ()
     ended = row.status in ENDED
     values = {column.name: getattr(row, column.name) for column in tables.Calibration.__table__.columns}
     values.pop("runner")

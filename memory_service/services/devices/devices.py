@@ -9,17 +9,20 @@ import datetime as dt
 import logging
 import platform
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
+from memory_service.domain.calibration.plausibility import calibration_doubt, calibrations_agree
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
+from memory_service.store.engine import Unreadable
 from memory_service.store.queries import calibrations as store
+from memory_service.store.queries import history
 from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
 
@@ -73,19 +76,51 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     """Every calibration of every device that ended with something measured, best first: those that were done
     before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
     now = {device.name: device for device in registered(transaction)}
-    rows = store.ended(transaction.session)
+    rows = [row for row in store.ended(transaction.session) if _is_readable(row)]
+    doubted = quarantined(transaction, rows)
     done, cut = [r for r in rows if r.status == "done"], [r for r in rows if r.status != "done"]
     stored = []
     for row in [*done, *sorted(cut, key=lambda r: -r.measured)]:
         device = now.get(row.device)
         if device is not None:
-            stored.append(KeptCalibration(measured_calibration(row), device.gpu, stale_because(row, device)))
+            why = stale_because(row, device, doubted)
+            stored.append(KeptCalibration(measured_calibration(row), device.gpu, why))
     return stored
 
 
-def stale_because(row: tables.Calibration, device: Device) -> tuple[str, ...]:
-    """What changed on the device since the calibration, as sentences; empty if nothing."""
-    return Fingerprint.from_dict(row.fingerprint).changes(device.fingerprint)
+def _is_readable(row: tables.Calibration) -> bool:
+    stored = (row.fingerprint, row.environment, row.sections, row.missing)
+    return not any(isinstance(each, Unreadable) for each in stored)
+
+
+def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str, str]) -> tuple[str, ...]:
+    """What changed on the device since the calibration, and why it is in quarantine, as sentences; empty if
+    nothing. doubted: as `quarantined` gives it."""
+    changed = Fingerprint.from_dict(row.fingerprint).changes(device.fingerprint)
+    return (*changed, *([doubted[row.id]] if row.id in doubted else ()))
+
+
+def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
+    """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
+    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    ended = [row for row in rows if row.status not in store.ACTIVE]
+    found = {
+        row.id: why for row in ended
+        if (why := calibration_doubt(measured_calibration(row), sheets.get(row.gpu), row.error_percent))
+    }  # fmt: skip
+    if not found:
+        return {}
+    others = store.ended(transaction.session)
+    told_by = history.creators(transaction.session, "calibrations", [row.id for row in others])
+    confirmed = {
+        row.id for row in ended if row.id in found and any(
+            other.gpu == row.gpu and told_by.get(other.id) != told_by.get(row.id)
+            and calibrations_agree(measured_calibration(row), measured_calibration(other))
+            for other in others
+        )
+    }  # fmt: skip
+    until = "in quarantine until another reporter's calibration agrees"
+    return {key: f"{until}: {why}" for key, why in found.items() if key not in confirmed}
 
 
 def measured_calibration(row: tables.Calibration) -> Calibration:
@@ -124,24 +159,25 @@ def keep_device(
     host: str | None = None,
     seen_at: dt.datetime | None = None,
     who: str | None = None,
+    looked_at: bool = False,
 ) -> tuple[tables.Device, bool]:
     """The device under this name, registered now if it was not (then True), with what it is at the moment.
 
     `fingerprint` None: a device elsewhere, of which nothing is known yet. `seen_at`: when it was like this,
-    None = now; an old result says nothing of what the device is today. `who`: for the audit. Conflict when
-    the name belongs to another piece of hardware; InvalidInput when it means another GPU model, or the model
-    is not known.
+    None = now; an old result says nothing of what the device is today. `who`: for the audit. `looked_at`: it
+    was seen on this host, not told from elsewhere. Conflict when the name belongs to another piece of
+    hardware; InvalidInput when it means a GPU model, or the model is not known.
     """
     row = store.device(transaction.session, name, to_change=True)
     new = row is None
     before = None if row is None else row.fingerprint
     if row is None:
+        _check_name(transaction, name, fingerprint if looked_at else None)
         row = tables.Device(name=name, registered_at=transaction.now, word=word, host=host)
     if fingerprint is not None:
         if row.uuid is not None and row.uuid != fingerprint.uuid:
             raise _another_device(name, row, fingerprint)
         sheet = gpu_model_of(transaction, fingerprint)
-        _check_name(transaction, name, sheet)
         row.gpu, row.kind, row.uuid = sheet.slug, fingerprint.kind, fingerprint.uuid
         seen_at = seen_at or transaction.now
         if row.seen_at is None or seen_at > row.seen_at - CLOCKS_APART:
@@ -208,12 +244,13 @@ def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Confli
     return Conflict(detail, [FieldError("fingerprint.uuid", message, given.uuid, (str(row.uuid),))])
 
 
-def _check_name(transaction: ReadTransaction, name: str, sheet: Gpu) -> None:
-    """A device must not take a name by which people mean another GPU model."""
-    sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    meant = gpu_index(sheets).get(normal_gpu_name(name), sheet.slug)
-    if meant != sheet.slug:
-        message = f"means the GPU model {meant!r}, and this device is a {sheet.slug!r}; choose another name"
+def _check_name(transaction: ReadTransaction, name: str, seen: Fingerprint | None) -> None:
+    """A new device must not take a name by which people mean a GPU model: whoever asks for the model would be
+    answered with that device. Only a processor of this very host may be called `cpu`."""
+    meant = gpu_index(usable_sheets(all_rows(transaction.session, "gpus"))).get(normal_gpu_name(name))
+    own = seen is not None and seen.kind == "cpu"
+    if meant is not None and not (own and meant == "cpu"):
+        message = f"means the GPU model {meant!r}; choose another name for a device, such as 'box7-{meant}'"
         raise InvalidInput(f"{name!r} {message}", [FieldError("name", message, name)])
 
 

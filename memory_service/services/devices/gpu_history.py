@@ -11,7 +11,13 @@ from memory_service.errors import NotFound
 from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.calibrations import ENDED, seconds_of, settle_if_possible
-from memory_service.services.devices.devices import Device, device_of, measured_calibration, stale_because
+from memory_service.services.devices.devices import (
+    Device,
+    device_of,
+    measured_calibration,
+    quarantined,
+    stale_because,
+)
 from memory_service.services.tables.table_rows import get_row, on_the_wire
 from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
@@ -63,7 +69,8 @@ def device_shown(transaction: ReadTransaction, row: tables.Device) -> dict[str, 
     values["card"] = card_of(transaction, row)
     device = device_of(row) if row.fingerprint is not None else None
     made = store.of_device(transaction.session, [row.name])[:_MOST_CALIBRATIONS]
-    values["calibrations"] = [_brief(each, device) for each in made]
+    doubted = quarantined(transaction, made)
+    values["calibrations"] = [_brief(each, device, doubted) for each in made]
     values["drift"] = _drift(made)
     return on_the_wire(values)
 
@@ -81,12 +88,12 @@ def card_of(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any] 
     return shown | {"tflops": dict(card.tflops), "cores": row.fingerprint.get("cores")}
 
 
-def _brief(row: tables.Calibration, device: Device | None) -> dict[str, Any]:
+def _brief(row: tables.Calibration, device: Device | None, doubted: Mapping[str, str]) -> dict[str, Any]:
     columns = (
         "id", "status", "started_at", "ended_at", "budget_seconds", "progress", "measured",
         "error_percent", "contended", "why", "origin", "environment",
     )  # fmt: skip
-    stale = stale_because(row, device) if device is not None else ()
+    stale = stale_because(row, device, doubted) if device is not None else ()
     made = measured_calibration(row)
     values = {name: getattr(row, name) for name in columns}
     values |= {"stale": list(stale), "usable": row.status in ENDED and not stale and made.usable}

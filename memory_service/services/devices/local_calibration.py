@@ -77,7 +77,9 @@ def _add_row(
     transaction: WriteTransaction, key: str, wanted: Wanted, who: str | None
 ) -> tuple[CalibrationStatus, bool]:
     name, fingerprint, budget = wanted.name, wanted.fingerprint, wanted.budget_seconds
-    device, new = keep_device(transaction, name, fingerprint, word=wanted.word, host=host_name(), who=who)
+    device, new = keep_device(
+        transaction, name, fingerprint, word=wanted.word, host=host_name(), who=who, looked_at=True
+    )
     calibrations.refuse_second(transaction, name, fingerprint.uuid)
     status: CalibrationStatus = "running"
     if any(map(_runs_here, store.active(transaction.session))):

@@ -57,7 +57,9 @@ def register_device(
     else:
         with database.write() as transaction:
             host = host_name() if fingerprint is not None else None
-            _, new = keep_device(transaction, name, fingerprint, word=word, host=host, who=who)
+            _, new = keep_device(
+                transaction, name, fingerprint, word=word, host=host, who=who, looked_at=True
+            )
         if fingerprint is not None:
             forbidden = _FORBIDDEN if has_torch() else f"calibrating {NEEDS_TORCH}"
             why = "no calibration was asked for" if not measure else forbidden
@@ -99,15 +101,16 @@ def look_at(word: str | None) -> tuple[str, Fingerprint]:
 
 
 def usual_name(database: Database, fingerprint: Fingerprint, word: str) -> str:
-    """What a device of this host is called when nobody says: as it was registered, else as its GPU model
-    while no other device is, else by host and word."""
+    """What a device of this host is called when nobody says: as it was registered, else by host and word; its
+    processor `cpu` while no other device is."""
     with database.read() as transaction:
         known = registered(transaction)
         for device in known:
             if device.fingerprint.uuid == fingerprint.uuid and device.host == host_name():
                 return device.name
         model = gpu_model_of(transaction, fingerprint).slug
-    return model if model not in {device.name for device in known} else name_by_host(host_name(), word)
+    free = model == "cpu" and model not in {device.name for device in known}
+    return model if free else name_by_host(host_name(), word)
 
 
 def remove_device(database: Database, name: str, *, who: str | None = None) -> bool:

@@ -151,7 +151,8 @@ def _why_aside(each: KeptCalibration, *, newer: bool) -> list[str]:
     name, device = each.calibration.id, each.calibration.device
     because = None
     if each.stale:
-        because = f"is stale: {'; '.join(each.stale)}"
+        kind = "stale" if not each.stale[-1].startswith("in quarantine") else "not used"
+        because = f"is {kind}: {'; '.join(each.stale)}"
     elif each.calibration.contended:
         because = "is not used: another process used the device meanwhile"
     how = "recalibrate with `memory-service calibrate`"

@@ -2,12 +2,14 @@
 learning (the arithmetic is `domain.learning.corrections`)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
+from memory_service.domain.learning.trust import doubt_of
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import baseline_prediction
 from memory_service.services.knowledge.cards import Cards
@@ -25,6 +27,18 @@ def observation_selection(
         return None if card is None or profile is None else baseline_prediction(observation, profile, card)
 
     return ObservationSelection(observations, predict)
+
+
+def with_doubt(
+    cards: Cards, priced: PricedCatalogue, observation: Observation, n_train: int | None
+) -> Observation:
+    """The observation with why it cannot be, by its model's trace and its card's data sheet alone."""
+    card, profile = observed_card(cards, observation), observed_profile(priced, observation)
+    if card is None or profile is None:
+        return observation
+    sheet = replace(card, calibrated=None, learned=None)
+    predicted = baseline_prediction(observation, profile, sheet)
+    return replace(observation, doubt=doubt_of(observation, profile, sheet, predicted, n_train))
 
 
 def observed_card(cards: Cards, observation: Observation) -> TargetDevice | None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.trust import trusted
 from memory_service.services.database.transactions import ReadTransaction
+from memory_service.store.engine import Unreadable
 from memory_service.store.queries import observations as store
 
 MOST_OF_A_CASE = 8
@@ -29,9 +31,9 @@ class Observed:
 
     @cached_property
     def all(self) -> tuple[Observation, ...]:
-        """The oldest first."""
+        """Those that may teach, the oldest first."""
         rows = sorted((row for rows in self.cases.values() for row in rows), key=lambda row: row[:2])
-        return tuple(observation for _, _, observation in rows)
+        return trusted(observation for _, _, observation in rows)
 
 
 def observed(transaction: ReadTransaction, cached: Observed | None = None) -> Observed:
@@ -53,6 +55,8 @@ def _with(
 ) -> dict[str, tuple[Kept, ...]]:
     added: dict[str, list[Kept]] = {}
     for row in rows:
+        if isinstance(row.observation, Unreadable):
+            continue
         stored = (row.updated_at, row.id, Observation.from_dict(row.observation))
         added.setdefault(row.subject, []).append(stored)
     found = dict(cases)

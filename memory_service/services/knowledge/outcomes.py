@@ -114,7 +114,7 @@ def happened_there(short: Mapping[str, Any] | None, slug: str | None) -> tuple[d
     text = f"{short['runs']} of the latest runs of {slug} here: {counted}."
     best = short["best"]
     if best is not None:
-        score = best["test_metric"] if best["test_metric"] is not None else best["metric"]
+        score = score_of(best)
         parts = [f"{best[name]} {name}" for name in ("folds", "epochs") if best[name]]
         parts += [f"batch {best['batch_size']}"] if best["batch_size"] else []
         took = f" in {best['minutes']:.0f} min" if best["minutes"] is not None else ""
@@ -141,10 +141,25 @@ class BestRun(NamedTuple):
         return self.value if self.direction == "max" else -self.value
 
 
+CONTRADICTED = 0.15
+"""A test score worse than validation by so much of the larger of them: validation leaked, or was made up."""
+
+
+def contradicted(outcome: Mapping[str, Any]) -> bool:
+    """Whether a run's own test score shows that its validation score is none."""
+    metric, test = outcome["metric"], outcome["test_metric"]
+    if metric is None or test is None:
+        return False
+    worse = metric - test if outcome["direction"] == "max" else test - metric
+    return bool(worse > CONTRADICTED * max(abs(metric), abs(test)))
+
+
 def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
     """Model as runs named it -> its best run, of the runs of one competition (rows with an `outcome`): by the
-    test metric where two models have one, else by validation. Runs without a direction say nothing."""
+    test metric where two models have one, else by validation. Runs without a direction, and those whose test
+    contradicts their validation, say nothing."""
     usable = [row for row in rows if row.outcome["succeeded"] is not False and row.outcome["model"]]
+    usable = [row for row in usable if not contradicted(row.outcome)]
     for name in ("test_metric", "metric"):
         best: dict[str, BestRun] = {}
         for row in usable:
@@ -160,13 +175,20 @@ def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
 
 
 def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Of the runs that left something to score: by test metric where any has one, else by validation."""
+    """Of the runs that left something to score and whose test does not contradict their validation, each by
+    its test metric, else by validation."""
     usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
-    for name in ("test_metric", "metric"):
-        scored = [one for one in usable if one[name] is not None]
-        if scored:
-            return (max if scored[0]["direction"] == "max" else min)(scored, key=lambda one: one[name])
-    return None
+    scored = [one for one in usable if score_of(one) is not None and not contradicted(one)]
+    if not scored:
+        return None
+    return (max if scored[0]["direction"] == "max" else min)(scored, key=lambda one: score_of(one) or 0.0)
+
+
+def score_of(reported: Mapping[str, Any]) -> float | None:
+    """What a run's outcome is ranked by: its test metric, else that of its validation."""
+    test: float | None = reported["test_metric"]
+    metric: float | None = reported["metric"]
+    return metric if test is None else test
 
 
 def _brief(row: Any) -> dict[str, Any]:

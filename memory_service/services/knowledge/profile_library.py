@@ -109,7 +109,7 @@ class ProfileLibrary:
         exact = stored.get((name, size, kind))
         if exact is not None:
             return exact
-        sizes = [s for s in self.sizes[name] if (name, s, kind) in stored]
+        sizes = [s for s in self.sizes.get(name, ()) if (name, s, kind) in stored]
         if not sizes:
             return None
         at = max(0, min(bisect(sizes, size), len(sizes) - 1) - 1)

@@ -47,7 +47,7 @@ from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import require_tracing, unlisted_row_in_child_process
 from memory_service.services.knowledge.quality_figures import shipped_quality
 from memory_service.services.knowledge.solution_memory import SolutionMemory
-from memory_service.services.tables.usable_rows import usable
+from memory_service.services.tables.usable_rows import readable, usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
@@ -242,12 +242,10 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     prints = {**_stored_prints(transaction), "tallies": outcomes.fingerprint(transaction.session)}
     same = {name for name, value in prints.items() if before.prints.get(name) == value}
     known, left_out, catalogue = before.knowledge, dict(before.left_out), dict(before.catalogue)
-    rows = {
-        name: before.rows[name] if name in same else tuple(all_rows(transaction.session, name))
-        for name in LIGHT_TABLES
-    }
-    if "solutions" not in same:
-        left_out["solutions"] = usable("solutions", rows["solutions"])[1]
+    rows = dict(before.rows)
+    for name in set(LIGHT_TABLES) - same:
+        stored = all_rows(transaction.session, name)
+        rows[name], left_out[name] = tuple(readable(stored)), usable(name, stored)[1]
     priced = known.priced
     if not same.issuperset(CATALOGUE):
         for name in set(CATALOGUE) - same:  # most of the time is that of the profiles, which nobody edits
@@ -327,6 +325,10 @@ class _Latest:
         read = self._read
         return () if read is None else tuple(one for some in read.left_out.values() for one in some)
 
+    @property
+    def at_hand(self) -> Knowledge | None:
+        return None if self._read is None else self._read.knowledge
+
     def get(self, database: Database) -> Knowledge:
         revision = database.knowledge_revision()
         known, before = self.at(revision), self._read
@@ -359,6 +361,11 @@ class _Latest:
 def knowledge_of(database: Database) -> Knowledge:
     """The snapshot at the database's current revision: one cheap read when nothing changed."""
     return database.caches.of(_Latest).get(database)
+
+
+def knowledge_at_hand(database: Database) -> Knowledge:
+    """The snapshot of whatever revision was read last, for what hardly ever changes: sheets and profiles."""
+    return database.caches.of(_Latest).at_hand or knowledge_of(database)
 
 
 def rows_left_out(database: Database) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from memory_service.errors import Conflict, InvalidInput, Unavailable, WrongRevision
-from memory_service.schemas.rows import BUILT
 from memory_service.services.competitions.encoding import TextEncoder, encoder_at
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
@@ -22,7 +21,7 @@ from memory_service.services.editorial.seeding import SeedReport
 from memory_service.services.tables.usable_rows import usable
 from memory_service.store import migrations
 from memory_service.store.queries import copying, rows
-from memory_service.store.queries.passages import encoders
+from memory_service.store.queries.passages import cut_vectors, encoders
 from memory_service.store.tables.knowledge import Knowledge
 
 UPGRADE_COMMAND = "memory-service db upgrade"
@@ -107,16 +106,20 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
                 f"{one} is not this service's" for one in database.dialect.foreign_objects(connection)
             )
             if revision != migrations.head():
-                problems.append(
-                    f"stands at revision {revision}, not {migrations.head()}: run {UPGRADE_COMMAND}"
-                )
+                newer = revision is not None and not migrations.known(revision)
+                what = "a newer program made it: upgrade the program" if newer else f"run {UPGRADE_COMMAND}"
+                problems.append(f"stands at revision {revision}, not {migrations.head()}: {what}")
                 return CheckReport(database.url, revision, migrations.head(), tuple(problems))
             problems += migrations.differences(connection)
             counter = transaction.session.scalars(select(Knowledge.revision)).one_or_none()
             if counter is None:
                 problems.append("the table knowledge has lost its row")
             without = encoders(transaction.session).get(None, 0)
-            for table in BUILT:
+            if cut := cut_vectors(transaction.session):
+                named = ", ".join(map(str, cut[:5]))
+                anew = "they are encoded anew when a server starts, and found by words until then"
+                problems.append(f"{len(cut)} passages have a damaged vector ({named}): {anew}")
+            for table in rows.ENTITIES:
                 problems += (
                     f"row cannot be used: {one}"
                     for one in usable(table, rows.all_rows(transaction.session, table))[1]
@@ -209,6 +212,7 @@ def ensure_ready(
 
 def require_head(database: Database) -> UpgradeReport | None:
     """Bring an embedded database to the program's revision; WrongRevision for a server's at another one."""
+    _refuse_emptied(database)
     revision, empty = _standing(database)
     if revision == migrations.head():
         return None
@@ -227,6 +231,20 @@ def _there(database: Database) -> Database:
     if database.file is not None and not database.file.exists():
         raise Unavailable(f"there is no database {database.file}")
     return database
+
+
+def _refuse_emptied(database: Database) -> None:
+    """Unavailable for a file of 0 bytes beside which stands what only a database that was filled leaves."""
+    file = database.file
+    if file is None or not file.is_file() or file.stat().st_size:
+        return
+    left = [*file.parent.glob(f"{file.name}.*.backup"), *file.parent.glob(f"{file.name}-wal")]
+    if was := next((one for one in left if one.stat().st_size), None):
+        raise Unavailable(
+            f"{database.url} is empty (0 bytes), and {was.name} beside it shows that it was a database: "
+            "restore a backup (memory-service db restore), or move both away to begin anew"
+        )
+    _log.warning("%s was a file of 0 bytes: it is filled as a new database", database.url)
 
 
 def _standing(database: Database) -> tuple[str | None, bool]:

@@ -29,6 +29,7 @@ from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.services.competitions.neighbours import Found, Signals
+from memory_service.services.knowledge.outcomes import score_of
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.recipe import TasksOfFamilies, recipe_of, similarity_weights, split_fact
 
@@ -212,12 +213,11 @@ def _noted_best(notes: list[Note]) -> Note | None:
 
 
 def _shown_by_runs(knowledge: Knowledge, best: Row | None) -> dict[str, ModelPreference]:
-    """The model of the best run, where the catalogue has it."""
+    """The model of the best run, where the catalogue has it, with the score that it is the best by."""
     model = knowledge.model_names.get(normal_model_name(str(best["model"]))) if best else None
     if best is None or model is None:
         return {}
-    score = best["test_metric"] if best.get("test_metric") is not None else best["metric"]
-    text = f"The best run here reached {score:g} with it"
+    text = f"The best run here reached {score_of(best):g} with it"
     return {model: ModelPreference(SHOWN_BY_RUNS, f"run {best['run_id']}", text)}
 
 

@@ -6,9 +6,11 @@ whatever order and however often they came. It is drawn at the finish and again 
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+
+from sqlalchemy import null
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.monitoring.event import loss_of
@@ -16,9 +18,14 @@ from memory_service.domain.runs.advice_outcome import succeeded
 from memory_service.domain.runs.run_observations import Ending, exclusion_of, observations_of
 from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
-from memory_service.services.database.transactions import Database, ReadTransaction
-from memory_service.services.runs.outcome_evidence import metric_direction, remember
+from memory_service.errors import NotFound
+from memory_service.schemas.fields import utc_text
+from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
+from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_of
+from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
 from memory_service.services.runs.summaries import event_of
+from memory_service.services.tables.audit import ANONYMOUS, note
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
@@ -29,6 +36,9 @@ LATE_RATIO, LATE_SECONDS = 1.5, 5.0
 
 LEAST_SECONDS = 10.0
 """Imports alone take that long: a run that ended sooner trained nothing that a prediction is about."""
+
+BY_PERSON, IMPLAUSIBLE = "by_person", "implausible"
+"""Why nothing of a run counts."""
 
 SETUP_SECONDS = 120.0
 """What may pass before the first step when nothing was predicted."""
@@ -55,23 +65,82 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
         if begun is None:
             return
         outcome = read_outcome(transaction, begun)
-    summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+    summary, judge = (
+        outcome.as_dict() | {"events_read": sum(outcome.counts.values())},
+        _judge(database, begun),
+    )
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
         if now is None or now.finish is None or now.finished_at is None:
             return
         if _outdated(now, summary):
-            remember(transaction, now, now.summary)
+            if now.exclusion is None:
+                remember(transaction, now, now.summary)
             return
-        found = [one.as_dict() for one in _observations(now, outcome)]
+        found = [judge(one).as_dict() for one in _observations(now, outcome)]
         direction = metric_direction(transaction, now, summary)
         changes = _figures(now, outcome, found) | _wasted(now, outcome, direction)
+        if now.exclusion is not None:
+            changes["exclusion"] = now.exclusion | {"observations": found, "excluded": changes["excluded"]}
+            changes["excluded"], found = BY_PERSON, []
         changes |= _best(now, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
         runs.change(transaction.session, run_id, changes)
         known = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
         if found != known:
             runs.replace_observations(transaction.session, run_id, found, transaction.now)
-        remember(transaction, now, summary, taught=found != known)
+        if now.exclusion is None:
+            remember(transaction, now, summary, taught=found != known)
+
+
+def exclude_run(database: Database, run_id: str, why: str, who: str | None) -> None:
+    """Count a run nowhere, as if it had never been, until somebody restores it; that one who is excluded is
+    excluded again changes nothing. NotFound."""
+    with database.write_untracked() as transaction:
+        run = _existing(transaction, run_id)
+        if run.exclusion is not None:
+            return
+        taught = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
+        said = {"who": who or ANONYMOUS, "at": utc_text(transaction.now.isoformat()), "why": why}
+        exclusion = said | {"observations": taught, "excluded": run.excluded}
+        values = {"exclusion": exclusion, "excluded": BY_PERSON, "updated_at": transaction.now}
+        runs.change(transaction.session, run_id, values)
+        runs.replace_observations(transaction.session, run_id, [], transaction.now)
+        forget(transaction, run)
+        note(transaction, "runs", run_id, "update", f"excluded: {why}", who=who)
+
+
+def restore_run(database: Database, run_id: str, why: str, who: str | None) -> None:
+    """Take an exclusion back: the run counts as it did. NotFound."""
+    with database.write_untracked() as transaction:
+        run = _existing(transaction, run_id)
+        if run.exclusion is None:
+            return
+        values = {"exclusion": null(), "excluded": run.exclusion["excluded"], "updated_at": transaction.now}
+        taught = run.exclusion["observations"]
+        runs.change(transaction.session, run_id, values)
+        runs.replace_observations(transaction.session, run_id, taught, transaction.now)
+        if run.finish is not None and run.finished_at is not None:
+            remember(transaction, run, run.summary or {}, taught=True)
+        note(transaction, "runs", run_id, "update", f"restored: {why}", who=who)
+    conclude(database, run_id)
+
+
+def _existing(transaction: WriteTransaction, run_id: str) -> Run:
+    run = runs.find(transaction.session, run_id, to_change=True)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}")
+    return run
+
+
+def _judge(database: Database, run: Run) -> Callable[[Observation], Observation]:
+    """What says of an observation of the run whether it can be; it asks no database."""
+    case = (run.prediction or {}).get("case")
+    if case is None:
+        return lambda one: one
+    known = knowledge_at_hand(database)
+    if observed_profile(known.priced, Observation.from_dict(case)) is None:  # traced since
+        known = knowledge_of(database)
+    return lambda one: with_doubt(known.cards, known.priced, one, run.n_train)
 
 
 def count_waste(database: Database, stop: threading.Event | None = None) -> int:
@@ -157,7 +226,7 @@ def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[st
         "samples_per_second": run.batch_size / step if step and run.batch_size else None,
         "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
         "epoch_seconds": outcome.epoch_seconds,
-        "excluded": _excluded(run, outcome),
+        "excluded": IMPLAUSIBLE if mine and mine["doubt"] else _excluded(run, outcome),
         "total_minutes": minutes if completed and minutes >= 0.0 else None,
     }
 

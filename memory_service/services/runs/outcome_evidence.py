@@ -98,6 +98,21 @@ def _keep(
     assert run.finished_at is not None  # noqa: S101 - it has ended
     place = place_of(run.competition, run.task, run.n_train)
     outcomes.keep(transaction.session, run.id, place, run.finished_at, outcome, transaction.now)
+    _count_again(transaction, run, place, known)
+
+
+def forget(transaction: WriteTransaction, run: Run) -> None:
+    """Take back what `remember` kept of a run, and count its place again without it."""
+    stored = outcomes.of_run(transaction.session, run.id)
+    known = None if stored is None else stored.outcome
+    bump_revision(transaction.session, transaction.now)
+    if known is not None:
+        outcomes.drop(transaction.session, run.id, transaction.now)
+        place = place_of(run.competition, run.task, run.n_train)
+        _count_again(transaction, run, place, known)
+
+
+def _count_again(transaction: WriteTransaction, run: Run, place: str, known: Mapping[str, Any]) -> None:
     latest = outcomes.of_place(transaction.session, place, MOST_COMPARED)
     subjects = {name for one in (*latest, known) for name in one.get("served", ())}
     subjects |= outcomes.subjects_in(transaction.session, place)

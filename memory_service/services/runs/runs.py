@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.learning.trust import reporter_of
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
-from memory_service.schemas.runs import RunFinish, RunStart
+from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
@@ -21,14 +22,14 @@ from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
-from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.observations import conclude, exclude_run, restore_run
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
 from memory_service.services.runs.run_log import end_log
 from memory_service.services.runs.run_plan import splits_by_time, with_plan
 from memory_service.services.runs.summaries import begin_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
-from memory_service.services.runs.verdicts import watched_page
+from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
 from memory_service.services.tables.table_rows import keep_profiles, on_the_wire
 from memory_service.store.queries import runs
@@ -64,6 +65,8 @@ def begin_run(
         on_card=plan is not None and plan.get("tree_device") == "cuda",
         by_time=splits_by_time(case.reported["task"], plan),
     )  # fmt: skip
+    if prediction["case"] is not None:
+        prediction["case"]["reporter"] = reporter_of(who, reported.get("host"))
     watch = frozen_watch(knowledge, case, prediction, plan)
     advice = advised(knowledge, case, plan)
     try:
@@ -108,7 +111,16 @@ def finish_run(
             values |= {"finish": finish, "finished_at": ended, "updated_at": transaction.now}
             runs.change(transaction.session, key, values)
             note(transaction, "runs", key, "update", f"ended: {finish['status']}", who=who)
-    conclude(database, key, run)
+    or_nothing(key, lambda: conclude(database, key, run))
+    return run_page(database, key)
+
+
+def mark_run(
+    database: Database, run_id: str, why: str, *, excluded: bool, who: str | None = None
+) -> dict[str, Any]:
+    """Exclude a run, or restore it; its page. InvalidInput without a reason, NotFound."""
+    key, reason = known_run_key(run_id), checked(RunExclusion, {"why": why}, "This needs a reason").why
+    (exclude_run if excluded else restore_run)(database, key, reason, who)
     return run_page(database, key)
 
 
@@ -117,7 +129,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     key = known_run_key(run_id)
     with database.read() as transaction:
         run = _existing(transaction, key)
-        found = list(runs.observations_of(transaction.session, key))
+        found = [dict(one) for one in runs.observations_of(transaction.session, key)]
         evidence = evidence_of(transaction, key)
         watch = watched_page(transaction, run)
     row = {c.name: getattr(run, c.name) for c in Run.__table__.columns if c.name not in _APART}
@@ -125,12 +137,16 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     learned = database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256)
     compare = compared(row, run.prediction, found)
     page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}
+    excluded = run.exclusion and {name: run.exclusion[name] for name in ("who", "at", "why")}
     page |= {"notes": _notes(run), "comparison": compare, "observations": found, "learned": learned}
+    page["exclusion"] = excluded
     return page | watch | evidence
 
 
-def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -> list[str]:
+def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> list[str]:
     """What the run changed, by what is predicted now, or why nothing; nothing of one that still runs."""
+    if run.exclusion is not None:
+        return [f"{run.exclusion['who']} excluded it: it counts nowhere. Reason: {run.exclusion['why']}"]
     if run.finish is None:
         return []
     now = None
@@ -141,10 +157,12 @@ def _learned(database: Database, run: Run, found: Sequence[Mapping[str, Any]]) -
         size = {run.input_kind: run.input_size} if run.input_size else {}
         with suppress(MemoryServiceError):  # its model or card was taken out since
             now = frozen_prediction(database, knowledge, run_case(knowledge, run.given | facts | size))
+        taught = {(one.run_id, one.batch_size) for one in knowledge.observations if one.doubt}
+        found = [one | {"doubt": None} if (run.id, one["batch_size"]) in taught else one for one in found]
     return learned_figures(run.prediction or {}, now, found, run.excluded, run.batch_size)
 
 
-_APART = ("digest", "given", "finish", "prediction", "summary", "watch")
+_APART = ("digest", "given", "finish", "prediction", "summary", "watch", "exclusion")
 
 
 def _existing(transaction: ReadTransaction, key: str, *, to_change: bool = False) -> Run:

@@ -35,7 +35,7 @@ from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.summaries import Begun, Folding, begun
-from memory_service.services.runs.verdicts import remembered_verdict, reported_verdict
+from memory_service.services.runs.verdicts import or_nothing, remembered_verdict, reported_verdict
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
 
@@ -111,7 +111,7 @@ def _answer(database: Database, batch: Batch) -> dict[str, Any]:
     if batch.status is None:
         raise NotFound(f"There is no run {batch.run_id}; begin it first: POST /runs or the tool start_run")
     if batch.status != RUNNING and batch.accepted:
-        conclude(database, batch.run_id)
+        or_nothing(batch.run_id, lambda: conclude(database, batch.run_id))
     new = batch.accepted > 0
     return batch.answer(reported_verdict(database, batch.run_id, batch.status, batch.kinds, new=new))
 
@@ -162,7 +162,7 @@ class Batch:
         kinds = frozenset([kind for _, kind, _ in reported])
         return cls(run_id, list(reported), stored, moments, duplicates, differing, kinds)
 
-    def answer(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, verdict: Mapping[str, Any] | None) -> dict[str, Any]:
         return {
             "accepted": self.accepted,
             "duplicates": self.duplicates,

@@ -2,12 +2,13 @@
 
 import contextlib
 import datetime as dt
+import logging
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
@@ -19,7 +20,7 @@ from memory_service.domain.monitoring.plausibility import requested_seconds
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.monitoring.verdict import Verdict
-from memory_service.errors import Conflict, NotFound, OutOfSpace, Unavailable
+from memory_service.errors import Conflict, InvalidInput, NotFound, OutOfSpace, Unavailable
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -37,6 +38,20 @@ time stands: it looks at minutes. An epoch that took as long is news by itself."
 MORE_OF_THE_SAME = frozenset({"gpu", "batch", "epoch"})
 MOST_REMEMBERED = 512
 MOST_ADVICE = 200
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+def or_nothing(run_id: str, make: Callable[[], T]) -> T | None:
+    """What `make` gave; None, and the reason in the log, where it failed: what a run reported is on disk, and
+    no figure in it may keep it from being acknowledged or shown."""
+    try:
+        return make()
+    except (ArithmeticError, AttributeError, InvalidInput, LookupError, TypeError, ValueError):
+        _log.exception("run %s cannot be judged", run_id)
+        return None
 
 
 @dataclass(eq=False)
@@ -68,14 +83,15 @@ class _Memory:
             return self.runs.get(run_id)
 
 
-def run_verdict(database: Database, run_id: str) -> dict[str, Any]:
+def run_verdict(database: Database, run_id: str) -> dict[str, Any] | None:
     """The verdict on all events of the run, and on its silence since, where it is going on just now. The
-    same events in any order give the same one; asking writes nothing. NotFound."""
+    same events in any order give the same one; asking writes nothing. None where its figures cannot be
+    judged. NotFound."""
     with database.read() as transaction:
         run = runs.find(transaction.session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
-        return verdict(state_of(transaction, run)).as_dict()
+        return or_nothing(run_id, lambda: verdict(state_of(transaction, run)).as_dict())
 
 
 def remembered_verdict(
@@ -92,8 +108,8 @@ def remembered_verdict(
         summary = remembered(database, run_id)
         if summary is None:
             return None
-        _renew(known, summary, "running", kinds)
-    return known.wire if _advice(known) == known.advised else None
+        or_nothing(run_id, lambda: _renew(known, summary, "running", kinds))
+    return known.wire if known.wire and _advice(known) == known.advised else None
 
 
 def _stands(
@@ -120,8 +136,9 @@ _SIGNS = frozenset((*SETTING_FIELDS, "out_of_memory", "error")) - {"metric_name"
 
 def reported_verdict(
     database: Database, run_id: str, status: str, kinds: Collection[str], *, new: bool
-) -> dict[str, Any]:
-    """The verdict in the answer to reported events; what is advised is stored.
+) -> dict[str, Any] | None:
+    """The verdict in the answer to reported events, None where they cannot be judged; what is advised is
+    stored.
 
     kinds   of the reported events; new: whether any of them was new
     """
@@ -132,10 +149,11 @@ def reported_verdict(
     if summary is None:
         with database.read() as transaction:
             summary = read_summary(transaction, run_id, known.start)
-    _renew(known, summary, status, kinds)
+    or_nothing(run_id, lambda: _renew(known, summary, status, kinds))
     with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
-        _keep_advice(database, run_id, known)
-    return known.wire
+        if known.wire:
+            _keep_advice(database, run_id, known)
+    return known.wire or None
 
 
 def _renew(known: _Watched, summary: Summary, status: str, kinds: Collection[str]) -> None:
@@ -148,7 +166,7 @@ def _renew(known: _Watched, summary: Summary, status: str, kinds: Collection[str
     )  # fmt: skip
     stale = summary.last_us - known.at_us >= ANEW_SECONDS * 1e6 or signs != known.signs
     if not known.wire or stale or not MORE_OF_THE_SAME.issuperset(kinds):
-        state = State(replace(known.facts, status=status), summary, known.expected)
+        state, known.wire = State(replace(known.facts, status=status), summary, known.expected), {}
         known.wire = verdict(state).as_dict()
         known.at_us, known.signs = summary.last_us, signs
 
@@ -162,20 +180,20 @@ def _is_bad(summary: Summary) -> bool:
 def watched_page(transaction: ReadTransaction, run: Run) -> dict[str, Any]:
     """`{"outcome", "verdict", "watch", "verdicts", "log"}` of a run's page."""
     state = state_of(transaction, run)
-    current = verdict(state).as_dict()
+    current = or_nothing(run.id, lambda: verdict(state).as_dict())
     log = watched.log_of(transaction.session, run.id)
     given = watched.advice_of(transaction.session, run.id, MOST_ADVICE)
     return {
         "outcome": run.summary or outcome_so_far(transaction, run, state.summary),
         "verdict": current,
-        "watch": live_view(state),
+        "watch": or_nothing(run.id, lambda: live_view(state)),
         "verdicts": [
             {
                 "given_at": utc_text(each.given_at.isoformat()),
                 "followed": _now(answer, each.verdict, current),
                 **{name: each.verdict.get(name) for name in _SHOWN},
             }
-            for answer, each in _judged(transaction, run, state, given)
+            for answer, each in or_nothing(run.id, lambda: _judged(transaction, run, state, given)) or ()
         ],
         "log": None if log is None else {name: getattr(log, name) for name in _LOG},
     }
@@ -189,9 +207,10 @@ def _judged(
     return [(followed(each.at_seconds, each.verdict, state, after), each) for each in given]
 
 
-def _now(answer: Followed | None, advice: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+def _now(answer: Followed | None, advice: Mapping[str, Any], current: Mapping[str, Any] | None) -> str | None:
     """What may still be followed is replaced where another answer holds by now."""
-    same = (advice["action"], advice["set"]) == (current["action"], current["set"])
+    known = current or advice
+    same = (advice["action"], advice["set"]) == (known["action"], known["set"])
     return answer if answer != "open" or same else "replaced"
 
 
@@ -202,13 +221,16 @@ def gravest_advice(
     goes on; else of its gravest advice that was not followed (of equal ones the latest), else of its latest;
     None before the first."""
     if given and run.status == "running":
-        current = verdict(state_of(transaction, run, summary))
-        return _brief(current, None if current.action == "continue" else "open")
+        current = or_nothing(run.id, lambda: verdict(state_of(transaction, run, summary)))
+        answer: Followed | None = None if current is None or current.action == "continue" else "open"
+        return None if current is None else _brief(current, answer)
     if not given:
         return None
     facts, expected = expected_of(run)
     state = State(facts, summary, expected)
-    judged = _judged(transaction, run, state, given)
+    judged = or_nothing(run.id, lambda: _judged(transaction, run, state, given))
+    if not judged:
+        return None
     left = [one for one in judged if one[0] in ("no", "open")] or judged[-1:]
     answer, advice = max(left, key=lambda one: (_GRAVITY[one[1].severity], one[1].number))
     return _brief(advice, answer)

@@ -52,7 +52,7 @@ _ONLY_ALONE = {
     "profiles": ("profile",),
     "calibrations": ("fingerprint", "environment", "sections", "missing", "self_check", "runner"),
     "history": ("before", "after"),
-    "runs": ("digest", "given", "prediction", "summary", "finish", "watch"),
+    "runs": ("digest", "given", "prediction", "summary", "finish", "watch", "exclusion"),
 }
 
 

@@ -1,7 +1,7 @@
 """Queries of the history of changes: who, when, why, and the row before."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from sqlalchemy import func, insert, select
@@ -36,6 +36,14 @@ def of_row(session: ReadSession, table: str, row: str, limit: int = 100) -> list
     """The entries of a row, newest first; they outlive the row."""
     query = select(History).where(History.table == table, History.row == row)
     return list(session.scalars(query.order_by(History.id.desc()).limit(limit)))
+
+
+def creators(session: ReadSession, table: str, rows: Collection[str]) -> dict[str, str]:
+    """Row -> who added it."""
+    query = select(History.row, History.who).where(History.table == table, History.action == "create")
+    ids = sorted(rows)
+    parts = (ids[start : start + 500] for start in range(0, len(ids), 500))
+    return {row: who for part in parts for row, who in session.execute(query.where(History.row.in_(part)))}
 
 
 def entry(session: ReadSession, table: str, row: str, entry_id: int) -> History | None:

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import case, delete, func, insert, or_, select, update
+from sqlalchemy import case, delete, func, insert, null, or_, select, update
 
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.store.session import ReadSession, WriteSession, bulk
@@ -46,6 +46,13 @@ def keep(
     ]
     if rows:
         session.execute(insert(Serving), rows)
+
+
+def drop(session: WriteSession, run_id: str, now: dt.datetime) -> None:
+    """Take back a run's outcome and servings; what it was advised stays."""
+    values = {"ended_at": None, "outcome": null(), "updated_at": now}
+    bulk(session, update(Outcome).where(Outcome.run_id == run_id).values(**values))
+    session.execute(delete(Serving).where(Serving.run_id == run_id))
 
 
 def of_place(session: ReadSession, place: str, limit: int) -> Sequence[Mapping[str, Any]]:
@@ -141,9 +148,11 @@ def direction_of(session: ReadSession, slug: str | None) -> str | None:
 
 
 def unconcluded(session: ReadSession, limit: int) -> list[str]:
-    """Ended runs without an outcome: their server was killed, or older than outcomes."""
+    """Ended runs without an outcome: their server was killed, or older than outcomes. None that somebody
+    excluded."""
     query = select(Run.id).outerjoin(Outcome, Outcome.run_id == Run.id)
     query = query.where(Run.finished_at.is_not(None), Run.finish.is_not(None), Outcome.ended_at.is_(None))
+    query = query.where(Run.exclusion.is_(None))
     return list(session.scalars(query.order_by(Run.finished_at, Run.id).limit(limit)))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 
 from memory_service.store import dialects
 from memory_service.store.dialects import EMBEDDING_DIMENSIONS, Vector32
@@ -110,8 +110,19 @@ def of_competitions(session: ReadSession) -> dict[str, list[StoredPassage]]:
 
 def unencoded(session: ReadSession, encoder: str) -> list[tuple[int, str]]:
     """(id, text) of passages without a vector of this encoder."""
-    missing = or_(Passage.embedding.is_(None), Passage.encoder.is_distinct_from(encoder))
+    missing = or_(Passage.embedding.is_(None), Passage.encoder.is_distinct_from(encoder), *_cut(session))
     return [(row[0], row[1]) for row in session.execute(select(Passage.id, Passage.text).where(missing))]
+
+
+def cut_vectors(session: ReadSession) -> list[int]:
+    """Passages whose stored vector is no whole one; PostgreSQL keeps none such."""
+    query = select(Passage.id).order_by(Passage.id)
+    return [found for condition in _cut(session) for found in session.scalars(query.where(condition))]
+
+
+def _cut(session: ReadSession) -> list[ColumnElement[bool]]:
+    embedded = dialects.of(session).embedded
+    return [func.length(Passage.embedding) != 4 * EMBEDDING_DIMENSIONS] if embedded else []
 
 
 def set_embeddings(session: WriteSession, vectors: Iterable[tuple[int, str, Vector32]], encoder: str) -> int:
@@ -134,8 +145,8 @@ def all_vectors(session: ReadSession) -> VectorTable:
     """Every vector, for an exact index in memory."""
     query = select(Passage.id, Passage.competition, Passage.kind, Passage.embedding)
     query = query.where(Passage.embedding.is_not(None)).order_by(Passage.competition, Passage.position)
-    rows = session.execute(query).all()
-    stacked = [row[3] for row in rows if row[3] is not None]
+    rows = [row for row in session.execute(query) if row[3] is not None]
+    stacked = [np.asarray(row[3]) for row in rows]
     vectors = np.stack(stacked) if stacked else np.zeros((0, EMBEDDING_DIMENSIONS), np.float32)
     return VectorTable([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], vectors)
 

@@ -198,11 +198,11 @@ def several(session: ReadSession, run_ids: Collection[str]) -> Sequence[Run]:
 
 
 def ended_states(session: ReadSession, filters: Mapping[str, Any], limit: int) -> dict[str, dt.datetime]:
-    """Run that ended -> when it changed last, the latest first.
+    """Run that ended -> when it changed last, the latest first; without those that somebody excluded.
 
     filters   column -> value, and `since`: ended then or later
     """
-    query = select(Run.id, Run.updated_at).where(Run.finished_at.is_not(None))
+    query = select(Run.id, Run.updated_at).where(Run.finished_at.is_not(None), Run.exclusion.is_(None))
     for name, value in filters.items():
         query = query.where(Run.finished_at >= value if name == "since" else getattr(Run, name) == value)
     rows = session.execute(query.order_by(Run.finished_at.desc(), Run.id).limit(limit))
@@ -238,6 +238,12 @@ def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]
     return list(session.scalars(query))
 
 
+def _subject(wire: Mapping[str, Any]) -> str:
+    """Of doubted ones their own: however many there are, they take no place of another."""
+    case = "|".join(str(wire.get(name)) for name in SUBJECT)
+    return f"{case}|{wire['reporter']}" if wire.get("doubt") else case
+
+
 def replace_observations(
     session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> None:
@@ -245,7 +251,7 @@ def replace_observations(
     if found:
         rows = [
             {"id": f"{run_id}/{number}", "run_id": run_id, "updated_at": now, "observation": dict(wire)}
-            | {"subject": "|".join(str(wire.get(name)) for name in SUBJECT)}
+            | {"subject": _subject(wire)}
             | {name: wire[name] for name in ("gpu", "device", "model")}
             for number, wire in enumerate(found)
         ]

@@ -38,7 +38,10 @@ class Run(Base):
                     conflict
     prediction      as `services.runs.frozen_prediction` made it at that moment; never changed
     samples_per_second   of the device at the run's batch, steady; peak_gib: as the driver saw the process
-    excluded        why its speed says nothing of the device (`domain.runs.run_observations`)
+    excluded        why its speed says nothing of the device (`domain.runs.run_observations`); by_person,
+                    implausible: why nothing of it counts
+    exclusion       {who, at, why} where somebody excluded it, with what it taught before: `observations`,
+                    `excluded`
     summary         per-epoch figures and totals, when the run has ended
     watch           what a verdict measures it by (`services.runs.expectations`); never changed
     waste           minutes that brought nothing, by part (`domain.runs.wasted_minutes`), when the run has
@@ -103,6 +106,7 @@ class Run(Base):
     summary: Mapped[Any] = mapped_column(Json, nullable=True)
     finish: Mapped[Any] = mapped_column(Json, nullable=True)
     watch: Mapped[Any] = mapped_column(Json, nullable=True)
+    exclusion: Mapped[Any] = mapped_column(Json, nullable=True)
 
 
 class RunEvent(Base):

@@ -7,13 +7,16 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from starlette.responses import Response
 
+from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of
+from memory_service.errors import NotFound
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.compare import compare_page
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.pages.runs import epochs_table, one_run_page
+from memory_service.services.runs.runs import mark_run
 from memory_service.web.charts import runs as draw
-from memory_service.web.site import Pages, answer, query_of, see, wants_json
+from memory_service.web.site import Form, Pages, answer, query_of, see, wants_json
 
 STILL = "still"
 """In the query: the page is not to look again by itself."""
@@ -30,6 +33,16 @@ def run_list(request: Request) -> Response:
     still = query.pop(STILL, None) is not None
     data = runs_page(database_of(request), query, dt.datetime.now(dt.UTC))
     return answer(request, "runs/list.html", data, title="Runs", still=still)
+
+
+@router.form("/browse/runs/{run_id}/{action}")
+def marked(request: Request, run_id: str, action: str, form: Form) -> Response:
+    """Exclude a run, or restore it."""
+    if action not in ("exclude", "restore"):
+        raise NotFound(f"Nothing called {action[:40]!r} can be done with a run")
+    database, why = database_of(request), form.get("why", "")
+    page = mark_run(database, run_id, why, excluded=action == "exclude", who=who_of(request))
+    return see(f"/browse/runs/{page['id']}")
 
 
 @router.page("/browse/compare")

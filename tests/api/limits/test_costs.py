@@ -142,14 +142,14 @@ def test_a_long_body_is_read_beside_the_event_loop(
     in_loop: list[bool] = []
     parse = request_body.parse_json
 
-    def noted(raw: bytes) -> Any:
+    def noted(raw: bytes, *members: Any) -> Any:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             in_loop.append(False)
         else:
             in_loop.append(True)
-        return parse(raw)
+        return parse(raw, *members)
 
     monkeypatch.setattr(request_body, "parse_json", noted)
     question = {"model": "resnet50", "gpu": "a100", "image_size": 224}

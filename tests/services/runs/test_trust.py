@@ -1,0 +1,179 @@
+"""What contradicts physics teaches nothing until a second reporter agrees; an excluded run counts nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from memory_service.errors import InvalidInput, NotFound
+from memory_service.services.accuracy.scored_runs import accuracy
+from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.prediction.predict import predict
+from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.outcome_evidence import remember_missing
+from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
+from memory_service.services.tables.table_rows import get_row
+from memory_service.store.queries import history, outcomes
+from tests.conftest import KINDS, Servers
+from tests.telling import CASE, at, case, epochs, take_events, told
+
+QUESTION = {name: CASE[name] for name in ("gpu", "model", "batch_size", "precision")}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Database]:
+    """The seeds, once; each test has a card of its own."""
+    url = servers.new(str(request.param), "seeded")
+    database = Database(url)
+    yield database
+    database.close()
+    servers.drop(url)
+
+
+def reported(database: Database, who: str | None, step: float | None, **changed: Any) -> dict[str, Any]:
+    """A run told with somebody's key; without `step` it runs out of memory."""
+    body = case(**changed)
+    begun, _ = begin_run(database, body, who=who)
+    if step is not None:
+        take_events(database, begun["run_id"], {"events": epochs(step)})
+    status = "completed" if step is not None else "out_of_memory"
+    return finish_run(database, begun["run_id"], {"status": status, "at": at(600)}, who=who)
+
+
+def figures(database: Database, gpu: str, **changed: Any) -> dict[str, Any]:
+    answer = predict(database, QUESTION | {"gpu": gpu} | changed)
+    return {name: answer[name] for name in ("max_batch_size", "step_seconds", "peak_memory_gib", "curve")}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changed", "step", "why"),
+    [
+        ("v100", {"batch_size": 1_000_000, "n_train": 10**7}, 0.02, "GiB by its trace, and v100 has"),
+        ("p100", {"n_train": 100}, 0.08, "over the 100 rows"),
+        ("t4", {}, 2e5, "takes over 20 times"),
+        ("l4", {}, 1e-4, "is faster than the data sheet of l4 allows"),
+        ("a10", {"batch_size": 1}, None, "memory ran out for another reason"),
+        ("rtx3090", {"batch_size": 4}, None, "memory ran out for another reason"),
+    ],
+)
+def test_what_cannot_be_teaches_nothing_and_says_why(
+    shared: Database, gpu: str, changed: dict[str, Any], step: float | None, why: str
+) -> None:
+    changed = {"precision": "fp16", **changed}
+    before = figures(shared, gpu, precision="fp16")
+    for _ in range(4):
+        page = reported(shared, "one key", step, gpu=gpu, **changed)
+    assert figures(shared, gpu, precision="fp16") == before, "one reporter's many runs are one report"
+    assert page["excluded"] == "implausible"
+    assert why in page["learned"][0]
+    assert "quarantine" in page["learned"][0]
+    assert all(one["doubt"] for one in page["observations"])
+    scored = accuracy(shared, {"gpu": gpu})["runs"]
+    assert (scored["ended"], scored["scored"]) == (4, 0)
+
+
+def test_a_second_reporter_who_agrees_ends_the_quarantine(shared: Database) -> None:
+    said = {"gpu": "a40", "batch_size": 4}
+    before = figures(shared, "a40")["max_batch_size"]
+    first = reported(shared, "one key", None, **said)
+    assert figures(shared, "a40")["max_batch_size"] == before
+    reported(shared, "another key", None, **said)
+    assert figures(shared, "a40")["max_batch_size"]["value"] < 4
+    assert "below batch 4" in run_page(shared, first["id"])["learned"][0]
+
+
+def test_reports_that_do_not_agree_confirm_nothing(shared: Database) -> None:
+    before = figures(shared, "l40s")
+    reported(shared, "one key", 4e3, gpu="l40s")
+    reported(shared, "another key", 2e5, gpu="l40s")
+    assert figures(shared, "l40s") == before
+
+
+def test_without_keys_hosts_are_reporters(shared: Database) -> None:
+    before = figures(shared, "rtx4090")["max_batch_size"]
+    for name in ("box1", "box1", None):
+        reported(shared, None, None, gpu="rtx4090", batch_size=4, host={"hostname": name} if name else None)
+    after = figures(shared, "rtx4090")["max_batch_size"]
+    assert (after == before) == (name is not None)
+
+
+def test_an_honest_first_run_teaches_at_once_without_a_key(shared: Database) -> None:
+    before = figures(shared, "h100")["step_seconds"]["value"]
+    page = reported(shared, None, 1.8 * before, gpu="h100")
+    assert page["excluded"] is None
+    assert figures(shared, "h100")["step_seconds"]["value"] > 1.05 * before
+
+
+class TestExcluding:
+    def test_an_excluded_run_leaves_no_trace_and_a_restored_one_is_as_before(self, shared: Database) -> None:
+        without = figures(shared, "rtx3080", precision="fp16")
+        counted = accuracy(shared, {"gpu": "rtx3080"})
+        slug = get_any_competition(shared)
+        best = competition_runs(shared, slug)
+        body = {"gpu": "rtx3080", "precision": "fp16", "competition": slug, "batch_size": 64}
+        run = told(shared, case(**body), epochs(0.06), best_metric=0.9)
+        taught, scored = figures(shared, "rtx3080", precision="fp16"), accuracy(shared, {"gpu": "rtx3080"})
+        shown = competition_runs(shared, slug)
+        assert taught != without
+        assert scored != counted
+
+        gone = mark_run(shared, run["id"], " it leaks the target ", excluded=True, who="anna")
+        assert figures(shared, "rtx3080", precision="fp16") == without
+        assert accuracy(shared, {"gpu": "rtx3080"}) == counted
+        assert competition_runs(shared, slug) == best
+        assert knowledge_runs(shared, run["id"]) == []
+        assert (gone["excluded"], gone["exclusion"]["who"]) == ("by_person", "anna")
+        assert gone["exclusion"]["why"] == "it leaks the target"
+        assert gone["learned"] == ["anna excluded it: it counts nowhere. Reason: it leaks the target"]
+        assert mark_run(shared, run["id"], "again", excluded=True)["exclusion"] == gone["exclusion"]
+        remember_missing(shared)
+        conclude(shared, run["id"])
+        assert competition_runs(shared, slug) == best, "nothing that runs by itself brings it back"
+
+        back = mark_run(shared, run["id"], "it does not", excluded=False, who="berta")
+        assert figures(shared, "rtx3080", precision="fp16") == taught
+        assert competition_runs(shared, slug) == shown
+        assert accuracy(shared, {"gpu": "rtx3080"})["overall"] == scored["overall"]
+        assert (back["excluded"], back["exclusion"], back["learned"]) == (None, None, run["learned"])
+        with shared.read() as unit:
+            said = [(one.who, one.why) for one in history.of_row(unit.session, "runs", run["id"])]
+        assert said[:2] == [("berta", "restored: it does not"), ("anna", "excluded: it leaks the target")]
+
+    def test_a_running_run_can_be_excluded_and_counts_when_it_is_restored(self, shared: Database) -> None:
+        before = figures(shared, "rtx2080ti", precision="fp16")
+        begun, _ = begin_run(shared, case(gpu="rtx2080ti", precision="fp16", batch_size=64))
+        mark_run(shared, begun["run_id"], "a trial", excluded=True)
+        take_events(shared, begun["run_id"], {"events": epochs(0.12)})
+        page = finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)})
+        assert (page["excluded"], page["observations"]) == ("by_person", [])
+        assert figures(shared, "rtx2080ti", precision="fp16") == before
+        mark_run(shared, begun["run_id"], "no trial", excluded=False)
+        assert figures(shared, "rtx2080ti", precision="fp16") != before
+
+    def test_without_a_reason_or_a_run_nothing_happens(self, shared: Database) -> None:
+        run = told(shared, case(), epochs(0.05))
+        for reason in ("", "  "):
+            with pytest.raises(InvalidInput, match="why"):
+                mark_run(shared, run["id"], reason, excluded=True)
+        with pytest.raises(NotFound):
+            mark_run(shared, "00000000-0000-4000-8000-000000000000", "why not", excluded=True)
+        assert run_page(shared, run["id"])["exclusion"] is None
+
+
+def get_any_competition(database: Database) -> str:
+    return next(slug for slug, row in sorted(knowledge_of(database).competitions.items())
+                if row["task"] == "image-classification" and row["metric_direction"] == "max")  # fmt: skip
+
+
+def competition_runs(database: Database, slug: str) -> list[str]:
+    with database.read() as unit:
+        found = outcomes.latest(unit.session, f"competition:{slug}", 50)
+        assert get_row(unit, "competitions", slug)
+    return [row.run_id for row in found]
+
+
+def knowledge_runs(database: Database, run_id: str) -> list[Any]:
+    return [one for one in knowledge_of(database).observations if one.run_id == run_id]
