@@ -1,11 +1,14 @@
 """How long does one caller wait while another sends the worst that its key allows?
 
-python -m benchmarks.hostile_callers [seconds [scope ...]]   the table of docs/security.md, by a server of
-its own; of all scopes, or of those named
+python -m benchmarks.hostile_callers [seconds [attack ...]]   the table of docs/security.md, by a server of
+its own that wants keys; of all attacks, or of those named. The hostile caller has one key and sends four
+requests at once, without a limit of its rate; the other caller has another key.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import secrets
 import socket
@@ -14,34 +17,65 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import count
 from typing import Any
 
 import httpx2
 import numpy as np
 
 CALLERS = 4
+KEYS = {"owner": "admin", "hostile": "read,tell,edit", "other": "read,tell"}
 ASKED = "/recommend?task=image&size=medium&gpu=a100"
 RUN = {"task": "image", "gpu": "a100", "model": "resnet50", "batch_size": 32, "epochs": 3, "folds": 1,
        "n_train": 5_000, "minutes": 30}  # fmt: skip
+PACKED = (
+    base64.urlsafe_b64encode(zlib.compress(b"the picture shows a dog. " * 160_000, 9)).rstrip(b"=").decode()
+)
+LONG_WORDS = (
+    "Predict the breed of dogs from photos. The sequence is <" + "a" * 3_000 + "> of each.",
+    "twenty-" * 8_000,
+    "two " * 20_000,
+    "2x t4 a100 " * 8_000,
+)
 WIDE = ('a=f"' + "{a}" * 1_000 + '"\n') * 20 + "x = [1, 2, 3]\n" * 4_000
 
 
-def attacks(ask: httpx2.Client, run_id: str) -> dict[str, list[Callable[[], Any]]]:
-    """Scope -> requests that cost the most."""
+def attacks(ask: httpx2.Client, run_ids: Sequence[str]) -> dict[str, list[Callable[[], Any]]]:
+    """Attack -> requests that cost the most, by turns. The first word is the scope that they need."""
+    run_id = run_ids[0]
     unknown = {f"_etainsr{n}": n for n in range(190)}
     many = {f"_etainsr{n}": n for n in range(60_000)}
     questions = [{"model": "resnet50", "gpu": "a100", "batch_size": n + 1} for n in range(5_000)]
     log = b"Epoch 1/3 loss=0.5\n" * 200_000
-    events = {
-        "events": [{"seq": n, "kind": "epoch", "at": "2026-01-01T00:00:00Z", "w": n} for n in range(5_000)]
-    }
+    events = [{"seq": n, "kind": "epoch", "at": "2026-01-01T00:00:00Z", "w": n} for n in range(5_000)]
+    seqs = count(0, 2_500)
     python = {"Content-Type": "text/x-python"}
     big = {
         "model_type": "bert",
         "figures": {"num_hidden_layers": 128, "hidden_size": 64, "num_attention_heads": 2},
     }
+
+    def half_repeated(run_id: str) -> None:
+        first = next(seqs)
+        ask.post(
+            f"/runs/{run_id}/events", json={"events": [{**e, "seq": first + n} for n, e in enumerate(events)]}
+        )
+
+    def ended_run() -> None:
+        run = ask.post("/runs", json=RUN).json()["run_id"]
+        ask.post(f"/runs/{run}/events", json={"events": events[:50]})
+        ask.post(f"/runs/{run}/finish", json={"status": "completed", "submission": True})
+
+    def packed_page() -> None:
+        ask.get(f"/?packed={PACKED}")
+
+    def read_text(text: str) -> None:
+        ask.post("/similar", json={"text": text})
+        ask.post("/recommend", json={"description": text, "gpu": "a100"})
 
     def new_question() -> Any:
         ask.get(f"/recommend?task=image&size=medium&gpu=a100&n_train={10_000 + secrets.randbelow(10**6)}")
@@ -58,8 +92,11 @@ def attacks(ask: httpx2.Client, run_id: str) -> dict[str, list[Callable[[], Any]
     def corrected_model() -> Any:
         ask.patch("/models/resnet50.a1_in1k", json={"good_for": secrets.token_hex(8)})
 
+    def corrected_strategy() -> Any:
+        ask.patch("/strategies/R14-reserve", json={"text": f"Keep a reserve ({secrets.token_hex(4)})."})
+
     return {
-        "nobody": [lambda: None],
+        "nobody": [],
         "read": [
             lambda: ask.post("/review", content=WIDE, headers=python),
             lambda: ask.post("/predict", json=questions),
@@ -67,12 +104,48 @@ def attacks(ask: httpx2.Client, run_id: str) -> dict[str, list[Callable[[], Any]
             lambda: ask.post("/recommend", json=unknown),
             new_question,
         ],
+        "read: packed pages": [packed_page],
+        "read: long words": [partial(read_text, text) for text in LONG_WORDS],
         "tell": [
             lambda: ask.post(f"/runs/{run_id}/log", content=log),
-            lambda: ask.post(f"/runs/{run_id}/events", json=events),
+            lambda: ask.post(f"/runs/{run_id}/events", json={"events": events}),
         ],
+        "tell: logs": [lambda: ask.post(f"/runs/{run_id}/log", content=log)],
+        "tell: half repeated": [partial(half_repeated, each) for each in run_ids],
+        "tell: ended runs": [ended_run],
         "edit": [new_model, corrected_model, lambda: ask.post("/competitions", json=many)],
+        "edit: strategies": [corrected_strategy],
+        "edit: models": [corrected_model],
+        "nobody: withheld bodies": [],
     }
+
+
+@contextmanager
+def withheld_bodies(port: int, most: int = 805) -> Iterator[None]:
+    """Sockets of somebody without a key, each with a body that does not come; renewed as they are closed."""
+    head = b"POST /browse/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\nx"
+    stop, held = threading.Event(), list[socket.socket]()
+
+    def hold() -> None:
+        while not stop.is_set():
+            for old in held[: max(0, len(held) - most)]:
+                old.close()
+                held.remove(old)
+            with suppress(OSError):
+                made = socket.create_connection(("127.0.0.1", port), timeout=5)
+                held.append(made)
+                made.sendall(head)
+            stop.wait(0.0 if len(held) < most else 0.02)
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        holder.join(30)
+        for each in held:
+            each.close()
 
 
 def main() -> None:
@@ -85,27 +158,43 @@ def main() -> None:
             "MEMORY_HOME": home,
             "MEMORY_PORT": str(port),
             "MEMORY_LOG_LEVEL": "ERROR",
+            "MEMORY_REQUIRE_KEYS": "true",
+            "MEMORY_RATE_LIMIT": "0",
         }
-        server = subprocess.Popen([sys.executable, "-m", "memory_service", "serve"], env=environment)
+        memory_service = [sys.executable, "-m", "memory_service"]
+        subprocess.run([*memory_service, "db", "upgrade"], env=environment, check=True, capture_output=True)
+        keys = {name: new_key(name, scope, environment) for name, scope in KEYS.items()}
+        server = subprocess.Popen([*memory_service, "serve"], env=environment)
         try:
             base = f"http://127.0.0.1:{port}"
-            until_ready(base)
-            print("| scope of the hostile caller | `/healthz` | `/recommend`, asked before | `POST events` |")
+            other = {"Authorization": f"Bearer {keys['other']}"}
+            hostile = {"Authorization": f"Bearer {keys['hostile']}"}
+            until_ready(base, other)
+            print("| the hostile caller | `/healthz` | `/recommend`, asked before | `POST events` |")
             print("|---|---|---|---|")
-            with httpx2.Client(base_url=base, timeout=150) as ask:
-                run_id = ask.post("/runs", json=RUN).json()["run_id"]
-                every = attacks(ask, run_id)
-                for scope in sys.argv[2:] or every:
-                    worst = every[scope]
-                    waits = measured(base, worst, seconds)
-                    print(f"| {scope} | {' | '.join(waits)} |", flush=True)
+            with httpx2.Client(base_url=base, timeout=150, headers=hostile) as ask:
+                run_ids = [ask.post("/runs", json=RUN).json()["run_id"] for _ in range(CALLERS)]
+                every = attacks(ask, run_ids)
+                for name in sys.argv[2:] or every:
+                    with withheld_bodies(port) if "withheld" in name else nullcontext():
+                        waits = [*measured(base, other, every[name], seconds)]
+                    print(f"| {name} | {' | '.join(waits)} |", flush=True)
         finally:
             server.terminate()
             server.wait()
 
 
-def measured(base: str, worst: list[Callable[[], Any]], seconds: float) -> Iterator[str]:
-    """p50 and p99 in ms of another caller's questions."""
+def new_key(name: str, scope: str, environment: Mapping[str, str]) -> str:
+    """A key of the server's database."""
+    command = [sys.executable, "-m", "memory_service", "keys", "create", name, "--scope", scope, "--json"]
+    made = subprocess.run(command, env=environment, check=True, capture_output=True)
+    return str(json.loads(made.stdout)["key"])
+
+
+def measured(
+    base: str, key: Mapping[str, str], worst: list[Callable[[], Any]], seconds: float
+) -> Iterator[str]:
+    """p50 and p99 in ms of the questions of another caller, who shows this key."""
     stop = threading.Event()
 
     def send(number: int) -> None:
@@ -113,15 +202,14 @@ def measured(base: str, worst: list[Callable[[], Any]], seconds: float) -> Itera
         while not stop.is_set():
             worst[turn % len(worst)]()
             turn += 1
-            if len(worst) == 1:
-                stop.wait(0.05)
 
-    senders = [threading.Thread(target=send, args=(number,), daemon=True) for number in range(CALLERS)]
+    callers = CALLERS if worst else 0
+    senders = [threading.Thread(target=send, args=(number,), daemon=True) for number in range(callers)]
     for sender in senders:
         sender.start()
     time.sleep(2.0)
     waited: dict[str, list[float]] = {"healthz": [], "recommend": [], "events": []}
-    with httpx2.Client(base_url=base, timeout=150) as other:
+    with httpx2.Client(base_url=base, timeout=150, headers=key) as other:
         run_id, seq = other.post("/runs", json=RUN).json()["run_id"], 0
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
@@ -143,11 +231,11 @@ def measured(base: str, worst: list[Callable[[], Any]], seconds: float) -> Itera
         yield f"{np.percentile(found, 50):.0f} / {np.percentile(found, 99):.0f} ms"
 
 
-def until_ready(base: str) -> None:
+def until_ready(base: str, key: Mapping[str, str]) -> None:
     while True:
         try:
             if httpx2.get(f"{base}/readyz").status_code == 200:
-                httpx2.get(f"{base}{ASKED}", timeout=150)
+                httpx2.get(f"{base}{ASKED}", timeout=150, headers=key)
                 return
         except httpx2.TransportError:
             pass

@@ -11,6 +11,7 @@ from memory_service import __version__
 from memory_service.api import error_handlers as problems
 from memory_service.api.cached_plans import CachedPlans
 from memory_service.api.describe import describe
+from memory_service.api.fair_share import FairShare, WorkerTurns
 from memory_service.api.reported_events import ReportedEvents
 from memory_service.api.request_middleware import Boundary
 from memory_service.api.routes import calibrations, keys, review, runs
@@ -31,6 +32,10 @@ THREADS = 8
 wait for Python's lock: of 40 busy threads an encoding got it back for a moment after every few operations
 (/similar at p50 16.6 s against 5.6 s with eight, a run's events 1.8 s against 0.03 s), and each thread keeps
 memory of its own."""
+
+TURNS, TURNS_OF_ONE_CALLER = 6, 3
+"""Of these threads as many answer requests; the other two are for events, keys and health. One key gets half,
+so that what it sends leaves others a turn, and a place among the writers of the database."""
 
 SWITCH_SECONDS = 0.001
 """After which a busy thread hands Python's lock on. With the usual 5 ms the event loop waits 40 ms for eight
@@ -83,15 +88,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.router.routes.append(by_mcp)
     app.state.routes = [*(route for router in routers for route in router.routes), by_mcp]
     describe(app)
+    app.add_middleware(WorkerTurns, turns=TURNS, of_one_caller=TURNS_OF_ONE_CALLER)
     app.add_middleware(CachedPlans, service=service, route=ask.router.routes[0])
     app.add_middleware(ReportedEvents, route=runs.reporting.routes[0])
     settings = service.settings
+    app.add_middleware(FairShare, longest_body=settings.max_body_bytes, shown=refusals.shown)
     app.add_middleware(
         Gate, keyring=service.keyring, quotas=service.quotas, require_keys=settings.require_keys,
         per_minute=settings.rate_limit, shown=refusals.shown, sign_in=login.sent_to_login,
     )  # fmt: skip
     app.add_middleware(Guessing)
-    app.add_middleware(
-        Boundary, metrics=service.metrics, shown=refusals.shown, longest_body=service.settings.max_body_bytes
-    )
+    app.add_middleware(Boundary, metrics=service.metrics, shown=refusals.shown)
     return app

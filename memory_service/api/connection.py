@@ -104,17 +104,18 @@ class Connection(HttpToolsProtocol):
             self._refuse(503, "too-busy", f"{self.limits.connections} connections are open", b"2")
 
     def _make_room(self) -> bool:
-        """Close the oldest connection on which nothing is asked, of the address that has most of them, unless
-        enough of them are closing."""
+        """Close a connection of the address that has most of them, unless enough are closing: the oldest on
+        which nothing is asked, else the oldest whose body has not arrived."""
         known: set[Connection] = self.connections  # type: ignore[assignment]
         others = [one for one in known if one is not self and not one.transport.is_closing()]
         if len(others) < self.limits.connections:
             return True
         opened = Counter(one._address for one in others)
-        waiting = [one for one in others if one._waits]
+        waiting = [one for one in others if one._waits or one._lacks_body]
         if not waiting:
             return False
-        max(waiting, key=lambda one: (opened[one._address], -one._opened)).transport.close()
+        oldest = max(waiting, key=lambda one: (opened[one._address], one._waits, -one._opened))
+        oldest.transport.close()
         return True
 
     @property
@@ -122,6 +123,11 @@ class Connection(HttpToolsProtocol):
         """No head is complete, and no answer is being given."""
         cycle: Any = self.cycle
         return self._head and (cycle is None or cycle.response_complete)
+
+    @property
+    def _lacks_body(self) -> bool:
+        """A head is complete, and its body is not."""
+        return not self._head and self._since is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look_again.cancel()

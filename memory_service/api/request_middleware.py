@@ -4,7 +4,6 @@ import asyncio
 import random
 import re
 import time
-from collections import Counter
 from collections.abc import Callable
 
 from starlette.requests import ClientDisconnect
@@ -15,12 +14,11 @@ from memory_service.api.error_handlers import failures, refusal, unexpected
 from memory_service.api.headers import with_safe_headers
 from memory_service.api.metrics import Metrics
 from memory_service.api.security.origin import other_origin
-from memory_service.api.time_and_load_limits import Limits, SlowBody, TooBusy, TooSlow
+from memory_service.api.time_and_load_limits import Limits, SlowBody, TooSlow
 from memory_service.errors import MemoryServiceError, Unavailable
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_EVENTS = b"text/event-stream"
 _GONE = 499
 """Counted for a caller who hung up before the answer; nobody receives it."""
 
@@ -34,18 +32,12 @@ class Boundary:
         metrics: Metrics,
         shown: Callable[[Scope, Response], Response] | None = None,
         limits: Limits | None = None,
-        longest_body: int = 4 * 2**20,
     ) -> None:
-        """`shown` may turn a refusal of this layer into a page, where a person waits for one. longest_body:
-        of a longer one no more is counted."""
+        """`shown` may turn a refusal of this layer into a page, where a person waits for one."""
         self.app = app
         self.metrics = metrics
         self.shown = shown
         self.limits = limits or Limits()
-        self.in_progress = 0
-        self.longest_body = longest_body
-        self.bytes_in_progress = 0
-        self.bytes_of_key: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -66,8 +58,7 @@ class _Exchange:
     """One request and its answer."""
 
     __slots__ = (
-        "boundary", "counted", "counted_body", "cut", "last", "receive", "received", "request_id", "scope",
-        "send", "status", "timer",
+        "boundary", "cut", "last", "receive", "received", "request_id", "scope", "send", "status", "timer",
     )  # fmt: skip
 
     def __init__(self, boundary: Boundary, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,15 +72,13 @@ class _Exchange:
             self.scope["method"] = "GET"  # the server sends no body for HEAD by itself
         self.status = 0
         self.received = self.last = False
-        self.counted = False
-        self.counted_body: tuple[str, int] = ("", 0)
         self.cut: asyncio.Task[None] | None = None
         self.timer = asyncio.get_running_loop().call_later(boundary.limits.body_seconds, self._late)
 
     async def run(self) -> None:
         """Ask the application. What it refuses or breaks with, and what comes too late, is answered here."""
         try:
-            refused = other_origin(self.scope) or self._too_busy()
+            refused = other_origin(self.scope)
             if refused is not None:
                 await self._refuse(refused)
             else:
@@ -112,48 +101,12 @@ class _Exchange:
     def end(self) -> None:
         """Nobody waits any more."""
         self.timer.cancel()
-        self._release()
-        key, size = self.counted_body
-        self.boundary.bytes_in_progress -= size
-        self.boundary.bytes_of_key[key] -= size
-        if self.boundary.bytes_of_key[key] <= 0:
-            del self.boundary.bytes_of_key[key]
-
-    def _too_busy(self) -> TooBusy | None:
-        most = self.boundary.limits.requests
-        if self.boundary.in_progress >= most:
-            return TooBusy(f"{most} requests are in progress; ask again in a moment")
-        self.boundary.in_progress += 1
-        self.counted = True
-        return None
-
-    def _release(self) -> None:
-        if self.counted:
-            self.boundary.in_progress -= 1
-            self.counted = False
 
     async def _receive(self) -> Message:
         message = await self.receive()
         if not message.get("more_body"):
             self.received = True
-        if body := message.get("body"):
-            self._count_body(len(body))
         return message
-
-    def _count_body(self, size: int) -> None:
-        """Count bytes of a body until the answer is given; TooBusy where too many are in progress, of
-        everybody or of one key. Who shows no key counts only with everybody."""
-        boundary, (_, so_far) = self.boundary, self.counted_body
-        key = str(self.scope["state"].get("key_id") or "")
-        size = min(size, max(0, boundary.longest_body - so_far))
-        self.counted_body = key, so_far + size
-        boundary.bytes_in_progress += size
-        boundary.bytes_of_key[key] += size
-        room = max(boundary.limits.body_bytes, 4 * boundary.longest_body)
-        if boundary.bytes_in_progress > room:
-            raise TooBusy(f"over {room} bytes are in progress; ask again")
-        if key and boundary.bytes_of_key[key] > max(room // 4, boundary.longest_body):
-            raise TooBusy(f"over {room // 4} bytes are in progress; ask again")
 
     async def _answer(self, message: Message) -> None:
         if self.cut is None:
@@ -163,10 +116,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.timer.cancel()
-            headers: list[tuple[bytes, bytes]] = message["headers"]
-            if any(name == b"content-type" and value.startswith(_EVENTS) for name, value in headers):
-                self._release()
-            own = [*headers, (b"x-request-id", self.request_id.encode())]
+            own = [*message["headers"], (b"x-request-id", self.request_id.encode())]
             message["headers"] = with_safe_headers(own, self.scope.get("scheme", "http"))
         await self.send(message)
 

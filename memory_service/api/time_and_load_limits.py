@@ -18,9 +18,10 @@ class Limits:
     head_bytes       request line and headers: a question of several fields, each too long and all escaped,
                      is still refused as one
     connections      open ones; under the 1024 files that a process usually may open
-    body_bytes       bodies in progress, of everybody; of one key a quarter. At least four of the longest
-    requests         in progress at once; a streamed answer counts until it is read, server-sent events until
-                     they begin
+    body_bytes       bodies in progress, of everybody; of one caller a quarter. At least four of the longest
+    requests         in progress at once; a request counts when its body is there, a streamed answer until it
+                     is read, server-sent events until they begin
+    requests_of_one  the same of one caller: 200 clients that report with one key
     """
 
     head_seconds: float = 15.0
@@ -30,7 +31,8 @@ class Limits:
     keep_seconds: int = 15
     head_bytes: int = 256 * 1024
     connections: int = 800
-    requests: int = 400
+    requests: int = 600
+    requests_of_one: int = 200
     body_bytes: int = 64 * 2**20
 
 

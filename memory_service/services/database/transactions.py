@@ -15,6 +15,7 @@ exception rolls back. Encode text before the block opens.
 import contextlib
 import datetime as dt
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ WRITERS = 4
 WRITER_SLOT_SECONDS = 2.0
 """Half of the threads that answer requests may wait for the database's lock; another writer waits so long for
 a slot among them."""
+WRITER_TURN_SECONDS = 15.0
+"""As long as SQLite waits for the lock of another process."""
 
 _MOST_KEPT = 4
 """Connections kept open for glances at the revision."""
@@ -70,6 +73,42 @@ class BulkTransaction:
     now: dt.datetime
 
 
+class _WriterTurns:
+    """Writers of an embedded database, one at a time: transactions of events and all others take turns, and
+    among the others the first goes first. SQLite's own lock is no queue: who asks at the right moment gets
+    it, and events waited two seconds behind corrections."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: dict[bool, deque[object]] = {False: deque(), True: deque()}
+        self._writing = False
+        self._latest_events = False
+
+    @contextlib.contextmanager
+    def turn(self, events: bool) -> Iterator[None]:
+        """Unavailable where none comes within `WRITER_TURN_SECONDS`."""
+        ticket, own = object(), self._waiting[events]
+        with self._changed:
+            own.append(ticket)
+            came = self._changed.wait_for(lambda: self._is_next(ticket, events), WRITER_TURN_SECONDS)
+            own.remove(ticket)
+            self._changed.notify_all()
+            if not came:
+                raise Unavailable("other writers hold the database; ask again in a moment")
+            self._writing, self._latest_events = True, events
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+
+    def _is_next(self, ticket: object, events: bool) -> bool:
+        others = self._waiting[not events]
+        goes_first = not others or events is not self._latest_events
+        return not self._writing and goes_first and self._waiting[events][0] is ticket
+
+
 class Database:
     """A database by its URL. Threads may share it; after a fork, make a new one. What services remember of
     it stands in its `caches`.
@@ -87,6 +126,7 @@ class Database:
         self._writing = self.engine.execution_options(**self.dialect.write_options)
         self._kept: list[Connection] = []
         self._writer_slots = threading.BoundedSemaphore(WRITERS)
+        self._writer_turns = _WriterTurns() if self.dialect.embedded else None
         self._glancing = self.engine.execution_options(**self.dialect.glance_options)
         self._appending = self.engine.execution_options(**self.dialect.append_options)
         self._appended: Connection | None = None
@@ -119,7 +159,7 @@ class Database:
     @contextlib.contextmanager
     def write_untracked(self) -> Iterator[WriteTransaction]:
         writer = WriteSession(self._writing, expire_on_commit=False)
-        with self._writer_slot(), _refusals(self), writer as session:
+        with self._writer_slot(), self._turn(), _refusals(self), writer as session:
             session.connection()
             yield WriteTransaction(session, self.caches, dt.datetime.now(dt.UTC))
             session.flush()
@@ -137,10 +177,13 @@ class Database:
         finally:
             self._writer_slots.release()
 
+    def _turn(self, events: bool = False) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._writer_turns is None else self._writer_turns.turn(events)
+
     @contextlib.contextmanager
     def bulk_write(self) -> Iterator[BulkTransaction]:
         """On a connection that stays open; one at a time in this process."""
-        with self._append_turn, _refusals(self):
+        with self._append_turn, self._turn(events=True), _refusals(self):
             statements = self._begun_append()
             try:
                 yield BulkTransaction(statements, self.caches, dt.datetime.now(dt.UTC))

@@ -11,6 +11,7 @@ import contextlib
 import datetime as dt
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,6 +49,8 @@ READ_AT_ONCE = 500
 WRITTEN_AT_ONCE = 4_000
 """Events of a transaction: some 20 ms."""
 
+LARGE = 500
+"""A batch of more events has a transaction of its own, and those that wait meanwhile go before the next."""
 
 WRITTEN_WITHIN_SECONDS = 45.0
 """A commit waits for another writer of SQLite for 15 s at most, and 25 s for a PostgreSQL that hangs."""
@@ -229,12 +232,15 @@ def _ignored(seq: int, name: str, value: Any, why: str) -> dict[str, Any]:
     return {"seq": seq, "field": name, "value": value, "why": why}
 
 
+_Waiting = tuple[Batch, asyncio.Future[None]]
+
+
 class _Writer:
     """Writes batches to one database, all that wait in one transaction, as long as the database is used."""
 
     def __init__(self, database: Database) -> None:
         self._database = weakref.ref(database)
-        self._waiting: SimpleQueue[tuple[Batch, asyncio.Future[None]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._events = 0
         weakref.finalize(database, self._waiting.put, None)
@@ -249,21 +255,35 @@ class _Writer:
         self._waiting.put((batch, written))
 
     def _run(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            group, size = [first], len(first[0].events)
+        """Until the database is gone: all small batches that wait, then one large one."""
+        large: deque[_Waiting] = deque()
+        while True:
+            small, size = list[_Waiting](), 0
             with contextlib.suppress(Empty):
-                while size < WRITTEN_AT_ONCE and (more := self._waiting.get_nowait()) is not None:
-                    group.append(more)
-                    size += len(more[0].events)
-            self._commit([batch for batch, _ in group])
-            with self._lock:
-                self._events -= size
-            waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-            for _, written in group:
-                waiting.setdefault(written.get_loop(), []).append(written)
-            for loop, those in waiting.items():  # waking it costs as much for one as for all
-                with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
-                    loop.call_soon_threadsafe(_finish, those)
+                while size < WRITTEN_AT_ONCE:
+                    more = self._waiting.get(block=not small and not large)
+                    if more is None:
+                        return
+                    if len(more[0].events) > LARGE:
+                        large.append(more)
+                    else:
+                        small.append(more)
+                        size += len(more[0].events)
+            for group in (small, [large.popleft()] if large else []):
+                self._write(group)
+
+    def _write(self, group: Sequence[_Waiting]) -> None:
+        if not group:
+            return
+        self._commit([batch for batch, _ in group])
+        with self._lock:
+            self._events -= sum(len(batch.events) for batch, _ in group)
+        waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for _, written in group:
+            waiting.setdefault(written.get_loop(), []).append(written)
+        for loop, those in waiting.items():  # waking it costs as much for one as for all
+            with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop has ended
+                loop.call_soon_threadsafe(_finish, those)
 
     def _commit(self, group: Sequence[Batch]) -> None:
         database = self._database()

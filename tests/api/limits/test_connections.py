@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_service.api.connection import server_of
 from memory_service.api.error_handlers import install
+from memory_service.api.fair_share import FairShare
 from memory_service.api.metrics import Metrics
 from memory_service.api.request_middleware import Boundary
 from memory_service.api.time_and_load_limits import Limits
@@ -42,6 +43,7 @@ class Listening:
     metrics: Metrics
     gate: threading.Event
     bytes_in_progress: Callable[[], int]
+    requests_in_progress: Callable[[], int]
 
     @contextmanager
     def socket(self, said: bytes = b"") -> Iterator[socket.socket]:
@@ -83,16 +85,22 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
     def streams() -> Response:
         return StreamingResponse(b"x" * 65_536 for _ in range(200))
 
-    boundaries: list[Boundary] = []
+    @app.get("/healthz")
+    def healthz() -> Response:
+        return Response("alive")
+
+    shares: list[FairShare] = []
 
     def boundary(inner: ASGIApp) -> ASGIApp:
+        shares.append(FairShare(inner, limits, longest_body))
+
         async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http":  # as the authentication leaves it
-                scope["state"]["key_id"] = dict(scope["headers"]).get(b"x-key", b"").decode()
-            await inner(scope, receive, send)
+                key = dict(scope["headers"]).get(b"x-key", b"").decode()
+                scope["state"] |= {"key_id": key, "scopes": {"admin"}}
+            await shares[-1](scope, receive, send)
 
-        boundaries.append(Boundary(keyed, metrics=metrics, limits=limits, longest_body=longest_body))
-        return boundaries[-1]
+        return Boundary(keyed, metrics=metrics, limits=limits)
 
     app.add_middleware(boundary)
     server = server_of(app, limits, port=0, log_level="critical")
@@ -101,8 +109,9 @@ def listening_with(limits: Limits, longest_body: int = 4 * 2**20) -> Iterator[Li
     while not server.started:
         thread.join(0.01)
     yield Listening(
-        server.servers[0].sockets[0].getsockname()[1], metrics, gate, lambda: boundaries[-1].bytes_in_progress
-    )
+        server.servers[0].sockets[0].getsockname()[1], metrics, gate, shares[-1].bytes.total,
+        shares[-1].requests.total,
+    )  # fmt: skip
     server.should_exit = server.force_exit = True
     thread.join(20)
 
@@ -328,23 +337,69 @@ def test_the_address_with_most_connections_makes_room_first(listening: Listening
         sock.close()
 
 
-def test_connections_over_the_limit_are_refused_while_all_are_being_answered(listening: Listening):
+def test_a_withheld_body_takes_no_turn_and_makes_room(listening: Listening):
     time.sleep(0.2)  # those of the tests before have ended
-    bodies = b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx"
+    withheld = b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx"
     opened = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(20)]
     for sock in opened:
-        sock.sendall(bodies)
-    time.sleep(0.3)  # their heads are read
-    more = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(3)]
-    refused = [text for text in (until_closed(sock) for sock in more) if text]
-    for sock in (*opened, *more):
+        sock.sendall(withheld)
+    time.sleep(0.3)  # their heads are read: seven times as many as may be in progress
+    for _ in range(5):
+        with listening.socket(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n") as sock:
+            assert answer(sock)[0] == 200
+    assert until_closed(opened[0]) == b"", "the oldest went first"
+    opened[-1].sendall(b"y" * 9)
+    assert answer(opened[-1])[0] == 200, "a body that arrives is taken"
+    for sock in opened:
         sock.close()
+
+
+def test_one_caller_leaves_requests_to_others_and_health_is_always_answered():
+    limits = replace(Limits(), requests=4, requests_of_one=2)
+    waits = b"GET /waits HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\n\r\n"
+
+    def status_of(path: bytes, key: bytes) -> int:
+        with listening.socket(b"GET %s HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\n\r\n" % (path, key)) as sock:
+            return answer(sock)[0]
+
+    with listening_with(limits) as listening, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(listening.socket(waits % b"one"))
+        wait_for(lambda: listening.requests_in_progress() == 2)
+        assert status_of(b"/quick", b"one") == 503
+        assert status_of(b"/quick", b"two") == 200
+        for _ in range(2):
+            stack.enter_context(listening.socket(waits % b"two"))
+        wait_for(lambda: listening.requests_in_progress() == 4)
+        assert status_of(b"/quick", b"three") == 503
+        assert status_of(b"/healthz", b"three") == 200
+        listening.gate.set()
+        wait_for(lambda: listening.requests_in_progress() == 0)
+        assert status_of(b"/quick", b"one") == 200
+
+
+def test_connections_over_the_limit_are_refused_while_all_are_being_answered():
+    asked = b"GET /waits HTTP/1.1\r\nHost: x\r\n\r\n"
+    with listening_with(replace(SHORT, requests=20)) as listening:
+        opened = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(20)]
+        for sock in opened:
+            sock.sendall(asked)
+        wait_for(lambda: listening.requests_in_progress() == 20)
+        more = [socket.create_connection(("127.0.0.1", listening.port), timeout=60) for _ in range(3)]
+        refused = [text for text in (until_closed(sock) for sock in more) if text]
+        listening.gate.set()
+        for sock in (*opened, *more):
+            sock.close()
+        served_again(listening)
     assert len(refused) == 3
     for text in refused:
         head, _, body = text.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")
         assert code(body) == "too-busy"
         assert b"retry-after" in head.lower()
+
+
+def served_again(listening: Listening) -> None:
     for _ in range(100):
         with listening.socket(b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n") as sock:
             if answer(sock)[0] == 200:
@@ -362,6 +417,6 @@ def test_a_caller_who_hangs_up_is_no_failure_of_the_service(listening: Listening
 
 def test_the_limits_leave_room_for_what_is_promised():
     limits = Limits()
-    assert limits.requests >= 2 * 200  # docs/performance.md: 200 clients at once
+    assert limits.requests > limits.requests_of_one >= 200  # docs/performance.md: 200 clients at once
     assert limits.connections > limits.requests
     assert replace(limits, keep_seconds=5).keep_seconds < limits.keep_seconds

@@ -1,0 +1,239 @@
+"""Fair shares of one process among its callers: requests in progress, bytes of their bodies, worker threads.
+
+A caller is a key, or without one an address. Over open loopback nobody can be told apart: there only the
+limits of everybody hold. A request counts once its body is there, so that a withheld body takes nothing from
+others. `/healthz`, `/readyz` and `/keys` are answered whatever else is in progress.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_service.api.error_handlers import refusal
+from memory_service.api.security.rate_limits import network_of
+from memory_service.api.time_and_load_limits import Limits, TooBusy
+
+_RESERVED = ("/healthz", "/readyz", "/keys")
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_EVENT_STREAM = b"text/event-stream"
+EVERYBODY = ""
+"""The name of a caller over open loopback."""
+
+
+class FairShare:
+    """ASGI middleware inside the authentication: requests and bytes in progress, of everybody and of each
+    caller (`Limits`). TooBusy (503) beyond."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits | None = None,
+        longest_body: int = 4 * 2**20,
+        shown: Callable[[Scope, Response], Response] | None = None,
+    ) -> None:
+        """longest_body: bytes of a longer one are not counted. `shown` may turn a refusal into a page."""
+        self.app = app
+        self.limits = limits or Limits()
+        self.longest_body = longest_body
+        self.shown = shown
+        self.requests: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_reserved(scope):
+            await self.app(scope, receive, send)
+            return
+        usage = _Usage(self, caller_of(scope))
+        answer = self.app
+        try:
+            if not takes_body(scope):
+                usage.begin()
+        except TooBusy as error:
+            refused = refusal(error, scope["state"]["request_id"])
+            answer = refused if self.shown is None else self.shown(scope, refused)
+        try:
+            await answer(scope, usage.counted(receive), usage.until_streaming(send))
+        finally:
+            usage.end()
+
+
+class _Usage:
+    """What one request holds."""
+
+    __slots__ = ("begun", "caller", "counts", "shares", "size")
+
+    def __init__(self, shares: FairShare, caller: str) -> None:
+        self.shares = shares
+        self.caller = caller
+        self.begun = False
+        self.counts = False
+        self.size = 0
+
+    def begin(self) -> None:
+        """Count the request; TooBusy where too many are in progress, of everybody or of this caller."""
+        counts, limits = self.shares.requests, self.shares.limits
+        if counts.total() >= limits.requests:
+            raise TooBusy(f"{limits.requests} requests are in progress; ask again in a moment")
+        if self.caller != EVERYBODY and counts[self.caller] >= limits.requests_of_one:
+            raise TooBusy(f"{limits.requests_of_one} requests of this caller are in progress; ask again")
+        counts[self.caller] += 1
+        self.begun = self.counts = True
+
+    def counted(self, receive: Receive) -> Receive:
+        """A `receive` that counts the bytes of the body, and the request when the body is there."""
+
+        async def count() -> Message:
+            message = await receive()
+            if body := message.get("body"):
+                self._add(len(body))
+            if not self.begun and message["type"] == "http.request" and not message.get("more_body"):
+                self.begin()
+            return message
+
+        return count
+
+    def _add(self, size: int) -> None:
+        counts, longest = self.shares.bytes, self.shares.longest_body
+        size = min(size, max(0, longest - self.size))
+        self.size += size
+        counts[self.caller] += size
+        room = max(self.shares.limits.body_bytes, 4 * longest)
+        if counts.total() > room:
+            raise TooBusy(f"over {room} bytes are in progress; ask again")
+        if self.caller != EVERYBODY and counts[self.caller] > max(room // 4, longest):
+            raise TooBusy(f"over {room // 4} bytes of this caller are in progress; ask again")
+
+    def until_streaming(self, send: Send) -> Send:
+        """A `send` that ends the request where server-sent events begin: they go on for minutes."""
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start" and _streams_events(message):
+                self.end()
+            await send(message)
+
+        return answer
+
+    def end(self) -> None:
+        for held, counts in ((int(self.counts), self.shares.requests), (self.size, self.shares.bytes)):
+            counts[self.caller] -= held
+            if counts[self.caller] <= 0:
+                del counts[self.caller]
+        self.counts, self.size = False, 0
+
+
+class WorkerTurns:
+    """ASGI middleware around the routes: how many requests are worked on at once, of everybody and of one
+    caller. A free turn goes to the waiting caller that holds fewest."""
+
+    def __init__(self, app: ASGIApp, turns: int, of_one_caller: int) -> None:
+        self.app = app
+        self.turns = turns
+        self.of_one_caller = of_one_caller
+        self.held: Counter[str] = Counter()
+        self.waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or is_reserved(scope):
+            await self.app(scope, receive, send)
+            return
+        caller, taken, holds = caller_of(scope), False, False
+
+        async def take() -> None:
+            nonlocal taken, holds
+            if not taken:
+                taken = True
+                await self._take(caller)
+                holds = True
+
+        def give_back() -> None:
+            nonlocal holds
+            if holds:
+                holds = False
+                self._give_back(caller)
+
+        async def until_body() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                await take()
+            return message
+
+        async def until_answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                give_back()
+            await send(message)
+
+        if not takes_body(scope):
+            await take()
+        try:
+            await self.app(scope, until_body, until_answer)
+        finally:
+            give_back()
+
+    def _most(self, caller: str) -> int:
+        return self.turns if caller == EVERYBODY else self.of_one_caller
+
+    async def _take(self, caller: str) -> None:
+        if self.held.total() < self.turns and self.held[caller] < self._most(caller):
+            self.held[caller] += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(caller, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._forget(caller, turn)
+            else:
+                self._give_back(caller)
+            raise
+
+    def _give_back(self, caller: str) -> None:
+        self.held[caller] -= 1
+        if self.held[caller] <= 0:
+            del self.held[caller]
+        while self.held.total() < self.turns:
+            able = [each for each in self.waiting if self.held[each] < self._most(each)]
+            if not able:
+                return
+            chosen = min(able, key=self.held.__getitem__)
+            turns = self.waiting.pop(chosen)
+            turn = turns.popleft()
+            if turns:
+                self.waiting[chosen] = turns  # behind those that hold as many
+            if not turn.done():
+                self.held[chosen] += 1
+                turn.set_result(None)
+
+    def _forget(self, caller: str, turn: asyncio.Future[None]) -> None:
+        self.waiting[caller].remove(turn)
+        if not self.waiting[caller]:
+            del self.waiting[caller]
+
+
+def caller_of(scope: Scope) -> str:
+    """Who shares: the key's id, else the address; EVERYBODY over open loopback."""
+    state = scope["state"]
+    if key := state.get("key_id"):
+        return str(key)
+    if state.get("scopes"):
+        return EVERYBODY
+    return network_of(str((scope.get("client") or ("unknown",))[0]))
+
+
+def is_reserved(scope: Scope) -> bool:
+    """Whether it is answered whatever else is in progress: health, and keys with their revocation."""
+    path: str = scope["path"]
+    return path in _RESERVED or path.startswith("/keys/")
+
+
+def takes_body(scope: Scope) -> bool:
+    return scope["method"] in _WITH_BODY
+
+
+def _streams_events(message: Message) -> bool:
+    return any(
+        name == b"content-type" and value.startswith(_EVENT_STREAM) for name, value in message["headers"]
+    )

@@ -1,0 +1,163 @@
+"""Do callers take turns at the worker threads, and writers at an embedded database?"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from memory_service.api.fair_share import WorkerTurns
+from memory_service.services.database.transactions import Database
+
+
+def scope_of(key: str, method: str = "GET", path: str = "/recommend") -> dict[str, Any]:
+    state = {"key_id": key, "scopes": {"read"}}
+    return {"type": "http", "method": method, "path": path, "headers": [], "state": state}
+
+
+class Working:
+    """An application whose requests go on until they are let go; `running` in the order of their turns."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.let_go: dict[str, asyncio.Event] = {}
+        self.names = iter(range(1_000))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            await receive()
+        name = f"{scope['state']['key_id']}{next(self.names)}"
+        self.let_go[name] = asyncio.Event()
+        self.running.append(name)
+        await self.let_go[name].wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+
+async def nothing(_: Message) -> None:
+    """Takes an answer."""
+
+
+def body(*pieces: bytes) -> Receive:
+    waiting = list(pieces)
+
+    async def receive() -> Message:
+        if not waiting:
+            await asyncio.sleep(3_600)
+        return {"type": "http.request", "body": waiting.pop(0), "more_body": bool(waiting)}
+
+    return receive
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_free_turn_goes_to_the_caller_that_holds_fewest():
+    async def walk() -> list[str]:
+        working = Working()
+        turns = WorkerTurns(working, turns=3, of_one_caller=2)
+        asked = [asyncio.create_task(turns(scope_of("a"), body(b""), nothing)) for _ in range(6)]
+        await settled()
+        asked += [asyncio.create_task(turns(scope_of("b"), body(b""), nothing)) for _ in range(2)]
+        await settled()
+        assert [name[0] for name in working.running] == ["a", "a", "b"], "one caller leaves a turn free"
+        while not all(task.done() for task in asked):
+            waiting = next(n for n in working.running if not working.let_go[n].is_set())
+            working.let_go[waiting].set()
+            await settled()
+        assert not turns.held
+        assert not turns.waiting
+        return [name[0] for name in working.running]
+
+    order = asyncio.run(walk())
+    assert order.index("b", 3) <= 4, "the second of b does not wait for all of a"
+    assert sorted(order) == ["a"] * 6 + ["b"] * 2
+
+
+def test_a_withheld_body_holds_no_turn_and_a_caller_who_leaves_gives_it_back():
+    async def walk() -> None:
+        working = Working()
+        turns = WorkerTurns(working, turns=1, of_one_caller=1)
+
+        async def withheld() -> Message:
+            await asyncio.sleep(3_600)
+            raise AssertionError
+
+        silent = asyncio.create_task(turns(scope_of("a", "POST"), withheld, nothing))
+        await settled()
+        assert not turns.held
+        first = asyncio.create_task(turns(scope_of("b", "POST"), body(b"x", b""), nothing))
+        await settled()
+        first_piece_only = not turns.held
+        assert first_piece_only or turns.held == {"b": 1}
+        second = asyncio.create_task(turns(scope_of("c"), body(b""), nothing))
+        third = asyncio.create_task(turns(scope_of("d"), body(b""), nothing))
+        health = asyncio.create_task(turns(scope_of("a", path="/healthz"), body(b""), nothing))
+        await settled()
+        assert any(name.startswith("a") for name in working.running), "health needs no turn"
+        third.cancel()
+        await settled()
+        assert "d" not in turns.waiting
+        for task in (silent, first, second, health):
+            task.cancel()
+        await asyncio.gather(silent, first, second, third, health, return_exceptions=True)
+        assert not turns.held
+        assert not turns.waiting
+
+    asyncio.run(walk())
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    made = Database(f"sqlite:///{tmp_path / 'turns.sqlite3'}")
+    with made.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE told (n INTEGER)")
+    return made
+
+
+def test_events_wait_for_one_correction_and_not_for_all(database: Database):
+    """Four writers queue before the events do; the events go second."""
+    order: list[str] = []
+    first_holds, go_on = threading.Event(), threading.Event()
+
+    def correct(name: str) -> None:
+        with database.write_untracked():
+            order.append(name)
+            if name == "first":
+                first_holds.set()
+                go_on.wait(60)
+
+    def report() -> None:
+        with database.bulk_write():
+            order.append("events")
+
+    threads = [threading.Thread(target=correct, args=("first",))]
+    threads[0].start()
+    assert first_holds.wait(60)
+    for each in (threading.Thread(target=correct, args=(str(n),)) for n in range(3)):
+        each.start()
+        threads.append(each)
+        until_waiting(database, len(threads) - 1)
+    threads.append(threading.Thread(target=report))
+    threads[-1].start()
+    until_waiting(database, 4)
+    go_on.set()
+    for each in threads:
+        each.join(60)
+    database.close()
+    assert order == ["first", "events", "0", "1", "2"]
+
+
+def until_waiting(database: Database, number: int) -> None:
+    turns = database._writer_turns
+    assert turns is not None
+    ends = time.monotonic() + 60
+    while sum(map(len, turns._waiting.values())) < number:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
