@@ -27,6 +27,7 @@ class Reply:
     body: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     retry_after: float | None = None
+    text: str = ""
     reached: bool = True
     """False where nobody listened, or nobody may: then trying again at once is of no use."""
 
@@ -39,7 +40,9 @@ class Wire:
         self._key = key
         self._client: Any = None
 
-    def post(self, path: str, body: bytes, seconds: float = READ_S) -> Reply:
+    def post(
+        self, path: str, body: bytes, seconds: float = READ_S, accept: str = "application/json"
+    ) -> Reply:
         """POST JSON; answers within `seconds` and the time to connect."""
         try:
             import httpx2
@@ -47,7 +50,9 @@ class Wire:
             if self._client is None:
                 self._client = self._make_client(httpx2)
             limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
-            answer = self._client.post(path, content=body, headers=_JSON_BODY, timeout=limits)
+            answer = self._client.post(
+                path, content=body, headers={**_JSON_BODY, "Accept": accept}, timeout=limits
+            )
             status, content = answer.status_code, answer.content
             wait = _retry_seconds(answer.headers.get("Retry-After"))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
@@ -55,7 +60,7 @@ class Wire:
             return Reply("later", why=f"{type(error).__name__}: {error}"[:300], reached=reached)
         content_json = _json(content)
         if 200 <= status < 300:
-            return Reply("done", status, content_json)
+            return Reply("done", status, content_json, text=content.decode("utf-8", "replace"))
         if status < 400:
             content = f"it redirects to {answer.headers.get('Location')}: set MEMORY_SERVER to that".encode()
         why = f"{status} {content_json.get('detail') or content[:200].decode('utf-8', 'replace')}"

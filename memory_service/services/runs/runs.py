@@ -171,7 +171,8 @@ def _notes(run: Run) -> list[str]:
     expected, facts, metric = watch.get("expected", {}), watch.get("facts", {}), run.given.get("metric")
     scored = any(one.get("metric") is not None for one in (run.summary or {}).get("epochs") or ())
     notes = []
-    if facts.get("metric_direction") is None and (metric or scored):
+    best = (run.finish or {}).get("best_metric")
+    if facts.get("metric_direction") is None and best is None and (metric or scored):
         what = f"the metric {metric!r}" if metric else "the metric that its epochs report"
         notes.append(
             f"Nobody said which way {what} gets better: no best metric or epoch is known of it. Say "
