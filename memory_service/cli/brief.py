@@ -3,7 +3,7 @@ instructions: `memory-service brief description.md --mode blind >> instructions.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit
 from memory_service.cli.common.remote import ServerUrl, post, server_asked
-from memory_service.client.gpu_sampler import driver_gpu_name
+from memory_service.client.gpu_sampler import cores, driver_gpu_name
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, Refused, wrong_value
 from memory_service.schemas.recommend import RecommendQuery, RecommendRequest, plan_request
@@ -31,22 +31,15 @@ def brief(
 ) -> None:
     """What a description says, what it leaves open, and the plan, as Markdown. Without --minutes
     TIME_LIMIT_SECS counts; without --gpu the card that the driver shows, else the description's, else cpu."""
-    fields = {**given, "description": _read(file)}
+    fields = {"description": _read(file)}
     with suppress(KeyError, ValueError):
-        fields.setdefault("minutes", str(float(os.environ["TIME_LIMIT_SECS"]) / 60.0))
-    if fields.get("gpu", "auto") == "auto":
-        fields |= {"gpu": seen} if (seen := driver_gpu_name()) else {}
-    asked = server_asked(server)
-    ready = open_ready(database) if asked is None else None
-
-    def told(path: str) -> dict[str, Any]:
-        if asked is not None:
-            return post(f"{asked}/{path}", checked(RecommendQuery, fields).explicit())
-        from memory_service.services.planning import brief, recommend
-
-        question = plan_request(fields)
-        return brief.brief(ready, question) if path == "brief" else recommend.recommend(ready, question)
-
+        fields["minutes"] = str(float(os.environ["TIME_LIMIT_SECS"]) / 60.0)
+    if given.get("gpu", "auto") == "auto":
+        given.pop("gpu", None)
+        seen = driver_gpu_name()
+        fields |= {"cpu_count": str(cores()), **({"gpu": seen} if seen else {})}
+    fields |= given
+    told = _asker(server_asked(server), database, fields)
     answer = told("brief")
     if "gpu" in (each["name"] for each in answer["not_said"]):
         fields["gpu"] = "cpu"
@@ -58,17 +51,27 @@ def brief(
     emit(answer, json, lambda shown: sys.stdout.write(brief_markdown(shown)) and None)
 
 
+def _asker(
+    server: str | None, database: str | None, fields: Mapping[str, str]
+) -> Callable[[str], dict[str, Any]]:
+    """What answers `brief` or `recommend` of the fields as they are then: a server, or a database here."""
+    if server is not None:
+        return lambda path: post(f"{server}/{path}", checked(RecommendQuery, fields).explicit())
+    from memory_service.services.planning import brief as facts
+    from memory_service.services.planning import recommend as plans
+
+    ready, answers = open_ready(database), {"brief": facts.brief, "recommend": plans.recommend}
+    return lambda path: answers[path](ready, plan_request(fields))
+
+
 def brief_markdown(answer: Mapping[str, Any]) -> str:
     """The facts with their words, what is assumed, and the plan or why there is none."""
     lines = ["## What the description says", ""]
     for fact in answer["facts"]:
         words = f': "{" ".join(fact["words"].split())}"' if fact.get("words") else ""
         lines.append(f"- {fact['name']} = {fact['value']} ({fact['from']}{words})")
-    lines += ["", "## What nobody says", ""]
-    for each in answer["not_said"]:
-        lines.append(
-            f"- {each['name']}: {'unknown' if each['assumed'] is None else each['assumed']} is assumed"
-        )
+    lines += ["", "## What nobody says, and a plan assumes", ""]
+    lines += [f"- {each['name']}: {each['assumed'] or 'nothing'}" for each in answer["not_said"]]
     plan = plan_markdown(answer["plan"]) if "plan" in answer else f"No plan: {answer['why_no_plan']}\n"
     return "\n".join([*lines, "", "## Plan", "", plan])
 

@@ -60,10 +60,9 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
         logged = dict(logs or {})
         scores = (name for name in logged if name.startswith("val_") and "loss" not in name)
         name = self._metric or next(scores, "")
-        seconds = time.perf_counter() - self._epoch_began
-        losses = {"train_loss": logged.get("loss"), "valid_loss": logged.get("val_loss")}
-        times = {"seconds": seconds, "valid_seconds": self._valid_seconds}
-        if self._end_epoch(epoch, name, logged.get(name), **losses, **times):
+        figures = {"train_loss": logged.get("loss"), "valid_loss": logged.get("val_loss")}
+        figures |= {"seconds": time.perf_counter() - self._epoch_began, "valid_seconds": self._valid_seconds}
+        if self._end_epoch(epoch, name, logged.get(name), None, **figures):
             self.model.stop_training = True
 
     @never_raise
