@@ -1,5 +1,5 @@
 """An agent without any library: it asks for a plan as Markdown and for its script, runs that, reports its
-log, and reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`; the server: MEMORY_SERVER."""
+log, reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`, with MEMORY_SERVER set."""
 
 import json
 import os

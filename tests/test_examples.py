@@ -64,7 +64,7 @@ def answer(service: Service, path: str) -> Any:
 
 
 def runs_of(service: Service) -> dict[str, Any]:
-    return {run["run_id"]: run for run in answer(service, "/runs?limit=500")["items"]}
+    return {run["id"]: run for run in answer(service, "/runs?limit=500")["items"]}
 
 
 @pytest.mark.parametrize("name", TRAININGS)
@@ -123,9 +123,7 @@ def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
     table[400:].drop(columns="target").to_csv(data / "test.csv", index=False)
     table[400:][["id", "target"]].assign(target=0.5).to_csv(data / "sample_submission.csv", index=False)
     before = runs_of(service)
-    description = (
-        "Tell 400 benign tumours from malignant ones by 30 numeric columns of a table, scored by ROC AUC."
-    )
+    description = "Tell 400 benign tumours from malignant ones by 30 columns of a table, scored by ROC AUC."
     monkeypatch.setattr(sys, "argv", ["agent.py", description, str(data), "cpu", "2"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "agent.py"), run_name="__main__")
