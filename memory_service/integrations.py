@@ -4,6 +4,7 @@ prompt += plan_text(description, minutes=60)
 exec_callback = watched_exec(interpreter.run, minutes=60)
 """
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from memory_service.client.run import Run
 
 log = logging.getLogger("memory_service.client")
 
+_FINDING = "review, line {line}, {severity} {rule}: {message} {fix}\n"
 _READ = ("model", "batch_size", "epochs", "folds", "image_size", "seq_len")
 """What a review reads in a script and a run may say."""
 
@@ -52,16 +54,15 @@ def watched_exec(
     """
 
     def run_watched(code: str, *args: Any, **kwargs: Any) -> Any:
-        reviewed = _review(code, plan, server, seconds) or {}
-        read = {name: reviewed["read"][name] for name in _READ if name in reviewed.get("read", {})}
-        known = {"task": guessed_task(code), "model": "custom", **read, **facts}
-        run = watch(server=server, **known)
+        findings, read = _review(code, plan, server, seconds) or ([], {})
+        run = watch(server=server, **{"model": "custom", **read, **facts})
         try:
             result = exec_callback(code, *args, **kwargs)
         except BaseException as error:
             run.finish_by(error)
             raise
-        _report(run, result, reviewed, seconds)
+        _report(run, result, findings, seconds)
+        run.finish(flush_seconds=seconds)  # where the result is of another shape
         return result
 
     return run_watched
@@ -69,13 +70,18 @@ def watched_exec(
 
 @never_raise
 def _review(code: str, plan: Any, server: str | None, seconds: float) -> Any:
+    """(errors and warnings, facts of a run); none where the server does not answer in time."""
     config = load_config(server=server)
     body = {"script": code, **({"plan": plan} if plan else {})}
-    return Wire(config.server, config.key).post("/review", json.dumps(body).encode(), seconds).body
+    with contextlib.closing(Wire(config.server, config.key)) as wire:
+        answer = wire.post("/review", json.dumps(body).encode(), seconds).body
+    read = {name: value for name, value in answer.get("read", {}).items() if name in _READ}
+    findings = [each for each in answer.get("findings", ()) if each["severity"] != "note"]
+    return [_FINDING.format_map(each) for each in findings], {"task": guessed_task(code), **read}
 
 
 @never_raise
-def _report(run: Run, result: Any, reviewed: Mapping[str, Any], seconds: float) -> None:
+def _report(run: Run, result: Any, findings: list[str], seconds: float) -> None:
     """The output's epochs, the end and the verdict."""
     lines = result.term_out
     reader, error = LogReader(run), getattr(result, "exc_type", None)
@@ -84,8 +90,6 @@ def _report(run: Run, result: Any, reviewed: Mapping[str, Any], seconds: float) 
     named = {"TimeoutError": "timed_out", "KeyboardInterrupt": "stopped", "MemoryError": "out_of_memory"}
     failed = "out_of_memory" if reader.out_of_memory else named.get(str(error), "crashed")
     run.finish(failed if error else "completed", flush_seconds=seconds)
-    found = [each for each in reviewed.get("findings", ()) if each["severity"] != "note"]
-    said = "review, line {line}, {severity} {rule}: {message} {fix}\n"
-    lines[:0] = [said.format_map(each) for each in found]
+    lines[:0] = findings
     if run.verdict.known:
         lines.append(f"\nverdict: {run.verdict}\n")
