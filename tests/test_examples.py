@@ -36,6 +36,8 @@ def service(servers: Servers) -> Iterator[Service]:
     url = servers.new("sqlite", "seeded")
     running = Service(url)
     running.start()
+    assert running._server is not None
+    assert running._server.config.app.state.service.preparation.wait(300).ready  # type: ignore[union-attr]
     yield running
     running.stop()
     servers.drop(url)

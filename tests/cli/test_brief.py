@@ -108,9 +108,7 @@ def test_the_card_is_the_drivers_then_the_descriptions_then_the_processor(
 
 
 def test_where_the_task_cannot_be_told_there_are_facts_and_no_plan(url: str):
-    said = ask(
-        "-", "--gpu", "t4", "--minutes", "30", "--database", url, stdin="Do your best. 900 rows."
-    ).stdout
+    said = ask("-", "--gpu", "t4", "--minutes", "30", "--database", url, stdin="Do your best.").stdout
     assert "- gpu = t4 (asked)" in said
     assert "- task: nothing" in said
     assert "No plan: " in said

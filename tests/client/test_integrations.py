@@ -85,7 +85,7 @@ def executed(service: Service, code: str, **facts: Any) -> tuple[ExecutionResult
 
 def test_a_block_is_reported_and_its_output_ends_with_the_verdict(service: Service):
     result, page = executed(service, TRAINING, minutes=60, task="tabular")
-    assert [epoch["epoch"] for epoch in page["outcome"]["epochs"]] == [0, 1, 2]
+    assert [epoch["metric"] for epoch in page["outcome"]["epochs"]] == [0.1, 0.2, 0.3]
     assert (page["status"], page["minutes"]) == ("completed", 60)
     assert result.term_out[-1].startswith("\nverdict: ")
     assert "Epoch 3/3" in "".join(result.term_out)
