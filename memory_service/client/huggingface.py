@@ -49,10 +49,7 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
         self._record_epoch(control, {})
         self._begin_step()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._end_step()
-
-    on_substep_end = on_step_end
+    on_step_end = on_substep_end = TrainingCallback._end_step
 
     @never_raise
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
@@ -87,15 +84,12 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
     @never_raise
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._record_epoch(control, {})
-        if self.run is not None and self._owns_run:
-            self.run.finish()
+        self._end_run()
 
     def _record_epoch(self, control: Any, scores: dict[str, Any]) -> None:
         ended, self._ended = self._ended, None
-        if ended is None or self.run is None:
-            return
-        scores = {"name": None, "score": None, "train_loss": self._train_loss, **scores}
-        if self._end_epoch(ended["epoch"], seconds=ended["seconds"], **scores):
+        scores = {"name": "", "score": None, "direction": None, "train_loss": self._train_loss, **scores}
+        if ended and self._end_epoch(ended["epoch"], seconds=ended["seconds"], **scores):
             control.should_training_stop = True
 
 

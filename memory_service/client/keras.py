@@ -1,8 +1,7 @@
-"""Callback for Keras 3: `model.fit(..., callbacks=[WatchCallback(task=..., batch_size=32)])`."""
+"""Callback for Keras 3: `model.fit(..., callbacks=[WatchCallback(task=..., batch_size=32, n_train=...)])`."""
 
 # ruff: noqa: ARG002 - a hook gets what the framework passes
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any
 
 from memory_service.client.callback_errors import never_raise
@@ -17,11 +16,8 @@ PRECISIONS = {"mixed_float16": "fp16", "mixed_bfloat16": "bf16", "float32": "fp3
 
 
 class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
-    """As `TrainingCallback` says. Keras tells a callback neither the batch size nor the number of rows: say
-    `batch_size=` and `n_train=`.
-
-    An exception in training ends the run when the script exits: Keras does not report it to callbacks.
-    """
+    """As `TrainingCallback` says. Keras tells callbacks no batch size, no number of rows and no exception in
+    training: that ends the run when the script exits."""
 
     _step = 0
 
@@ -29,17 +25,12 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
     def on_train_begin(self, logs: Any = None) -> None:
         if self.run is None:
             policy = getattr(getattr(self.model, "dtype_policy", None), "name", "")
-            facts = {
-                "epochs": (self.params or {}).get("epochs"),
-                "precision": PRECISIONS.get(policy),
-                "metric": self._metric,
-            }
-            with contextlib.suppress(AttributeError, TypeError, ValueError):  # a schedule's is not always one
+            facts = {"epochs": (self.params or {}).get("epochs"), "precision": PRECISIONS.get(policy)}
+            with contextlib.suppress(AttributeError, TypeError, ValueError):
                 facts["learning_rate"] = float(self.model.optimizer.learning_rate)
-            self._begin_run(self.model, facts)
+            self._begin_run(self.model, {**facts, "metric": self._metric})
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._begin_epoch()
+    on_epoch_begin = TrainingCallback._begin_epoch
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._step = batch
@@ -49,23 +40,14 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
         for _ in range(self._step, batch + 1):  # several with steps_per_execution
             self._end_step()
 
-    def on_test_begin(self, logs: Any = None) -> None:
-        self._valid_began = time.perf_counter()
-
-    def on_test_end(self, logs: Any = None) -> None:
-        self._end_validation()
+    on_test_begin = TrainingCallback._begin_validation
+    on_test_end = TrainingCallback._end_validation
 
     @never_raise
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         logged = dict(logs or {})
-        scores = (name for name in logged if name.startswith("val_") and "loss" not in name)
-        name = self._metric or next(scores, "")
-        figures = {"train_loss": logged.get("loss"), "valid_loss": logged.get("val_loss")}
-        figures |= {"seconds": time.perf_counter() - self._epoch_began, "valid_seconds": self._valid_seconds}
-        if self._end_epoch(epoch, name, logged.get(name), None, **figures):
+        name, losses = self._score_of(logged), (logged.get("loss"), logged.get("val_loss"))
+        if self._end_epoch(epoch, name, logged.get(name), None, train_loss=losses[0], valid_loss=losses[1]):
             self.model.stop_training = True
 
-    @never_raise
-    def on_train_end(self, logs: Any = None) -> None:
-        if self.run is not None and self._owns_run:
-            self.run.finish()
+    on_train_end = TrainingCallback._end_run

@@ -7,11 +7,9 @@ Works with `lightning` and with `pytorch_lightning`, whichever the script has lo
 import contextlib
 import importlib
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 from memory_service.client.callback_errors import never_raise
-from memory_service.client.ending import status_of
 from memory_service.client.training_callback import TrainingCallback
 
 PRECISIONS = {"16": "fp16", "bf16": "bf16", "32": "fp32", "64": "fp32"}
@@ -44,19 +42,10 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
             }
             self._begin_run(pl_module, facts | _data_facts(trainer))
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self._begin_epoch()
-
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        self._begin_step()
-
-    def on_train_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        self._end_step()
-
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self._valid_began = time.perf_counter()
+    on_train_epoch_start = TrainingCallback._begin_epoch
+    on_train_batch_start = TrainingCallback._begin_step
+    on_train_batch_end = TrainingCallback._end_step
+    on_validation_start = TrainingCallback._begin_validation
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
@@ -65,14 +54,12 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
     @never_raise
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         logged = {str(name): value for name, value in trainer.callback_metrics.items()}
-        name = self._metric or _metric_of(logged) or ""
+        name = self._score_of(logged)
         stop = self._end_epoch(
             trainer.current_epoch,
             name,
             logged.get(name),
             _monitored(trainer, name),
-            seconds=time.perf_counter() - self._epoch_began,
-            valid_seconds=self._valid_seconds,
             train_loss=_first(logged, "train_loss_epoch", "train_loss", "train/loss", "loss"),
             valid_loss=_first(logged, "val_loss", "valid_loss", "val/loss", "valid/loss", "validation_loss"),
         )
@@ -84,10 +71,7 @@ class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
         if self.run is not None and self._owns_run:
             self.run.finish_by(exception)
 
-    @never_raise
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.run is not None and self._owns_run:
-            self.run.finish(status_of(None))
+    on_fit_end = TrainingCallback._end_run
 
 
 def _data_facts(trainer: Any) -> dict[str, Any]:
@@ -106,10 +90,6 @@ def _data_facts(trainer: Any) -> dict[str, Any]:
 
 def _first(logged: dict[str, Any], *names: str) -> Any:
     return next((logged[name] for name in names if name in logged), None)
-
-
-def _metric_of(logged: dict[str, Any]) -> str | None:
-    return next((name for name in logged if name.startswith("val") and "loss" not in name), None)
 
 
 def _monitored(trainer: Any, name: str) -> str | None:

@@ -23,9 +23,8 @@ class TrainingCallback:
         self, run: Run | None = None, *, metric: str | None = None, obey_stop: bool = False, **facts: Any
     ) -> None:
         super().__init__()
-        self.run = run
+        self.run, self._owns_run = run, run is None
         self.verdict: Verdict = NOT_YET
-        self._owns_run = run is None
         self._facts, self._metric, self._obey = facts, metric, obey_stop
         self._wait_began = self._epoch_began = self._valid_began = 0.0
         self._valid_seconds: float | None = None
@@ -34,37 +33,45 @@ class TrainingCallback:
         self.run = begin(**{"model": custom_model(model, self._facts), **facts, **self._facts})
 
     @never_raise
-    def _begin_epoch(self) -> None:
+    def _begin_epoch(self, *_: Any, **__: Any) -> None:
         self._epoch_began = self._wait_began = time.perf_counter()
         self._valid_seconds = None
         if self.run is not None:
             self.run._step_timer.start_iteration()
 
     @never_raise
-    def _begin_step(self) -> None:
+    def _begin_step(self, *_: Any, **__: Any) -> None:
         if self.run is not None and self._wait_began:
             self.run._step_timer.add_wait(time.perf_counter() - self._wait_began)
 
     @never_raise
-    def _end_step(self) -> None:
+    def _end_step(self, *_: Any, **__: Any) -> None:
         if self.run is not None:
             self.run.batch()
         self._wait_began = time.perf_counter()
 
-    @never_raise
-    def _end_validation(self) -> None:
+    def _begin_validation(self, *_: Any, **__: Any) -> None:
+        self._valid_began = time.perf_counter()
+
+    def _end_validation(self, *_: Any, **__: Any) -> None:
         self._valid_seconds = (self._valid_seconds or 0.0) + time.perf_counter() - self._valid_began
 
-    def _end_epoch(
-        self, epoch: int, name: str | None, score: Any, direction: str | None = None, **figures: Any
-    ) -> bool:
-        """Report it with its score, and whether the training should end now.
+    def _score_of(self, logged: dict[str, Any]) -> str:
+        """The name of the validation metric in what was logged; "" where there is none."""
+        return self._metric or next((n for n in logged if n.startswith("val") and "loss" not in n), "")
 
-        name, direction   of the score: max | min, for one whose name does not say it
-        """
+    def _end_epoch(self, epoch: int, name: str, score: Any, direction: str | None, **figures: Any) -> bool:
+        """Whether the training should end. direction: max | min, where the score's name does not say it."""
         if self.run is None:
             return False
-        if name is not None and score is not None:
+        if score is not None:
             self.run.score(name, score, epoch, direction=self._facts.get("metric_direction") or direction)
-        self.verdict = self.run.epoch(epoch, metric=score, **figures)
+        seconds = time.perf_counter() - self._epoch_began
+        times = {"seconds": seconds, "valid_seconds": self._valid_seconds}
+        self.verdict = self.run.epoch(epoch, metric=score, **{**times, **figures})
         return self._obey and self.verdict.action == "stop_and_predict"
+
+    @never_raise
+    def _end_run(self, *_: Any, **__: Any) -> None:
+        if self.run is not None and self._owns_run:
+            self.run.finish()
