@@ -120,6 +120,22 @@ class OutOfSpace(Unavailable):
     code, title, status = "out-of-space", "There is no room to keep this", 507
 
 
+class Refused(MemoryServiceError):
+    """What a server on another host refused, with its code and words."""
+
+    def __init__(self, document: Mapping[str, Any], status: int) -> None:
+        errors = [
+            FieldError(
+                e.get("field", ""), e.get("message", ""), e.get("given"), tuple(e.get("nearest") or ())
+            )
+            for e in document.get("errors") or ()
+        ]
+        super().__init__(str(document.get("detail") or f"the server answered {status}"), errors)
+        self.code = str(document.get("type", "refused")).rsplit(":", 1)[-1]  # type: ignore[misc]
+        self.title = str(document.get("title", self.title))  # type: ignore[misc]
+        self.status = status  # type: ignore[misc]
+
+
 def wrong_value(
     field: str, message: str, given: Any = None, *, detail: str = "", nearest: tuple[str, ...] = ()
 ) -> InvalidInput:

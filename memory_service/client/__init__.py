@@ -1,4 +1,5 @@
-"""The client for training scripts: `watch` reports a run and never slows it or raises into it.
+"""The client for training scripts: `watch` reports a run and never slows it or raises into it; `ask` gives a
+plan.
 
     from memory_service.client import watch
 
@@ -13,8 +14,9 @@
 Standard library and httpx2 only: importing it loads neither torch nor the service. See docs/client.md.
 """
 
+from memory_service.client.ask import Plan, ask
 from memory_service.client.begin import watch
 from memory_service.client.run import Run
 from memory_service.client.verdict import Verdict
 
-__all__ = ["Run", "Verdict", "watch"]
+__all__ = ["Plan", "Run", "Verdict", "ask", "watch"]

@@ -20,6 +20,9 @@ REPORT_EVERY_S = 0.5
 LOSSES = ("loss", "rmse", "mae", "mse", "l1", "l2", "error", "mape", "entropy", "poisson", "quantile")
 TRAIN = ("train", "learn")
 
+Score = tuple[str, str, float, str | None]
+"""Data, metric, value, and max or min where the framework says which way it gets better."""
+
 
 class _Rounds:
     """Reports boosting rounds as epochs."""
@@ -29,12 +32,14 @@ class _Rounds:
         self._reported_at = time.perf_counter()
         self._since = 0
         self._due = 0.0
-        self._pending: tuple[int, list[tuple[str, str, float]]] | None = None
+        self._pending: tuple[int, list[Score]] | None = None
 
     @never_raise
-    def add(self, number: int, scores: list[tuple[str, str, float]], *, last: bool) -> None:
-        """Round `number` (from 0) ended; scores: (data, metric, value)."""
+    def add(self, number: int, scores: list[Score], *, last: bool) -> None:
+        """Round `number` (from 0) ended."""
         self._since += 1
+        for _, name, value, way in self._valid(scores)[:1]:
+            self._run.score(name, value, number, fold=self._fold, direction=way or _loss(name))
         self._pending = (number, scores)
         if last or time.perf_counter() >= self._due:
             self.report()
@@ -55,15 +60,17 @@ class _Rounds:
         """The same, with the scores of all rounds so far: {data: {metric: [values]}}."""
         self.add(number, _latest(histories), last=False)
 
-    def _figures(self, scores: list[tuple[str, str, float]]) -> dict[str, float]:
-        figures: dict[str, float] = {}
-        for data, name, value in scores:
-            side = "train" if data.lower().startswith(TRAIN) else "valid"
-            if any(word in name.lower() for word in LOSSES):
-                figures.setdefault(f"{side}_loss", value)
-            if side == "valid" and self._metric in (None, name):
-                figures.setdefault("metric", value)
+    def _figures(self, scores: list[Score]) -> dict[str, float]:
+        valid = self._valid(scores)
+        figures = {"metric": valid[0][2]} if valid else {}
+        for data, name, value, _ in scores:
+            if _loss(name):
+                figures.setdefault(f"{'train' if data.lower().startswith(TRAIN) else 'valid'}_loss", value)
         return figures
+
+    def _valid(self, scores: list[Score]) -> list[Score]:
+        """Those of the validation, by the metric that was named."""
+        return [s for s in scores if not s[0].lower().startswith(TRAIN) and self._metric in (None, s[1])]
 
 
 def lightgbm_callback(
@@ -115,17 +122,23 @@ class CatBoostCallback:
         self._rounds.add_latest(info.iteration - 1, info.metrics)
 
 
-def _rows(env: Any) -> list[tuple[str, str, float]]:
+def _loss(name: str) -> str | None:
+    return "min" if any(word in name.lower() for word in LOSSES) else None
+
+
+def _rows(env: Any) -> list[Score]:
     """LightGBM's (data, metric, value, higher is better, ...); cv names the data in the metric."""
-    return [(str(row[0]), str(row[1]), float(row[2])) for row in env.evaluation_result_list or ()]
+    rows = env.evaluation_result_list or ()
+    return [(str(row[0]), str(row[1]), float(row[2]), "max" if row[3] else "min") for row in rows]
 
 
-def _latest(histories: Any) -> list[tuple[str, str, float]]:
+def _latest(histories: Any) -> list[Score]:
     """The last value of each in {data: {metric: [values]}}; XGBoost's cv keeps (mean, deviation)."""
-    latest = []
+    latest: list[Score] = []
     for data, metrics in (histories or {}).items():
         for name, values in metrics.items():
             if len(values):
                 value = values[-1]
-                latest.append((str(data), str(name), float(value[0] if isinstance(value, tuple) else value)))
+                mean = float(value[0] if isinstance(value, tuple) else value)
+                latest.append((str(data), str(name), mean, None))
     return latest

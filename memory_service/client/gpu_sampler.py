@@ -188,6 +188,13 @@ def _cuda() -> Any:
     return cuda if cuda is not None and cuda.is_initialized() else None
 
 
+def driver_gpu_name() -> str | None:
+    """The name of the first visible GPU as its driver reports it; None without one."""
+    sampler = GpuSampler(0, tree_every_seconds=TREE_EVERY_S)
+    sampler.stop()
+    return sampler.wait_for_name()
+
+
 def torch_memory(index: int) -> dict[str, Any]:
     """Peak allocated and reserved GiB of torch's allocator; {} where the script does not use CUDA with it."""
     try:

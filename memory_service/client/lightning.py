@@ -7,15 +7,10 @@ Works with `lightning` and with `pytorch_lightning`, whichever the script has lo
 import contextlib
 import importlib
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
-from memory_service.client.begin import watch as begin
 from memory_service.client.callback_errors import never_raise
-from memory_service.client.ending import status_of
-from memory_service.client.facts import custom_model
-from memory_service.client.run import Run
-from memory_service.client.verdict import NOT_YET, Verdict
+from memory_service.client.training_callback import TrainingCallback
 
 PRECISIONS = {"16": "fp16", "bf16": "bf16", "32": "fp32", "64": "fp32"}
 
@@ -33,82 +28,42 @@ def _callback_class() -> Any:
 _Callback: Any = object if TYPE_CHECKING else _callback_class()
 
 
-class WatchCallback(_Callback):  # type: ignore[misc]
-    """Reports a fit: steps, waiting for the loader, epochs with their losses, and how it ended.
-
-    run         one made by `watch`, which its maker ends; else one is begun with `facts` (task=, model=, ...)
-                when training begins, and ended with it
-    metric      name in the logged metrics of the validation metric; else the first that is no loss
-    obey_stop   let a verdict `stop_and_predict` end the fit after the epoch
-    """
-
-    def __init__(
-        self, run: Run | None = None, *, metric: str | None = None, obey_stop: bool = False, **facts: Any
-    ) -> None:
-        super().__init__()
-        self.run = run
-        self.verdict: Verdict = NOT_YET
-        self._owns_run = run is None
-        self._facts, self._metric, self._obey = facts, metric, obey_stop
-        self._wait_began: float | None = None
-        self._epoch_began = self._valid_began = 0.0
-        self._valid_seconds: float | None = None
+class WatchCallback(TrainingCallback, _Callback):  # type: ignore[misc]
+    """As `TrainingCallback` says; and how a fit failed."""
 
     @never_raise
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self.run is None and trainer.is_global_zero:
             facts = {
-                "model": custom_model(pl_module, self._facts),
                 "epochs": trainer.max_epochs if (trainer.max_epochs or 0) > 0 else None,
                 "precision": PRECISIONS.get(str(getattr(trainer, "precision", "")).split("-")[0]),
                 "grad_accumulation": getattr(trainer, "accumulate_grad_batches", None),
                 "metric": self._metric,
             }
-            self.run = begin(**{**facts, **_data_facts(trainer), **self._facts})
+            self._begin_run(pl_module, facts | _data_facts(trainer))
 
-    @never_raise
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.run is not None:
-            self._epoch_began = self._wait_began = time.perf_counter()
-            self._valid_seconds = None
-            self.run._step_timer.start_iteration()
+    on_train_epoch_start = TrainingCallback._begin_epoch
+    on_train_batch_start = TrainingCallback._begin_step
+    on_train_batch_end = TrainingCallback._end_step
+    on_validation_start = TrainingCallback._begin_validation
 
-    @never_raise
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self.run is not None and self._wait_began is not None:
-            self.run._step_timer.add_wait(time.perf_counter() - self._wait_began)
-
-    @never_raise
-    def on_train_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        if self.run is not None:
-            self.run.batch()
-            self._wait_began = time.perf_counter()
-
-    @never_raise
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self._valid_began = time.perf_counter()
-
-    @never_raise
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.sanity_checking:
-            self._valid_seconds = (self._valid_seconds or 0.0) + time.perf_counter() - self._valid_began
+            self._end_validation()
 
     @never_raise
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.run is None:
-            return
         logged = {str(name): value for name, value in trainer.callback_metrics.items()}
-        self.verdict = self.run.epoch(
+        name = self._score_of(logged)
+        stop = self._end_epoch(
             trainer.current_epoch,
-            seconds=time.perf_counter() - self._epoch_began,
-            valid_seconds=self._valid_seconds,
+            name,
+            logged.get(name),
+            _monitored(trainer, name),
             train_loss=_first(logged, "train_loss_epoch", "train_loss", "train/loss", "loss"),
             valid_loss=_first(logged, "val_loss", "valid_loss", "val/loss", "valid/loss", "validation_loss"),
-            metric=logged.get(self._metric) if self._metric else _metric_of(logged),
         )
-        if self._obey and self.verdict.action == "stop_and_predict":
+        if stop:
             trainer.should_stop = True
 
     @never_raise
@@ -116,10 +71,7 @@ class WatchCallback(_Callback):  # type: ignore[misc]
         if self.run is not None and self._owns_run:
             self.run.finish_by(exception)
 
-    @never_raise
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        if self.run is not None and self._owns_run:
-            self.run.finish(status_of(None))
+    on_fit_end = TrainingCallback._end_run
 
 
 def _data_facts(trainer: Any) -> dict[str, Any]:
@@ -140,6 +92,7 @@ def _first(logged: dict[str, Any], *names: str) -> Any:
     return next((logged[name] for name in names if name in logged), None)
 
 
-def _metric_of(logged: dict[str, Any]) -> Any:
-    named = [name for name in logged if name.startswith(("val", "valid")) and "loss" not in name]
-    return logged[named[0]] if named else None
+def _monitored(trainer: Any, name: str) -> str | None:
+    """max | min, where early stopping or a checkpoint watches this score."""
+    watching = (each for each in trainer.callbacks if getattr(each, "monitor", "") == name)
+    return next((each.mode for each in watching if getattr(each, "mode", "") in ("max", "min")), None)

@@ -54,6 +54,7 @@ class Run:
         self._fold: int | None = None
         self._ended, self._complete = sender is None, False
         self._result: dict[str, Any] = {}
+        self._best: dict[int | None, tuple[float, int]] = {}
         self._complained: set[str] = set()
 
     @classmethod
@@ -118,6 +119,19 @@ class Run:
                 return self.verdict if self.verdict.rule == NOT_A_NUMBER.rule else NOT_A_NUMBER
         return self.verdict
 
+    def score(
+        self, name: str, value: Any, epoch: int, *, fold: int | None = None, direction: str | None = None
+    ) -> None:
+        """A validation score: the best one, of several folds the mean of theirs, becomes the `best_metric` of
+        the run's end, unless `result` says it. direction: max | min, where the name does not say it."""
+        with self._guarded("score"):
+            from memory_service.domain.description.metrics import direction_of_name
+
+            way, plain = direction_of_name(name) or direction, as_float(value)
+            sign, best = 1.0 if way == "max" else -1.0, self._best.get(fold)
+            if way and math.isfinite(plain) and (best is None or sign * plain > sign * best[0]):
+                self._best[fold] = plain, epoch
+
     def fold(self, fold: int, folds: int | None = None, *, done: bool = False, **more: Any) -> None:
         """A fold begins, or with `done=True` has ended (metric=, best_epoch=, seconds=)."""
         with self._guarded("fold"):
@@ -163,7 +177,7 @@ class Run:
                     self.record("gpu", last)
         self.result(**values)
         with self._guarded("finish"):
-            body = {} if self.is_attached else {"status": status, **self._result}
+            body = {} if self.is_attached else {"status": status, **self._best_score(), **self._result}
             patience = self._config.flush_seconds if flush_seconds is None else flush_seconds
             self._sender.finish(body, self._now(), patience)
             unregister(self)
@@ -240,6 +254,13 @@ class Run:
                 self._complain(kind, f"{kind}: it has no number")
             return
         sender.put(kind, clean, at or self._now())
+
+    def _best_score(self) -> dict[str, Any]:
+        if not self._best:
+            return {}
+        values, epochs = zip(*self._best.values(), strict=True)
+        one = {"best_epoch": epochs[0]} if len(epochs) == 1 else {}
+        return {"best_metric": sum(values) / len(values), **one}
 
     def _now(self) -> float:
         """Seconds since 1970, by a clock that never goes back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from pathlib import Path
@@ -18,6 +19,7 @@ from memory_service.client.boosting import CatBoostCallback, lightgbm_callback, 
 from tests.client.conftest import Scripted, Service
 
 ROWS = 320
+os.environ.setdefault("KERAS_BACKEND", "torch")
 
 
 @pytest.fixture(autouse=True)
@@ -97,8 +99,100 @@ def test_lightning_tells_of_a_fit(service: Service, monkeypatch: pytest.MonkeyPa
     assert all(0 <= row["loader_wait_percent"] <= 100 for row in told)
     assert told[-1]["valid_loss"] < told[0]["valid_loss"]
     assert told[-1]["metric"] > 0.8
+    assert page["best_metric"] == pytest.approx(max(row["metric"] for row in told), abs=1e-6)
+    assert page["notes"] == []
     steps = [event.get("steps", 0) for event in service.events(callback.run.run_id)]
     assert sum(steps) == 3 * ROWS // 32
+
+
+def test_lightning_takes_the_direction_of_a_strange_score_from_who_watches_it():
+    from lightning.pytorch.callbacks import EarlyStopping
+
+    from memory_service.client.lightning import _monitored
+
+    class Trainer:
+        callbacks = (EarlyStopping("val_wonder", mode="max"), object())
+
+    assert _monitored(Trainer(), "val_wonder") == "max"
+    assert _monitored(Trainer(), "val_other") is None
+
+
+def keras_fit(callback: Any, epochs: int = 3, **options: Any) -> int:
+    """Epochs that were trained."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    rows, answers = (part.numpy() for part in table().tensors)
+    net = keras.Sequential([keras.layers.Input((10,)), keras.layers.Dense(2, activation="softmax")])
+    loss = "sparse_categorical_crossentropy"
+    net.compile(keras.optimizers.AdamW(3e-2), loss, metrics=["accuracy"], **options)
+    valid = (rows, answers)
+    done = net.fit(
+        rows, answers, batch_size=32, epochs=epochs, validation_data=valid, callbacks=[callback], verbose=0
+    )
+    return len(done.epoch)
+
+
+def test_keras_tells_of_a_fit(service: Service, monkeypatch: pytest.MonkeyPatch):
+    from memory_service.client.keras import WatchCallback
+
+    monkeypatch.setenv("MEMORY_SERVER", service.url)
+    callback = WatchCallback(task="tabular", minutes=10, batch_size=32, n_train=ROWS)
+    began = time.perf_counter()
+    keras_fit(callback)
+    taken = time.perf_counter() - began
+    assert callback.run is not None
+    assert callback.run.problems == []
+    page = service.page(callback.run.run_id)
+    assert {name: page[name] for name in ("model", "batch_size", "epochs", "n_train", "precision")} == {
+        "model": "custom/Sequential", "batch_size": 32, "epochs": 3, "n_train": ROWS, "precision": "fp32",
+    }  # fmt: skip
+    told = epochs_of(service, callback.run.run_id)
+    assert [row["epoch"] for row in told] == [0, 1, 2]
+    assert all(row["samples"] == ROWS and 0 < row["valid_seconds"] < row["seconds"] for row in told)
+    assert sum(row["seconds"] for row in told) < taken
+    assert all(0 <= row["loader_wait_percent"] <= 100 for row in told)
+    assert told[-1]["valid_loss"] < told[0]["valid_loss"]
+    assert told[-1]["train_loss"] < told[0]["train_loss"]
+    assert page["best_metric"] == pytest.approx(max(row["metric"] for row in told), abs=1e-6)
+
+
+def test_keras_counts_every_step_of_an_execution_of_several(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+):
+    from memory_service.client.keras import WatchCallback
+
+    monkeypatch.setenv("MEMORY_SERVER", scripted.url)
+    keras_fit(WatchCallback(task="tabular", batch_size=32), 2, steps_per_execution=4)
+    told = [event for _, event in sorted(scripted.events.items()) if event["kind"] == "epoch"]
+    assert [event["samples"] for event in told] == [ROWS, ROWS]
+    assert scripted.ends[0]["status"] == "completed"
+    assert scripted.ends[0]["best_metric"] == pytest.approx(max(event["metric"] for event in told), abs=1e-6)
+
+
+def test_keras_obeys_a_verdict_to_stop_where_it_was_asked_to(scripted: Scripted):
+    from memory_service.client.keras import WatchCallback
+
+    run = watch(task="tabular", model="custom", server=scripted.url)
+    assert run._sender is not None
+    scripted.answer = lambda path, body: (200, {}, {})
+    run._sender.verdict = Verdict(action="stop_and_predict", known=True)
+    for obey, epochs in ((False, 3), (True, 1)):
+        assert keras_fit(WatchCallback(run, obey_stop=obey)) == epochs
+        assert run.status == "running", "whoever made the run ends it"
+    run.finish()
+
+
+def test_keras_trains_on_where_the_callback_fails():
+    from memory_service.client.keras import WatchCallback
+
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+    callback = WatchCallback(task="tabular")
+    callback.run = Broken()  # type: ignore[assignment]
+    assert keras_fit(callback) == 3
 
 
 def test_lightning_obeys_a_verdict_to_stop_where_it_was_asked_to(
@@ -185,6 +279,7 @@ def test_hugging_face_tells_of_a_training(service: Service, monkeypatch: pytest.
     assert all(row["samples"] == 160 and 0 < row["valid_seconds"] < row["seconds"] for row in told)
     assert sum(row["seconds"] for row in told) < taken
     assert all(row["metric"] >= 0.4 and row["valid_loss"] > 0 and row["train_loss"] > 0 for row in told)
+    assert page["best_metric"] == pytest.approx(max(row["metric"] for row in told), abs=1e-6)
 
 
 def accuracy(told: Any) -> dict[str, float]:
@@ -214,6 +309,7 @@ def test_lightgbm_tells_of_its_rounds(service: Service):
     assert told[-1]["metric"] > 0.9
     assert 0 < told[-1]["valid_loss"] < told[0]["valid_loss"]
     assert all(row["fold"] == 1 and row["seconds"] > 0 for row in told)
+    assert service.page(run.run_id)["best_metric"] >= max(row["metric"] for row in told)
 
 
 def rounds_of(run: Run, scripted: Scripted) -> list[dict[str, Any]]:
@@ -233,6 +329,8 @@ def test_xgboost_tells_of_its_rounds(scripted: Scripted):
     told = rounds_of(run, scripted)
     assert (told[0]["epoch"], told[-1]["epoch"]) == (0, 19)
     assert 0 < told[-1]["valid_loss"] < told[0]["valid_loss"]
+    (end,) = scripted.ends
+    assert (end["best_metric"], end["best_epoch"]) == (pytest.approx(told[-1]["valid_loss"]), 19)
 
 
 def test_catboost_tells_of_its_rounds(scripted: Scripted):
@@ -246,6 +344,39 @@ def test_catboost_tells_of_its_rounds(scripted: Scripted):
     told = rounds_of(run, scripted)
     assert told[0]["epoch"] == 0
     assert 0 < told[0]["valid_loss"] < 1
+
+
+def test_the_best_score_is_the_mean_of_the_best_of_each_fold(scripted: Scripted):
+    run = watch(task="tabular", model="custom", server=scripted.url)
+    for fold, scores in enumerate(((0.5, 0.9, 0.7), (0.6, 0.4, 0.7))):
+        for epoch, score in enumerate(scores):
+            run.score("val_accuracy", score, epoch, fold=fold)
+    run.finish()
+    assert scripted.ends == [
+        {"status": "completed", "best_metric": pytest.approx(0.8), "at": scripted.ends[0]["at"]}
+    ]
+
+
+def test_a_score_of_which_nobody_knows_the_direction_is_no_best_one(scripted: Scripted):
+    run = watch(task="tabular", model="custom", server=scripted.url)
+    for epoch, score in enumerate((0.5, 0.9, float("nan"), 0.7)):
+        run.score("wonder", score, epoch)
+    run.score("rmse", "no number", 4)
+    run.finish()
+    assert "best_metric" not in scripted.ends[0]
+    run = watch(task="tabular", model="custom", server=scripted.url)
+    for epoch, score in enumerate((0.5, 0.9, float("nan"), 0.7)):
+        run.score("wonder", score, epoch, direction="max")
+    run.finish()
+    assert (scripted.ends[1]["best_metric"], scripted.ends[1]["best_epoch"]) == (0.9, 1)
+
+
+def test_what_the_script_says_is_best_goes_first(scripted: Scripted):
+    run = watch(task="tabular", model="custom", server=scripted.url)
+    run.score("accuracy", 0.9, 0)
+    run.result(best_metric=0.8, best_epoch=7)
+    run.finish()
+    assert (scripted.ends[0]["best_metric"], scripted.ends[0]["best_epoch"]) == (0.8, 7)
 
 
 def test_a_callback_that_fails_does_not_end_the_training(scripted: Scripted):

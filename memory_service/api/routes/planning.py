@@ -15,15 +15,16 @@ from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
 from memory_service.schemas.answers.predict import Prediction, Predictions
 from memory_service.schemas.answers.rank import Ranked
-from memory_service.schemas.answers.recommend import Recommendation
+from memory_service.schemas.answers.recommend import Brief, Recommendation
 from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
 from memory_service.schemas.rank import RankRequest
-from memory_service.schemas.recommend import RecommendBody, RecommendQuery
+from memory_service.schemas.recommend import RecommendBody, RecommendQuery, RecommendRequest
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
+from memory_service.services.planning.brief import brief
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
@@ -48,6 +49,18 @@ def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
     form = accepted_form(request)
     answer = recommend_json(database_of(request), asked.to_domain())
     return Response(plan_answer(request, answer, form), media_type=form)
+
+
+@router.get("/brief", response_model=Brief, responses=refusals(404))
+def brief_by_query(request: Request, asked: Annotated[RecommendQuery, Query()]) -> Response:
+    """What a description says, with its words, and what it leaves open, before a plan is made."""
+    return json_answer(brief(database_of(request), asked.to_domain()))
+
+
+@router.post("/brief", response_model=Brief, responses=refusals(404))
+def brief_by_body(request: Request, asked: RecommendRequest) -> Response:
+    """The same question as JSON, for a long `description`."""
+    return json_answer(brief(database_of(request), asked.to_domain()))
 
 
 @router.get("/similar", response_model=Similar, responses=refusals(404))

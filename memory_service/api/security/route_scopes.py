@@ -41,6 +41,8 @@ ROUTES: Mapping[str, Scopes] = {
     "GET /metrics": READ,
     "GET /recommend": READ,
     "POST /recommend": READ,
+    "GET /brief": READ,
+    "POST /brief": READ,
     "GET /similar": READ,
     "POST /similar": READ,
     "GET /predict": READ,

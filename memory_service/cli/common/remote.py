@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import typer
 
 from memory_service.client.config import DEFAULT_SERVER, api_key
-from memory_service.errors import FieldError, MemoryServiceError, Unavailable, wrong_value
+from memory_service.errors import Refused, Unavailable, wrong_value
 from memory_service.services.database.latest_state import Latest
 
 TIMEOUT_SECONDS = 15.0
@@ -23,22 +23,6 @@ BETWEEN_SECONDS = 1.0
 """At most so often: sections of small devices come by the dozen."""
 
 _LONGEST_PAUSE_SECONDS = 8.0
-
-
-class Refused(MemoryServiceError):
-    """The server's answer, with its own code and words."""
-
-    def __init__(self, document: Mapping[str, Any], status: int) -> None:
-        errors = [
-            FieldError(
-                e.get("field", ""), e.get("message", ""), e.get("given"), tuple(e.get("nearest") or ())
-            )
-            for e in document.get("errors") or ()
-        ]
-        super().__init__(str(document.get("detail") or f"the server answered {status}"), errors)
-        self.code = str(document.get("type", "refused")).rsplit(":", 1)[-1]  # type: ignore[misc]
-        self.title = str(document.get("title", self.title))  # type: ignore[misc]
-        self.status = status  # type: ignore[misc]
 
 
 def checked_url(server: str) -> str:

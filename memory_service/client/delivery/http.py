@@ -37,6 +37,7 @@ class Reply:
     body: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     retry_after: float | None = None
+    text: str = ""
     reached: bool = True
     """False where nobody listened, or nobody may: then trying again at once is of no use."""
 
@@ -51,7 +52,9 @@ class Wire:
         self._trace = trace or {}
         self._client: Any = None
 
-    def post(self, path: str, body: bytes, seconds: float = READ_S) -> Reply:
+    def post(
+        self, path: str, body: bytes, seconds: float = READ_S, accept: str = "application/json"
+    ) -> Reply:
         """POST JSON; answers within `seconds` and the time to connect."""
         try:
             import httpx2
@@ -60,7 +63,8 @@ class Wire:
                 self._client = self._make_client(httpx2)
             limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
             until = time.monotonic() + CONNECT_S + seconds
-            sent = self._client.stream("POST", path, content=body, headers=_HEADERS, timeout=limits)
+            wanted = {**_JSON_BODY, "Accept": accept}
+            sent = self._client.stream("POST", path, content=body, headers=wanted, timeout=limits)
             with sent as answer:
                 status, headers, content = answer.status_code, answer.headers, b""
                 for piece in answer.iter_raw():
@@ -72,7 +76,8 @@ class Wire:
             return Reply("later", why=f"{type(error).__name__}: {error}"[:300], reached=reached)
         content_json, wait = _json(content), _retry_seconds(headers.get("Retry-After"))
         if 200 <= status < 300:
-            return Reply("done", status, content_json, one_line(content.decode("utf-8", "replace")))
+            text = content.decode("utf-8", "replace")
+            return Reply("done", status, content_json, one_line(text), text=text)
         if status < 400:
             content = f"it redirects to {headers.get('Location')}: set MEMORY_SERVER to that".encode()
         why = one_line(f"{status} {content_json.get('detail') or content[:600].decode('utf-8', 'replace')}")

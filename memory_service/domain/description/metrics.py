@@ -7,6 +7,7 @@ AUC" meet.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import PhraseTable, words_of
@@ -58,9 +59,11 @@ def spell_out(text: str) -> str:
 
 _IN_SCRIPTS = re.compile(r"^(eval|val|valid|validation|dev|best|mean|cv|oof)[_/ ]|[_-]", re.IGNORECASE)
 _SHORT = {"acc": "max", "ap": "max", "map": "max", "loss": "min", "precision": "max", "recall": "max",
-          "ppl": "min", "error": "min", "error rate": "min", "r2": "max", "score": None}  # fmt: skip
+          "ppl": "min", "error": "min", "error rate": "min", "r2": "max", "score": None,
+          "aucpr": "max", "multiclass": "min"}  # fmt: skip
 
 
+@lru_cache(256)
 def direction_of_name(name: str | None) -> str | None:
     """max | min: which way a metric gets better, by its name as scripts write it ("eval_f1", "val_acc",
     "neg_log_loss"); None where the name does not say."""

@@ -1,6 +1,6 @@
 """Plans, and why there is none."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, RootModel
 
@@ -316,6 +316,19 @@ class Fact(Answer):
     value: str | int | float | bool
     source: Literal["asked", "text", "record", "usual"] = Field(alias="from")
     words: str | None = left_out("Of the text that it was read from.")
+
+
+class NotSaid(Answer):
+    name: str
+    assumed: str | int | float | bool | None = Field(description="What a plan takes instead; null: nothing.")
+
+
+class Brief(Answer):
+    """What is known of a question, and what nobody says."""
+
+    facts: list[Fact]
+    not_said: list[NotSaid]
+    json_schema: dict[str, Any] = Field(description="JSON Schema of the fields of /recommend.")
 
 
 class PortfolioRun(InputSize):

@@ -190,7 +190,9 @@ def _notes(run: Run) -> list[str]:
     summary: Mapping[str, Any] = run.summary or {}
     scored = any(one.get("metric") is not None for one in summary.get("epochs") or ())
     notes = []
-    if (facts.get("metric_direction") or named_direction(summary)) is None and (metric or scored):
+    best = (run.finish or {}).get("best_metric")
+    known = facts.get("metric_direction") or named_direction(summary)
+    if known is None and best is None and (metric or scored):
         what = f"the metric {metric!r}" if metric else "the metric that its epochs report"
         notes.append(
             f"Nobody said which way {what} gets better: no best metric or epoch is known of it. Say "

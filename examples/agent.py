@@ -1,0 +1,48 @@
+"""An agent without any library: it asks for a plan as Markdown and for its script, runs that, reports its
+log, reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`, with MEMORY_SERVER set."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+SERVER = os.environ.get("MEMORY_SERVER", "http://127.0.0.1:8000")
+
+
+def ask(path, body=None, accept="application/json", media="application/json"):
+    """POST (GET without a body), and the answer as text."""
+    data = body.encode() if isinstance(body, str) else body and json.dumps(body).encode()
+    request = Request(SERVER + path, data, {"Accept": accept, "Content-Type": media})
+    if "MEMORY_API_KEY" in os.environ:
+        request.add_header("Authorization", "Bearer " + os.environ["MEMORY_API_KEY"])
+    with urlopen(request, timeout=120) as answer:
+        return answer.read().decode()
+
+
+def main(description, data_dir, gpu="cpu", minutes=10.0):
+    question = {"description": description, "gpu": gpu, "minutes": float(minutes)}
+    plan = ask("/recommend", question, accept="text/markdown")
+    print(plan)  # a model would read this; its first words are the plan's id
+    plan_id = plan.split("**")[1]
+    script = Path("train.py")
+    script.write_text(ask("/recommend", question, accept="text/x-python"))
+
+    run_id = json.loads(ask("/runs", {"plan_id": plan_id}))["run_id"]
+    told = {"DATA_DIR": data_dir, "OUT_DIR": ".", "MINUTES": str(minutes), "MEMORY_MODE": "disabled"}
+    training = subprocess.Popen(
+        [sys.executable, str(script)], env=os.environ | told, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    for line in training.stdout:  # MEMORY_MODE: this agent reports the log, the script nothing by itself
+        ask(f"/runs/{run_id}/log", line, media="text/plain")
+    status = "completed" if training.wait() == 0 else "crashed"
+    verdict = json.loads(ask(f"/runs/{run_id}/verdict"))
+    print(f"{status}; verdict: {verdict['action']} {verdict['set'] or ''} {verdict['why']}")
+    ask(f"/runs/{run_id}/finish", {"status": status, "submission": Path("submission.csv").exists()})
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]) != "completed")

@@ -1,0 +1,89 @@
+"""Asks a server for a plan: settings by name, text to paste, a script, a table in a notebook.
+
+plan = ask(task="image", size="medium", gpu="a100")
+plan.batch_size, plan["expected"]["total_minutes"]["high"], plan.markdown
+plan.script("train.py")
+"""
+
+import contextlib
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from memory_service.client.config import load_config
+from memory_service.client.delivery.http import READ_S, Reply, Wire
+from memory_service.client.gpu_sampler import driver_gpu_name
+
+_INTERVAL = "{value:.3g} ({low:.3g} to {high:.3g}), {grade}"
+_EXPECTED = ("total_minutes", "epoch_seconds", "peak_memory_gib", "host_memory_gib")
+
+
+class Plan(dict[str, Any]):
+    """An answer of /recommend; its members are attributes too."""
+
+    def __init__(self, answer: Any, fields: dict[str, Any], server: str | None) -> None:
+        super().__init__(answer)
+        self._fields, self._server = fields, server
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(f"the plan has no {name!r}")
+        return self[name]
+
+    @property
+    def markdown(self) -> str:
+        """The plan as text for an agent, at most 700 tokens."""
+        from memory_service.domain.planning.explanation.plan_text import plan_markdown
+
+        return plan_markdown(self)
+
+    def script(self, path: str | Path) -> Path:
+        """Write the plan's training script to a file; the server is asked again for it."""
+        text = _sent(self._fields, self._server, READ_S, "text/x-python").text
+        Path(path).write_text(text, encoding="utf-8")
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """Warnings, settings, and what to expect with its 80 % interval, for a notebook."""
+        from memory_service.domain.planning.explanation.plan_text import batch_words, card_words
+
+        rows = [("mind", text) for text in self["warnings"]]
+        if self["feasible"]:
+            size = self["model"].get("image_size") or self["model"].get("seq_len")
+            rows += [("model", self["model"]["name"] + (f" at {size}" if size else ""))]
+            rows += [("folds x epochs", f"{self['folds']} x {self['epochs']}"), ("batch", batch_words(self))]
+            rows += [("optimizer", f"{self['optimizer']}, {self['learning_rate']:g}, {self['precision']}")]
+            known = ((name, self["expected"].get(name)) for name in _EXPECTED)
+            rows += [(name.replace("_", " "), _INTERVAL.format_map(n)) for name, n in known if n]
+        else:
+            rows += [("nothing fits", self["why"])]
+        title = f"{self['task']} on {card_words(self)}, {self['minutes']:g} minutes"
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(str(text))}</td></tr>" for name, text in rows)
+        return f"<table><caption>{escape(title)}</caption>{cells}</table>"
+
+
+def ask(*, server: str | None = None, seconds: float = READ_S, **fields: Any) -> Plan:
+    """One plan by the fields of /recommend: task, size, gpu, minutes, description, competition, mode ...
+
+    gpu      "auto": the name that the card's driver reports; "cpu" where there is none
+    server   its address, by default MEMORY_SERVER
+    Raises errors.Refused for what the server refuses, errors.Unavailable where it gives no answer.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    if given.get("gpu") == "auto":
+        given["gpu"] = driver_gpu_name() or "cpu"
+    return Plan(_sent(given, server, seconds).body, given, server)
+
+
+def _sent(fields: Any, server: str | None, seconds: float, accept: str = "application/json") -> Reply:
+    from memory_service.errors import Refused, Unavailable
+
+    config = load_config(server=server)
+    with contextlib.closing(Wire(config.server, config.key)) as wire:
+        reply = wire.post("/recommend", json.dumps(fields).encode(), seconds, accept)
+    if 400 <= reply.status < 500 and reply.body:
+        raise Refused(reply.body, reply.status)
+    if reply.outcome != "done":
+        raise Unavailable(f"{config.server} gives no plan: {reply.why}")
+    return reply
