@@ -63,7 +63,7 @@ class Wire:
                 self._client = self._make_client(httpx2)
             limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
             until = time.monotonic() + CONNECT_S + seconds
-            wanted = {**_JSON_BODY, "Accept": accept}
+            wanted = {**_HEADERS, "Accept": accept}
             sent = self._client.stream("POST", path, content=body, headers=wanted, timeout=limits)
             with sent as answer:
                 status, headers, content = answer.status_code, answer.headers, b""
