@@ -1,7 +1,7 @@
 """How long does one caller wait while another sends the worst that its key allows?
 
-python -m benchmarks.hostile_callers [seconds [scope ...]]   a table of docs/methods/performance.md, by its own
-server; of all scopes, or of those named
+python -m benchmarks.hostile_callers [seconds [scope ...]]   a table of docs/methods/performance.md, by a
+server of its own; of all scopes, or of those named
 """
 
 from __future__ import annotations
