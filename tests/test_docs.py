@@ -77,3 +77,22 @@ def test_the_commands_shown_exist_with_their_options():
 def test_the_answer_in_the_readme_is_of_this_service(seeded_sqlite: Database):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme == with_answer(readme, recommend(seeded_sqlite, QUESTION)), "run make docs"
+
+
+def test_the_changelog_is_short_and_grouped():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## (.+)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE)
+    assert released
+    for version, body in released:
+        assert re.fullmatch(r"\d+\.\d+\.\d+ — \d{4}-\d\d-\d\d|Unreleased", version)
+        groups = re.findall(r"^### (.+)$", body, re.MULTILINE)
+        assert groups == [name for name in ("Added", "Changed", "Fixed") if name in groups]
+        lead, *grouped = re.split(r"^### .+$", body, flags=re.MULTILINE)
+        assert not lead.strip()
+        for entry in (entry for group in grouped for entry in re.split(r"^- ", group, flags=re.MULTILINE)):
+            assert len(entry.split()) <= 20, entry
+
+
+def test_user_pages_are_short():
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").glob("*.md"))
+    assert words <= 25_000
