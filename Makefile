@@ -23,7 +23,7 @@ help:
 	@echo "make sbom    write docs/sbom.cdx.json: what the service is made of"
 	@echo "make release wheel, sdist and bill of materials in dist/, checked in empty environments; publishes nothing"
 	@echo "make hashes  renew constraints-hashes.txt; HASHES=1 make test installs by it"
-	@echo "make bench   measure this checkout, write docs/memory.md and docs/performance.md"
+	@echo "make bench   measure this checkout, write docs/methods/memory.md and docs/methods/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
 	@echo "make screenshots  draw the pages anew into docs/screenshots (needs Chromium)"
 

@@ -1,4 +1,4 @@
-"""How fast is the service beside what it is built on? `make bench` prints it and writes docs/performance.md.
+"""How fast is the service beside what it is built on? `make bench` writes docs/methods/performance.md.
 
 Every server runs in a process of its own, pinned to one core; the client runs on another. Each figure is a
 ratio to a yardstick measured in the same run, so a slow or busy machine shifts both:
@@ -271,7 +271,7 @@ def drawn(measured: list[Figures]) -> Table:
 
 
 def page(measured: list[Figures], minutes: float) -> str:
-    """The beginning of docs/performance.md."""
+    """The beginning of docs/methods/performance.md."""
     rows = "\n".join(
         f"| {label} | " + " | ".join(cell(f, name, form) for f in measured) + f" | {target} |"
         for label, name, form, target in ROWS

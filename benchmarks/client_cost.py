@@ -1,5 +1,5 @@
 """What does watching cost the training thread? `OMP_NUM_THREADS=1 python -m
-benchmarks.client_cost` writes its part of docs/performance.md, as `make bench` does.
+benchmarks.client_cost` writes its part of docs/methods/performance.md, as `make bench` does.
 
 Loops of 5 ms steps (array arithmetic and plain Python, as a training step of a small network is) take turns:
 one that tells a service, one whose service is down, one that only keeps a spool, and before and after each of
@@ -55,7 +55,7 @@ class Cost:
 
 
 def main() -> None:
-    """Measure, print, and keep the table in docs/performance.md."""
+    """Measure, print, and keep the table in docs/methods/performance.md."""
     logging.getLogger("memory_service.client").setLevel(logging.ERROR)
     text = drawn(measure())
     print(text)

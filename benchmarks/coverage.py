@@ -1,6 +1,6 @@
-"""How much of what won since 2020 can be planned? Part of docs/models.md.
+"""How much of what won since 2020 can be planned? Part of docs/methods/models.md.
 
-    python -m benchmarks.coverage [SOLUTIONS.jsonl] [--since 2020] [--json] [--write docs/models.md]
+    python -m benchmarks.coverage [SOLUTIONS.jsonl] [--since 2020] [--json] [--write docs/methods/models.md]
 
 A mention is a family that a solution names in `families` (names of `domain.recipe.vocabulary`), or a model
 that it names in `models`, as people write it. It can be planned if /recommend makes a feasible plan of that
@@ -170,7 +170,8 @@ def page(families: Mapping[str, Count], named: Mapping[str, Count], since: int) 
     of_family, of_name = total(families), total(named)
     both = Count(of_family.all + of_name.all, of_family.planned + of_name.planned)
     intro = (
-        f"Written by `python -m benchmarks.coverage --write docs/models.md` over the solutions since {since}:"
+        "Written by `python -m benchmarks.coverage --write docs/methods/models.md`"
+        f" over the solutions since {since}:"
         f" **{_share(both)}** of all mentions can be planned with memory, time and quality:"
         f" {_share(of_family)} of those of a family, {_share(of_name)} of the models named as their authors"
         " wrote them. Families with the most mentions first."

@@ -4,7 +4,7 @@
 
 One run on one machine: a real server calibrates the processor (POST /gpus), /predict says what each case
 takes, then each case is really trained for an epoch in a process of its own. `make bench` writes the table
-into docs/performance.md; run alone it replaces the table there.
+into docs/methods/performance.md; run alone it replaces the table there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "methods" / "performance.md"
 BEGIN, END = "<!-- cpu_epochs -->", "<!-- /cpu_epochs -->"
 GIB = 2.0**30
 BUDGET_SECONDS = 60.0
@@ -278,7 +278,7 @@ def peak_gib() -> float:
 
 
 def section(outcome: Outcome) -> str:
-    """The part of docs/performance.md between its markers."""
+    """The part of docs/methods/performance.md between its markers."""
     told = outcome.calibration
     check = (told.get("self_check") or {}).get("median_error_percent")
     checked = "not known" if check is None else f"{check:.0f} %"

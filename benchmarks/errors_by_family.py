@@ -1,4 +1,4 @@
-"""Errors against public rows whose names are configurations of other packages. Part of docs/models.md.
+"""Errors against public rows named as configurations of other packages. Part of docs/methods/models.md.
 
     python -m benchmarks.errors_by_family DETECTION.csv VOLUMES.csv
 

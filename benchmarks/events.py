@@ -5,7 +5,7 @@ beside MLflow's tracking server.
 
 Every figure is of one run of this program: rounds of the service (a server pinned to one core, eight clients
 on another), of the bare insertion (on the server's core, one transaction a request) and of MLflow (as the
-service) take turns. `make bench` writes the table into docs/performance.md; run alone it replaces the table
+service) take turns. `make bench` writes docs/methods/performance.md; run alone it replaces the table
 there.
 """
 
@@ -67,7 +67,7 @@ class Figures:
 
 
 def main() -> None:
-    """Measure both databases, print the table and keep it in docs/performance.md."""
+    """Measure both databases, print the table and keep it in docs/methods/performance.md."""
     pin_client()
     text = section(*measure())
     print(text)
@@ -101,7 +101,7 @@ def measure_one(name: str, url: str, peer: Peer) -> list[Figures]:
 
 
 def section(peer: Peer, measured: list[Figures]) -> str:
-    """The part of docs/performance.md between its markers."""
+    """The part of docs/methods/performance.md between its markers."""
     beside = f"MLflow's server is missing: {peer.why_not}."
     if peer.port:
         bare = max(f.bare / f.metrics for f in measured if f.metrics and f.per_request == 1)

@@ -1,4 +1,4 @@
-"""How many points of the quality index is it worth that similar winners used a family? For docs/memory.md.
+"""How many index points is it worth that similar winners used a family? For docs/methods/memory.md.
 
 A conditional logit: of the families that could be planned for a competition, its winners used one with a
 chance that grows with exp(a index + b log(share + floor)). b / a is what `preferences.FAMILY_WEIGHT` says:

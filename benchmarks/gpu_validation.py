@@ -5,7 +5,7 @@
 
 Recorded are `calibration.jsonl` (the events of a calibration), `training.jsonl` (`gpu_training` of
 gpu_cases.json) and, made by hand, `together.jsonl`: steps of trainings side by side. Writes a section into
-docs/accuracy.md.
+docs/methods/accuracy.md.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from memory_service.resources import path as resource
 from memory_service.services.knowledge.profiling import profile_model, read_profiles
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "accuracy.md"
+PAGE = ROOT / "docs" / "methods" / "accuracy.md"
 CASES = ROOT / "benchmarks" / "data" / "gpu_cases.json"
 BEGIN, END = "<!-- gpu_validation -->", "<!-- /gpu_validation -->"
 CALIBRATION_SECONDS, TRAINING_SECONDS = 80.0, 600.0
@@ -222,7 +222,7 @@ def _exactly(seconds: float) -> Seconds:
 def section(
     calibration: Calibration, day: str, rows: Sequence[Row], largest: Sequence[Largest], sides: Sequence[Side]
 ) -> str:
-    """The dated part of docs/accuracy.md between its markers."""
+    """The dated part of docs/methods/accuracy.md between its markers."""
     now = calibration.fingerprint
     known = {
         "driver": now.driver,
@@ -293,7 +293,7 @@ def main() -> None:
     arguments.add_argument("--record", action="store_true", help="measure first; takes a card ten minutes")
     arguments.add_argument("--device", default="cuda:0")
     arguments.add_argument("--day", default="", help="of the recording; default: the calibration's own")
-    arguments.add_argument("--dry", action="store_true", help="print, and leave docs/accuracy.md as it is")
+    arguments.add_argument("--dry", action="store_true", help="print, and leave the page alone")
     given = arguments.parse_args()
     if given.record:
         record(given.folder, given.device)

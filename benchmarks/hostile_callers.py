@@ -1,8 +1,8 @@
 """How long does one caller wait while another sends the worst that its key allows?
 
-python -m benchmarks.hostile_callers [seconds [attack ...]]   the table of docs/security.md, by a server of
-its own that wants keys; of all attacks, or of those named. The hostile caller has one key and sends four
-requests at once, without a limit of its rate; the other caller has another key.
+python -m benchmarks.hostile_callers [seconds [attack ...]]   a table of docs/methods/performance.md, by a
+server of its own that wants keys; of all attacks, or of those named. The hostile caller has one key and sends
+four requests at once, without a limit of its rate; the other caller has another key.
 """
 
 from __future__ import annotations

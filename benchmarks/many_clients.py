@@ -5,7 +5,7 @@
 A server as a user starts it (`memory-service serve`, keys demanded), clients in PROCESSES processes of their
 own (`benchmarks.client_life`) that share its cores. Every answer but 2xx is an error, 429 and 503 included.
 At the end each acknowledged event must be in the database exactly once. `--keep` writes the section of
-docs/performance.md.
+docs/methods/performance.md.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def main() -> None:
     reader.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes of the server")
     reader.add_argument("--postgresql", action="store_true", help="on PostgreSQL alone")
     reader.add_argument("--both", action="store_true", help="on SQLite, then on PostgreSQL")
-    reader.add_argument("--keep", action="store_true", help="write docs/performance.md")
+    reader.add_argument("--keep", action="store_true", help="write docs/methods/performance.md")
     given = reader.parse_args()
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:

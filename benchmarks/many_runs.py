@@ -4,8 +4,8 @@
 
 Two servers on the same core, one over a database with 100 runs and one with 10 000, 100 events each; the same
 questions go to both in turns, so that what else runs on the machine meets both alike. `make bench` writes the
-table into docs/performance.md; run alone it replaces the table there, with another number of runs or of one
-kind of database it is printed.
+table into docs/methods/performance.md; run alone it replaces that table, with another number of runs or of
+one kind of database it is printed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Figure:
 
 
 def main() -> None:
-    """Measure both databases, print the table and keep it in docs/performance.md."""
+    """Measure both databases, print the table and keep it in docs/methods/performance.md."""
     reader = argparse.ArgumentParser()
     reader.add_argument("--runs", type=int, default=MANY)
     reader.add_argument("--of", choices=("sqlite", "postgresql"), help="one kind of database")
@@ -230,7 +230,7 @@ def _after_a_run(asker: Asker, n: int) -> float:
 
 
 def section(measured: Mapping[str, list[Figure]], runs: int = MANY) -> str:
-    """The part of docs/performance.md between its markers."""
+    """The part of docs/methods/performance.md between its markers."""
     heads = " | ".join(f"{name} | ×" for name in measured)
     lines = [
         _head(runs),

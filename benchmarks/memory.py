@@ -1,4 +1,4 @@
-"""Does memory help? Writes docs/memory.md.
+"""Does memory help? Writes docs/methods/memory.md.
 
     python -m benchmarks.memory
 
@@ -328,7 +328,7 @@ def table(results: Results) -> Iterator[str]:
 def main() -> None:
     found = measured()
     text = page(found)
-    (ROOT / "docs/memory.md").write_text(text)
+    (ROOT / "docs/methods/memory.md").write_text(text)
     print(text)
 
 

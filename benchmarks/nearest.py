@@ -5,7 +5,7 @@
 Vectors are drawn like the shipped passages (normal, with their mean and covariance, of unit length), and
 questions are the encoded texts of tests/knowledge/paraphrases.jsonl. The index is built and asked as the
 service does; recall is by exact search in numpy, and searching takes turns with encoding the same text.
-docs/scale.md quotes what it prints.
+docs/methods/scale.md quotes what it prints.
 """
 
 from __future__ import annotations

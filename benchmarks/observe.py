@@ -1,6 +1,6 @@
 """Do predictions get better once some rows of a card were observed? Random draws on public measurements.
 
-    python -m benchmarks.observe [--oracles ../shared/oracles] [--draws 30] [--write docs/accuracy.md]
+    python -m benchmarks.observe [--oracles ../shared/oracles] [--draws 30] [--write docs/methods/accuracy.md]
 
 For every card with enough rows: draw n rows at random, learn from them as `memory-service evaluate FILE
 --observe FILE2` does, predict the card's other rows, take the median error; `--draws` times. Twice: with the
@@ -50,7 +50,7 @@ SUSPECT = ("SUSPECT", "do not score")
 
 
 INTRO = """\
-Written by `python -m benchmarks.observe --write docs/accuracy.md`: {draws} random draws of n rows of a card,
+Written by `python -m benchmarks.observe --write docs/methods/accuracy.md`: {draws} draws of n rows of a card,
 learned from as `memory-service evaluate FILE --observe FILE2` does; the errors are those of the card's other
 rows. `before` and `learned` are means over the draws of the median error, before and after learning; `draws`
 is the middle 80 % of the latter, `inside` the share of measurements within low..high. Rows of one data sheet

@@ -1,4 +1,4 @@
-"""Where in docs/performance.md does a benchmark write? Between two markers of its own."""
+"""Where in docs/methods/performance.md does a benchmark write? Between two markers of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["PAGE", "Section"]
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "methods" / "performance.md"
 
 
 @dataclass(frozen=True)
@@ -36,5 +36,5 @@ class Section:
         return f"{page.rstrip()}\n\n{text}\n"
 
     def keep(self, text: str) -> None:
-        """Write the section into docs/performance.md."""
+        """Write the section into docs/methods/performance.md."""
         PAGE.write_text(self.written(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")

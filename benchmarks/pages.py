@@ -5,7 +5,7 @@
 Two servers on the same core, over databases of 100 and of 100 000 runs with 10 000 competitions each; every
 page of tests/web/paths.py is asked of both in turns, so that what else runs on the machine meets both alike.
 First paint is the page and every script and stylesheet it names, as they are sent (gzip), icons included.
-`make bench` writes the table into docs/performance.md; run alone it replaces the table there.
+`make bench` writes the table into docs/methods/performance.md; run alone it replaces the table there.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def filled(folder: Path, runs: int) -> str:
 
 
 def section() -> str:
-    """Measure, and the table as docs/performance.md has it."""
+    """Measure, and the table as docs/methods/performance.md has it."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
         readers = []
         for runs in (FEW, RUNS):
@@ -157,7 +157,7 @@ The widest ratio is {worst.ratio:.2f} (`{worst.page}`, target ≤ {MOST_RATIO:g}
 
 
 def main() -> None:
-    """Measure and replace the table of docs/performance.md."""
+    """Measure and replace the table of docs/methods/performance.md."""
     pin_client()
     text = section()
     print(text)

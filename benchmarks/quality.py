@@ -1,6 +1,6 @@
 """The quality model: fitted, checked on data sets left out, and written down.
 
-python -m benchmarks.quality            seeds/quality.json and docs/quality.md from seeds/evidence.csv.gz
+python -m benchmarks.quality            seeds/quality.json, docs/methods/quality.md from seeds/evidence.csv.gz
 python -m benchmarks.quality --gather   seeds/evidence.csv.gz from ../shared/evidence before that
 """
 
@@ -21,7 +21,7 @@ from benchmarks.quality_fit import Fit, figures_of
 from memory_service import resources
 
 ROOT = Path(__file__).parents[1]
-TARGET, PAGE = ROOT / "seeds" / "quality.json", ROOT / "docs" / "quality.md"
+TARGET, PAGE = ROOT / "seeds" / "quality.json", ROOT / "docs" / "methods" / "quality.md"
 TABLES = ("tabular", "text", "time-series", "image", "image-dense")
 
 AIMS = {
@@ -70,7 +70,7 @@ def _value(value: Any) -> str:
 
 
 def report(fits: dict[str, Fit], figures: dict[str, Any]) -> str:
-    """The tables of docs/quality.md."""
+    """The tables of docs/methods/quality.md."""
     return "\n".join([*_regrets(fits, figures), "", *_reliability(fits, figures), "", *_figures(figures)])
 
 

@@ -31,7 +31,7 @@ NOISE_SD = 0.65
 MODEL_SD = 0.3
 GROUP_SD = (0.3, 0.3)
 """Units of z: noise of a result, of a model beside its score, of a model from group to group. Between 0.2 and
-0.6 they change no regret by a point (docs/quality.md)."""
+0.6 they change no regret by a point (docs/methods/quality.md)."""
 
 CLASS_SD = {"tabular": 0.5}
 """Of what a class of models (boosted trees, forests, networks) has in common on one data set: with it one

@@ -1,4 +1,4 @@
-"""How well are past competitions and tasks found? Writes docs/recall.md.
+"""How well are past competitions and tasks found? Writes docs/methods/recall.md.
 
     python -m benchmarks.recall
 
@@ -297,7 +297,7 @@ def main() -> None:
                 asked.append(Asked(question, read, signals))
             report = measure(unit, asked, loaded.encoder)
         database.close()
-    (ROOT / "docs/recall.md").write_text(report + TAIL)
+    (ROOT / "docs/methods/recall.md").write_text(report + TAIL)
     print(report)
 
 

@@ -1,7 +1,7 @@
 """Texts written by someone who had not seen the reader: are task and facts read, and competitions recognised?
 
 `descriptions()` are two sets of texts with what they say, `recognition()` four with the stored
-competition that each is of, if any (tests/recall/blind*_*.jsonl); docs/recall.md tells who wrote them.
+competition that each is of, if any (tests/recall/blind*_*.jsonl); docs/methods/recall.md says who wrote them.
 """
 
 from __future__ import annotations

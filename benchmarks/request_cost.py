@@ -4,8 +4,8 @@
 
 A server as `memory-service serve` starts it, one connection, each kind asked alone; processor milliseconds of
 the server's processes (PostgreSQL's own beside them), divided by the requests. The mixture is that of
-`benchmarks.client_life`. It writes its section of docs/performance.md, from which the table of docs/scale.md
-follows; with `--sqlite` it prints that database's figures alone.
+`benchmarks.client_life`. It writes its section of docs/methods/performance.md, from which
+the table of docs/scale.md follows; with `--sqlite` it prints that database's figures alone.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _nanoseconds(pid: int) -> int:
 
 
 def section(measured: Mapping[str, list[Cost]]) -> str:
-    """The part of docs/performance.md."""
+    """The part of docs/methods/performance.md."""
     heads = " | ".join(f"{name}" for name in measured)
     rows = []
     for costs in zip(*measured.values(), strict=True):

@@ -1,5 +1,5 @@
 """Which pages are made from the program? `make docs` writes docs/settings.md, the table of routes in
-docs/security.md, the tools in docs/mcp.md and the answer in the README anew."""
+docs/security.md and the answer in the README anew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from benchmarks.mcp_page import with_tools
 from memory_service.api.security.route_scopes import OPEN, ROUTES
 from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.domain.common.api_keys import SCOPES, allows
@@ -28,6 +27,7 @@ SHOWN = (
     "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "data_loader",
 )  # fmt: skip
 EXPECTED = ("peak_memory_gib", "samples_per_second", "total_minutes")
+OF_TABLES = re.compile("/(competitions|solutions|patterns|models|gpus|strategies|claims)(?=/|$)")
 TABLE = re.compile(r"(<!-- routes -->\n).*?(<!-- /routes -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- answer -->\n).*?(<!-- /answer -->)", re.DOTALL)
 
@@ -42,9 +42,6 @@ def main() -> None:
         database = open_database(f"sqlite:///{folder}/docs.sqlite3")
         answer = recommend(database, QUESTION)
         database.close()
-        tools = ROOT / "docs" / "mcp.md"
-        page = with_tools(tools.read_text(encoding="utf-8"), f"sqlite:///{folder}/docs.sqlite3")
-    tools.write_text(page, encoding="utf-8")
     readme.write_text(with_answer(readme.read_text(encoding="utf-8"), answer), encoding="utf-8")
 
 
@@ -80,15 +77,20 @@ def settings_page() -> str:
 
 
 def access_table() -> str:
-    """What each route answers to whom, by `api.security.route_scopes`."""
-    lines = ["| route | no key | not valid | " + " | ".join(SCOPES) + " |", "|---" * (3 + len(SCOPES)) + "|"]
+    """What routes answer to whom, by `api.security.route_scopes`: one row for all that answer alike."""
+    alike: dict[tuple[str, ...], list[str]] = {}
     for route, scopes in ROUTES.items():
         method, path = route.split(" ")
         page = path == "/" or path == "/docs" or path.startswith("/browse")
         without = "yes" if scopes == OPEN else "sign in" if method == "GET" and page else "401"
         wrong = "yes" if scopes == OPEN else "401"
-        each = ["yes" if scopes == OPEN or allows((scope,), scopes) else "403" for scope in SCOPES]
-        lines.append(f"| `{route}` | " + " | ".join([without, wrong, *each]) + " |")
+        each = ("yes" if scopes == OPEN or allows((scope,), scopes) else "403" for scope in SCOPES)
+        routes = alike.setdefault((without, wrong, *each), [])
+        name = f"`{OF_TABLES.sub('/TABLE', route)}`"
+        if name not in routes:
+            routes.append(name)
+    lines = ["| routes | no key | not valid | " + " | ".join(SCOPES) + " |", "|---" * (3 + len(SCOPES)) + "|"]
+    lines += [f"| {', '.join(routes)} | {' | '.join(answers)} |" for answers, routes in alike.items()]
     return "\n".join([*lines, ""])
 
 

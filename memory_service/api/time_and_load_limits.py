@@ -7,7 +7,7 @@ from memory_service.errors import MemoryServiceError, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, bytes and counts; docs/http.md lists them.
+    """Seconds, bytes and counts; docs/methods/threats.md lists them.
 
     head_seconds     a request line with its headers must arrive within this
     body_seconds     and its body within this: 4 MiB at 70 KB/s

@@ -17,7 +17,7 @@ def evaluate(
         list[Path] | None,
         typer.Argument(
             metavar="FILE...",
-            help="CSV files of measurements (docs/accuracy.md); without one, the reported runs.",
+            help="CSV files of measurements (docs/methods/accuracy.md); without one, the reported runs.",
             show_default=False,
         ),
     ] = None,

@@ -24,7 +24,7 @@ PASSAGE_CHARACTERS = 1_000
 """About 256 tokens: what the encoder reads of a passage."""
 
 QUERY_CHARACTERS = 400
-"""Of each passage of a long question: 600 and 500 find the same neighbours and cost more (docs/recall.md)."""
+"""Of each passage of a long question: 500 and 600 find the same and cost more (docs/methods/recall.md)."""
 
 _MAX_SENTENCE = 400
 _LISTED = shipped_table(__package__, "words.toml")["passages"]

@@ -21,7 +21,7 @@ K = 60.0
 WEIGHTS = {"embedding": 1.0, "words": 1.0, "structure": 1.0, "task": 2.0}
 """`task` at 2 outweighs both text signals together: neighbours of the asked kind come first, and meaning and
 words order them. 0.5 loses 4 first neighbours in 100, 4 gains one and loses the competition itself as often
-(docs/recall.md)."""
+(docs/methods/recall.md)."""
 
 WORD_RATIO_LEFT_OUT, WORD_RATIO_FIRST = 1.2, 1.5
 """bm25 of the best by that of the second: from the first figure on mode "family" leaves the best out, from
@@ -36,7 +36,7 @@ SHARED = {"embedding": 2.88, "words": 0.18, "structure": 0.48, "task": 4.72, "bi
 """Logit of sharing task and two techniques: cosine, log(1 + bm25), structure, probability of its task. Fitted
 by logistic regression over all 27 722 pairs of the 167 competitions whose winning solutions are known, each
 asked by its description with itself left out; by eighths of the competitions the mean calibration error is
-0.007 over all pairs and 0.075 over the first five hits (docs/recall.md)."""
+0.007 over all pairs and 0.075 over the first five hits (docs/methods/recall.md)."""
 
 _USUAL_COSINE = 0.35
 """Of a neighbour of the same task, where meaning is not known."""

@@ -27,7 +27,7 @@ READ_CHARACTERS = 6_000
 """Of a text's beginning: enough to know it by, and no longer to weigh than a few passages."""
 
 LEAST_PROBABILITY = 0.5
-"""From here on the text is taken for that of the competition (docs/recall.md)."""
+"""From here on the text is taken for that of the competition (docs/methods/recall.md)."""
 
 LEAST_TASK = 0.05
 """Where the text asks for the competition's task with less than this probability, it asks for another one."""

@@ -33,7 +33,7 @@ _VECTOR_INDEX = (
     "CREATE INDEX ix_passages_embedding_search ON passages USING hnsw (embedding vector_cosine_ops) "
     "WITH (m = 32, ef_construction = 128)"
 )
-"""Twice pgvector's usual figures: among 100 000 a list half as long finds more (docs/scale.md)."""
+"""Twice pgvector's usual figures: among 100 000 a list half as long finds more (docs/methods/scale.md)."""
 
 
 SEARCH_LIST = 260

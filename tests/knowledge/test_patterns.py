@@ -23,7 +23,7 @@ ADVICE: dict[str, type | tuple[type, ...]] = {
     "augmentation": list, "avoid": list, "post": list, "features": list,
     "metric_note": str, "minutes_typical": list,
 }  # fmt: skip
-"""The advice schema that docs/knowledge.md describes."""
+"""The advice schema that docs/methods/knowledge_rows.md describes."""
 
 NOTHING_TO_SAY = {
     "question-answering": {"augmentation"},

@@ -12,7 +12,7 @@ The scripts lie in `scripts/*.py.txt`, written for this purpose. Their marks are
 Every mark is blanked out, columns kept, before a review sees the text. The name tells the set:
 `held_…` was written after the tuning set; `blind_…`, `last_…`, `final_…`, `fresh_…`, `later_…`, `wa_…`,
 `wb_…`, `wc_…`, `wd_…`, `we_…` and `wf_…` were each measured once before anything was changed for them
-(figures: docs/review.md).
+(figures: docs/methods/review.md).
 """
 
 from __future__ import annotations

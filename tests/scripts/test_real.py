@@ -1,4 +1,4 @@
-"""Does each kind of script learn from real data, on the processor, by what docs/scripts.md states?"""
+"""Does each kind of script learn from real data, on the processor, by what docs/methods/scripts.md states?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.scripts.harness.kinds import KINDS, OTHERS, tiny_model
 from tests.scripts.harness.workshop import Workshop
 from tests.scripts.test_normal import HERE
 
-DOCS = Path(__file__).parents[2] / "docs" / "scripts.md"
+DOCS = Path(__file__).parents[2] / "docs" / "methods" / "scripts.md"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ CASES = {
 
 
 def promised(name: str) -> float:
-    """The least gain over the best constant that docs/scripts.md states for this kind."""
+    """The least gain over the best constant that docs/methods/scripts.md states for this kind."""
     found = re.search(rf"^\| `{name}` \|.*\| ([\d.]+) \|$", DOCS.read_text(), re.MULTILINE)
     assert found, name
     return float(found[1])

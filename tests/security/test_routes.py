@@ -15,6 +15,8 @@ from memory_service.services.database.transactions import Database
 from memory_service.settings import load_settings
 from tests.security.conftest import LOOPBACK, SCOPES, Answer, House, mistyped, not_valid
 
+TABLES = ("competitions", "solutions", "patterns", "models", "gpus", "strategies", "claims")
+"""What `/TABLE` stands for on the page."""
 DATA = (".json", ".csv", ".jsonl", ".parquet")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 
@@ -25,7 +27,12 @@ def said() -> dict[str, dict[str, str]]:
     head, _, *rows = [
         [cell.strip(" `") for cell in line.split("|")[1:-1]] for line in table.split("\n") if line
     ]
-    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+    return {
+        route.replace("/TABLE", f"/{name}"): dict(zip(head[1:], row[1:], strict=True))
+        for row in rows
+        for route in row[0].split("`, `")
+        for name in TABLES
+    }
 
 
 def row_of(table: dict[str, dict[str, str]], method: str, path: str) -> dict[str, str]:

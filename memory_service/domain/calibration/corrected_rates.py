@@ -33,7 +33,7 @@ NETWORK_SD = 0.10
 
 PROCESSOR_SD = 0.22
 """The least of it on a processor, whose operators differ more than the reference networks show: of nine
-epochs in docs/performance.md half were off by a fifth or more."""
+epochs in docs/methods/performance.md half were off by a fifth or more."""
 
 UNCHECKED_SD = 0.2
 """The same where no reference network was measured, or all of them waited for the host."""

@@ -1,6 +1,6 @@
 """Memory of a training step by formula: live tensors, optimizer state, cuDNN's workspace.
 
-Fitted on public measurements and checked by `benchmarks/fit_memory.py` (docs/accuracy.md).
+Fitted on public measurements and checked by `benchmarks/fit_memory.py` (docs/methods/accuracy.md).
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Every card trains its own batch (DistributedDataParallel); gradients are summed in a ring, 2 (n - 1) / n of
 their bytes past each link, while the backward pass still runs. Bandwidths are those of the data sheets, one
-direction, times what NCCL reaches of them; checked on public scaling tables (docs/accuracy.md).
+direction, times what NCCL reaches of them; checked on public scaling tables (docs/methods/accuracy.md).
 """
 
 from dataclasses import dataclass, replace

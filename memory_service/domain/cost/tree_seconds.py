@@ -12,9 +12,10 @@ levels = log2(leaves) / 2. `s` is what starting and joining
 the threads costs each leaf: on small tables it is most of the time, and more threads than `best_threads`
 only slow them down. Fitted on public tables (szilard/GBM-perf, catboost/benchmarks: LightGBM 101, XGBoost
 34, CatBoost 37, H2O 46 rows of processors from 2 to 96 threads; 44, 28 and 9 of cards); errors stand in
-docs/accuracy.md. On cards all but LightGBM's rows have 8 columns. CatBoost's `g` is of 400 000 x 2 000
-(gpu_vs_cpu_training_speed: 194 s on a GTX 1080, taken as its default of 1 000 rounds), and `t` keeps the rows
-of 8 columns where they were; XGBoost's `g` meets 25 ms a tree of 750 000 x 50 on a GTX 1080 Ti (its docs).
+docs/methods/accuracy.md. On cards all but LightGBM's rows have 8 columns. CatBoost's `g` is of 400 000 x
+2 000 (gpu_vs_cpu_training_speed: 194 s on a GTX 1080, taken as its default of 1 000 rounds), and `t` keeps
+the rows of 8 columns where they were; XGBoost's `g` meets 25 ms a tree of 750 000 x 50 on a GTX 1080 Ti (its
+docs).
 
 By own timings (`lightgbm_tree`), which plans on a processor take: the four constants were fitted on LightGBM
 4.7, one thread, 2 000-200 000 rows x 10-200 columns x 1 or 7 classes x 31 or 127 leaves, on a machine of two

@@ -43,7 +43,7 @@ _LEANING_WEIGHT = 15.0
 """Of a cosine to the sentences of one axis."""
 
 _PAIR_WEIGHT = 30.0
-"""Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/recall.md)."""
+"""Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/methods/recall.md)."""
 
 _TOGETHER = 1.6
 """Pictures, text and columns at once are worth so much of the weakest of them. 0.3 to 2 gain, from 2 on a

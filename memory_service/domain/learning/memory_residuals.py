@@ -31,8 +31,9 @@ MEMORY_SD_GIB = {"card": 0.05, "device": 0.3, "here": 0.1, "case": 0.1}
 MEMORY_SHARE_SD = {"card": 0.005, "device": 0.01, "family": 0.03, "here": 0.03, "model": 0.02, "case": 0.015}
 MEMORY_NOISE_GIB = 0.03
 MEMORY_NOISE_SHARE = 0.02
-"""Of peaks: GiB whatever the batch (context, libraries: 0.3 to 1 GiB between drivers, docs/accuracy.md) and
-shares of what the step allocates (workspaces, caching). Set on the A100 table: `benchmarks/observe.py`."""
+"""Of peaks: GiB whatever the batch (context, libraries: 0.3 to 1 GiB between drivers,
+docs/methods/accuracy.md) and shares of what the step allocates (workspaces, caching). Set on the A100 table:
+`benchmarks/observe.py`."""
 
 FAR_GIB = 2.0
 FAR_SHARE = 2.0

@@ -32,7 +32,7 @@ TIME_SD = {
 }
 """Standard deviation of log step time at each level. Searched on the draws that `benchmarks/observe.py`
 scores (in sample, families and cards left out alike), then rounded; "here" is set so that three runs settle a
-family on a device. The figures in docs/accuracy.md are therefore partly in sample for these."""
+family on a device. The figures in docs/methods/accuracy.md are therefore partly in sample for these."""
 
 PART_SD = 0.07
 """The same for the rate of one class of work on a card at one precision and layout. 0.04 to 0.12 are as good

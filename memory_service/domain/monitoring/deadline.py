@@ -33,8 +33,8 @@ RELAUNCH_GAIN = 1.3
 """Starting again must bring this many times the epochs that staying brings."""
 
 PREDICTION_ERROR = 1.15
-"""A predicted gain is taken down by the usual error of such predictions (docs/accuracy.md) before it is acted
-upon."""
+"""A predicted gain is taken down by the usual error of such predictions (docs/methods/accuracy.md) before it
+is acted upon."""
 
 
 def time_answer(view: RunView, projection: Projection | None) -> Answer | None:

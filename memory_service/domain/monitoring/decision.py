@@ -2,7 +2,7 @@
 
 `verdict` is a pure function of what the run reported (in any order), what was expected of it and what it
 stated when it began. Rules are asked in the order of what is lost if nobody acts; the first that asks for
-something is the answer, the others become notes. docs/watching.md has the rules and their constants.
+something is the answer, the others become notes. docs/methods/watching.md has the rules and their constants.
 """
 
 from collections.abc import Iterator

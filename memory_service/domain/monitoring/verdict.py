@@ -22,7 +22,7 @@ class Answer:
     """The answer of one rule.
 
     set        settings to change, by the names of a plan
-    rule       R.. of the rules, or the name of a rule that stands in docs/watching.md
+    rule       R.. of the rules, or the name of a rule that stands in docs/methods/watching.md
     next_time  settings for the next run, when changing this one would cost more than it brings
     observation   the finding alone, for the notes of another answer; "" = `why`
     """

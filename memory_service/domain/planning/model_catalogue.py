@@ -39,7 +39,7 @@ class CatalogueModel:
     pretrained         whether public weights exist to start from
     licence            SPDX name or the maker's own; licence_note says when it matters
     quality            published figures by name, e.g. {"imagenet_top1": 84.9}
-    quality_score      0..100, comparable WITHIN a modality only; the formula stands in docs/models.md
+    quality_score      0..100, comparable WITHIN a modality only; the formula stands in docs/methods/models.md
     config             figures from which `measure.build_model` makes the module; {"cost": ...} for other laws
     device             where it is meant to run: "gpu", "cpu" or "both"
     """

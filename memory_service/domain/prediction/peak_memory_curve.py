@@ -6,7 +6,7 @@ Three numbers that are often confused are kept apart:
     driver      what nvidia-smi shows: reserved + the CUDA context and its libraries
 
 The constants were fitted on public measurements and are checked by `benchmarks/fit_memory.py`
-(docs/accuracy.md): the driver's view on 2 214 fp32 runs on an A100-40GB with cuDNN autotuning,
+(docs/methods/accuracy.md): the driver's view on 2 214 fp32 runs on an A100-40GB with cuDNN autotuning,
 cross-validated by model family; the limit on 362 models on an RTX 3090, whose largest batch says what fits
 and what does not.
 """

@@ -3,7 +3,7 @@
 The best round follows a power law of learning rate, rows and features around which tables differ widely
 (10th-90th percentile: a quarter to four times). So no plan buys a number of rounds: it buys a cap well above
 the 90th percentile, and early stopping ends the fold. Constants by `python benchmarks/boosting_rounds.py fit`
-from its own fits and from published best iterations (docs/boosting_rounds.md).
+from its own fits and from published best iterations (docs/methods/boosting_rounds.md).
 """
 
 from math import ceil, erf, exp, log, log2, pi, sqrt

@@ -3,7 +3,7 @@
 The index is not a metric's value: it ranks plans of one task. It starts at what the model is expected to
 reach on this kind of data (`domain.quality.quality_model`), adds what input size and folds buy, and takes off
 what too few epochs cost. It never falls when epochs or folds rise. All functions take floats or numpy arrays
-and broadcast. A point is about 4 % of the error for images, 2.4 % for tables (docs/quality.md).
+and broadcast. A point is about 4 % of the error for images, 2.4 % for tables (docs/methods/quality.md).
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ REFERENCE_N_TRAIN = 9_000
 
 STEADY_N_TRAIN = 2_000
 """Above it the number of useful epochs does not depend on the number of samples: best epochs of 1 336 table
-networks grow as n^+0.15 from 1 800 to 724 000 rows, image networks as n^+0.08 (docs/quality.md). Below it an
-epoch is too few updates to count as one."""
+networks grow as n^+0.15 from 1 800 to 724 000 rows, image networks as n^+0.08 (docs/methods/quality.md).
+Below it an epoch is too few updates to count as one."""
 
 INDEX_BASIS = "index 0-100 within the task: {source}, input size, epochs, folds (not a metric value)"
 

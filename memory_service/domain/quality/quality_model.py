@@ -3,7 +3,7 @@
 z = w_group * (score - center) / 3 + theta_model + phi_model,group + phi_model,group,subtask; z = 1 is the
 distance from the median model to the best one of a data set. `points_per_unit` makes index points of it, so
 that a model that nobody measured has its published score. The figures are fitted by `make quality` from
-public tables and ship in `seeds/quality.json`; docs/quality.md explains them.
+public tables and ship in `seeds/quality.json`; docs/methods/quality.md explains them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ weight = exp(8 cosine + 1.0 same task + 0.75 same modality + 0.5 same kind of an
 
 A task that was read from a text counts by its probability. A weighted vote, because its answer can be shown:
 every share names the solutions it came from. The constants were chosen on leave-one-competition-out over the
-shipped solutions (docs/memory.md): 400 random settings within a factor of two of these lie within 0.02.
+shipped solutions (docs/methods/memory.md): of 400 random settings within a factor of two, all lie within
+0.02.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ FACT_WEIGHTS = {"task": 1.0, "modality": 0.75, "answer": 0.5, "metric_family": 0
 YEARS_ASKED, YEARS_TODAY = 3.0, 20.0
 """Years in which a competition's weight falls to a third: from the year that was asked about, or that of the
 competition asked about; from the latest known year where neither is known. Models change fast: knowing the
-year is worth 0.06 of the families' recall, more than any law that was tried (docs/memory.md)."""
+year is worth 0.06 of the families' recall, more than any law that was tried (docs/methods/memory.md)."""
 
 MOST_COMPETITIONS = 40
 LEAST_SHARE = 0.01

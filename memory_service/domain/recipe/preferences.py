@@ -2,10 +2,10 @@
 
 Families: points for each e-fold of the share that similar solutions give a model's family; the most used
 family stands at 0. The weight is the exchange rate between index and log share in a conditional logit of what
-winners since 2020 used (docs/memory.md): 3.2 for images, 4.1 for all, 0 for texts, and for tables the index
-said nothing. The weights stay below: winners were not bound by minutes. Texts have few competitions: theirs
-is drawn a quarter of the way to the others'. Sizes: what similar solutions used and what the data have. What
-runs of the very competition showed outweighs both.
+winners since 2020 used (docs/methods/memory.md): 3.2 for images, 4.1 for all, 0 for texts, and for tables the
+index said nothing. The weights stay below: winners were not bound by minutes. Texts have few competitions:
+theirs is drawn a quarter of the way to the others'. Sizes: what similar solutions used and what the data
+have. What runs of the very competition showed outweighs both.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ BASIS_WEIGHT = {"read": 1.0, "second-hand": 0.8, "recalled": 0.5}
 """How much a solution counts by how it became known."""
 
 RANK_DECAY = 0.1
-"""A solution of rank r counts 1 / (1 + 0.1 (r - 1)). Rates of 0 to 0.3 find the same (docs/memory.md)."""
+"""A solution of rank r counts 1 / (1 + 0.1 (r - 1)). Rates of 0 to 0.3 do alike (docs/methods/memory.md)."""
 
 
 @dataclass(frozen=True, slots=True)

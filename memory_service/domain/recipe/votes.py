@@ -12,7 +12,7 @@ from memory_service.domain.recipe.solution import Solution
 
 PRIOR = 3.0
 """Competitions that the base rate counts for: one near neighbour alone says little. 3 to 8 find about the
-same (docs/memory.md)."""
+same (docs/methods/memory.md)."""
 
 SOURCES = 3
 """Solutions named beside each share."""

@@ -234,11 +234,11 @@ def with_sections(report: str, before: str) -> str:
 
 
 def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
-    """`docs/accuracy.md`: one section per evaluated file. observed: rows that were learned from first."""
+    """`docs/methods/accuracy.md`: a section per evaluated file. observed: rows learned from first."""
     lines = [
         "# Accuracy",
         "",
-        "Written by `memory-service evaluate FILE... --write docs/accuracy.md`; do not edit by hand. No GPU",
+        "Written by `memory-service evaluate FILE... --write docs/methods/accuracy.md`, not by hand. No GPU",
         "was used: each model was traced on tensors without storage, each card is its data sheet with fitted",
         "efficiencies. Errors are absolute and relative to the measurement; `inside` is the share of",
         "measurements within low..high (target: 80 %). Fitted baselines are fitted on the rows on which they",

@@ -417,6 +417,6 @@ def test_a_caller_who_hangs_up_is_no_failure_of_the_service(listening: Listening
 
 def test_the_limits_leave_room_for_what_is_promised():
     limits = Limits()
-    assert limits.requests > limits.requests_of_one >= 200  # docs/performance.md: 200 clients at once
+    assert limits.requests > limits.requests_of_one >= 200  # docs/methods/performance.md: 200 clients at once
     assert limits.connections > limits.requests
     assert replace(limits, keep_seconds=5).keep_seconds < limits.keep_seconds

@@ -51,7 +51,7 @@ def test_the_evidence_that_ships_is_that_of_its_sources(tmp_path: Any) -> None:
     ],
 )
 def test_regret_on_data_sets_left_out(table: str, group: str, most: float) -> None:
-    """In %: 0 the best model, 100 the median one. docs/quality.md has all of them beside their aims."""
+    """In %: 0 the best model, 100 the median one. docs/methods/quality.md has all beside their aims."""
     found = regrets(table)[group]
     assert found.mean("model") <= most
     assert found.mean("model") < found.mean("random")

@@ -1,4 +1,4 @@
-"""The table of families in docs/models.md says what the service answers."""
+"""The table of families in docs/methods/models.md says what the service answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_choice import has_script
 
-DOCS = Path(__file__).parents[3] / "docs" / "models.md"
+DOCS = Path(__file__).parents[3] / "docs" / "methods" / "models.md"
 ROW = re.compile(r"^\| ([^|]+) \| `(task=[^`]+)` \| (yes|no) \| (yes|no) \| [^|]+ \|$", re.MULTILINE)
 
 

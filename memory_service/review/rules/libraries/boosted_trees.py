@@ -41,7 +41,7 @@ _METRICS = {
 }  # fmt: skip
 """Metrics that a library does not know -> one that it does."""
 
-LEAST_RATE = 0.002  # from 0.02 down nothing is gained that could be told from noise (docs/boosting_rounds.md)
+LEAST_RATE = 0.002  # below 0.02 every gain is within the noise (docs/methods/boosting_rounds.md)
 _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
     "xgboost.train": ("multi:softmax", "multi:softprob"),
