@@ -85,7 +85,7 @@ def main() -> None:
                 page = browser.new_context(color_scheme="light", viewport=size).new_page()  # type: ignore[arg-type]
                 page.goto(f"http://127.0.0.1:{port}{README_PAGE}")
                 page.wait_for_load_state("load")
-                page.evaluate("document.querySelector('h2').scrollIntoView()")
+                page.evaluate("document.querySelector('#facts').scrollIntoView()")
                 (ROOT / "docs" / "plan.png").write_bytes(smaller(page.screenshot()))
             for scheme, (suffix, width) in product(SCHEMES, WIDTHS.items()):
                 context = browser.new_context(

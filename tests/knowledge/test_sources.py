@@ -50,7 +50,8 @@ def test_profiles_were_traced_by_a_module_that_ships() -> None:
 
 def test_every_claim_and_every_rule_of_the_notes_has_its_line() -> None:
     for key, seed in SEEDS["claims"].items():
-        assert any(re.search(r"\.txt#L\d+$", address) for _, address in linked(seed.values["source"], key)), key
+        addresses = [address for _, address in linked(seed.values["source"], key)]
+        assert any(re.search(r"\.txt#L\d+$", address) for address in addresses), key
     for key, seed in SEEDS["strategies"].items():
         if seed.values["rule"].startswith("R"):
             assert re.search(r"sources/\d{3}_\w+\.txt#L\d+", seed.values["source"]), key
