@@ -25,7 +25,7 @@ help:
 	@echo "make hashes  renew constraints-hashes.txt; HASHES=1 make test installs by it"
 	@echo "make bench   measure this checkout, write docs/methods/memory.md and docs/methods/performance.md"
 	@echo "make docs    write the generated pages of docs/ anew"
-	@echo "make screenshots  draw the pages anew into docs/screenshots (needs Chromium)"
+	@echo "make screenshots  draw the pages into build/screenshots, and the pictures of the README (needs Chromium)"
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ifdef HASHES

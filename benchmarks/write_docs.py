@@ -23,10 +23,22 @@ __all__ = ["access_table", "settings_page", "with_answer", "with_table"]
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
 SHOWN = (
-    "plan_id", "feasible", "task", "model", "batch_size", "grad_accumulation", "precision", "channels_last",
-    "folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate", "data_loader",
-)  # fmt: skip
-EXPECTED = ("peak_memory_gib", "samples_per_second", "total_minutes")
+    ("plan_id", "feasible", "task"),
+    ("model",),
+    ("batch_size", "grad_accumulation", "precision", "channels_last"),
+    ("folds", "epochs", "early_stopping_patience", "optimizer", "learning_rate"),
+    ("data_loader",),
+)
+"""Fields of the answer in the README, a line each."""
+
+EXPECTED = ("peak_memory_gib", "total_minutes")
+PARTS = {
+    "model": ("name", "image_size", "pretrained"),
+    "expected": ("value", "low", "high", "grade"),
+    "timetable": ("stage", "deadline_minute"),
+}
+"""What is shown of a field that has parts."""
+
 OF_TABLES = re.compile("/(competitions|solutions|patterns|models|gpus|strategies|claims)(?=/|$)")
 TABLE = re.compile(r"(<!-- routes -->\n).*?(<!-- /routes -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- answer -->\n).*?(<!-- /answer -->)", re.DOTALL)
@@ -100,16 +112,24 @@ def with_table(page: str) -> str:
 
 
 def with_answer(readme: str, answer: dict[str, Any]) -> str:
-    """The README with this answer, shortened, in its place."""
-    short = {name: answer[name] for name in SHOWN}
-    short["expected"] = {name: answer["expected"][name] for name in EXPECTED}
-    short["timetable"] = answer["timetable"]
-    short["rationale"] = answer["rationale"][:4]
-    text = json.dumps(short, indent=1, ensure_ascii=False)
-    text = re.sub(
-        r"\{\s+((?:\"[^{}\[\]]*?))\s+\}", lambda m: "{" + re.sub(r"\s*\n\s*", " ", m[1]) + "}", text
-    )
-    return BLOCK.sub(lambda m: f"{m[1]}```json\n{text}\n```\n{m[2]}", readme)
+    """The README with this answer, shortened to ten lines, in its place."""
+    lines = ["".join(f"{_text(name)}: {_text(_part(name, answer[name]))}, " for name in row) for row in SHOWN]
+    lines.append(f"{_text('expected')}: {{")
+    lines += [f" {_text(name)}: {_text(_part('expected', answer['expected'][name]))}, " for name in EXPECTED]
+    lines[-1] = lines[-1].rstrip(", ") + "}, "
+    first, *between, last = answer["timetable"]
+    stages = [_text(_part("timetable", stage)) for stage in (first, between[0], last)]
+    lines += [f"{_text('timetable')}: [{stages[0]}, {stages[1]},", f" …, {stages[2]}], …}}"]
+    text = "\n ".join(line.rstrip() for line in lines)
+    return BLOCK.sub(lambda m: f"{m[1]}```json\n{{{text}\n```\n{m[2]}", readme)
+
+
+def _part(field: str, value: Any) -> Any:
+    return {name: value[name] for name in PARTS[field]} if field in PARTS else value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 if __name__ == "__main__":

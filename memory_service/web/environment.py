@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memory_service import __version__
+from memory_service.services.pages.sources import linked
 from memory_service.web import text
 from memory_service.web.assets import asset
 from memory_service.web.reader import ANYBODY
@@ -107,7 +108,7 @@ def environment() -> Environment:
     jinja.filters.update(
         ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
         interval=text.interval, lasting=text.lasting, minutes=text.minutes, moment=text.moment, ruled=_ruled,
-        sparks=text.sparks, title_of=text.title_of, unit=text.unit,
+        sourced=_sourced, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
     return jinja
 
@@ -154,6 +155,13 @@ def _ruled(sentence: str) -> Markup:
         Markup('<a href="/browse/strategies?rule={0}">{0}</a>').format(part) if n % 2 else text.plain(part)
         for n, part in enumerate(_RULE.split(sentence))
     )
+
+
+def _sourced(source: str, claim: str = "") -> Markup:
+    """The source of a row; what it names links to where it can be opened."""
+    link = Markup('<a href="{1}" rel="noopener noreferrer">{0}</a>')
+    parts = linked(source, claim)
+    return Markup("").join(link.format(part, at) if at else text.plain(part) for part, at in parts)
 
 
 def _href(path: str, *parts: Any) -> str:

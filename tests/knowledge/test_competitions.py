@@ -118,4 +118,4 @@ def test_the_others_are_those_of_the_second_file_as_an_import_reads_it() -> None
         assert {n: as_given[n] for n in given[slug].keys() - later} == {
             n: value for n, value in given[slug].items() if n not in later
         }
-        assert row["source"].startswith("facts/competitions_more.jsonl")
+        assert row["source"] == f"https://www.kaggle.com/c/{slug}"

@@ -69,10 +69,9 @@ def test_rows_that_cannot_be_used_cost_themselves_and_are_named(file: Path) -> N
 def test_damaged_vectors_are_named_and_encoded_anew(file: Path) -> None:
     change(file, "UPDATE passages SET embedding = x'0102', encoder = 'an encoder' WHERE id IN (1, 2)")
     assert any("2 passages have a damaged vector (1, 2)" in one for one in problems(file))
-    with Database(f"sqlite:///{file}") as database:
-        with database.read() as unit:
-            assert cut_vectors(unit.session) == [1, 2]
-            assert len(all_vectors(unit.session).vectors) > 1_000
+    with Database(f"sqlite:///{file}") as database, database.read() as unit:
+        assert cut_vectors(unit.session) == [1, 2]
+        assert len(all_vectors(unit.session).vectors) > 1_000
 
 
 def test_a_database_of_a_newer_program_is_said_to_be_one(file: Path) -> None:

@@ -14,6 +14,7 @@ from memory_service.services.pages.conflicts import conflict_list_page, conflict
 from memory_service.services.pages.find import find_page
 from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
+from memory_service.services.pages.sources import source_page
 from memory_service.services.pages.strategies import strategies_page, strategy_page
 from memory_service.services.pages.techniques import techniques_page
 from memory_service.web.charts.accuracy import coverage, scatter, sides
@@ -97,6 +98,7 @@ _page(
 _page("/browse/models/{key:path}", "models/one.html", "{model[name]}", knowledge.model_page, _model_charts)
 _page("/browse/patterns/{key:path}", "patterns/one.html", "{pattern[id]}", knowledge.pattern_page)
 _page("/browse/solutions/{key:path}", "solutions/one.html", "{solution[id]}", knowledge.solution_page)
+_page("/browse/sources/{name}", "source.html", "{name}", source_page)
 _page("/browse/strategies/{key:path}", "strategies/one.html", "{strategy[id]}", strategy_page)
 
 
