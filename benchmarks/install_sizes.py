@@ -40,7 +40,7 @@ def row(name: str, wheel: Path, folder: Path) -> str:
     site = next(folder.glob("lib/python*/site-packages"))
     whole, cuda = megabytes(site), megabytes(site, *_CUDA)
     count = len(list(site.glob("*.dist-info"))) - 1  # pip is there before
-    shown = f"{cuda:,.0f} MB" if cuda else "–"
+    shown = f"{cuda:,.0f} MB" if cuda >= 1.0 else "–"
     label = "light" if name == "light" else f"`[{name}]`"
     line = f"| {label} | {whole:,.0f} MB | {shown} | {count} | {_duration(seconds)} |"
     if name != "planner":

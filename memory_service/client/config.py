@@ -19,7 +19,7 @@ CLIENT_SETTINGS = {
         "online",
         "`online` sends during the run; `offline` only spools it, for `sync`; `disabled` does nothing.",
     ),
-    "MEMORY_SERVER": (DEFAULT_SERVER, "Address of the service that runs report to."),
+    "MEMORY_SERVER": (DEFAULT_SERVER, "The service that runs report to and commands ask."),
     "MEMORY_API_KEY": ("", "Key of scope `tell` for the service; commands with `--server` use it too."),
     "MEMORY_FLUSH_SECONDS": (
         "5",
