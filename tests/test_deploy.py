@@ -42,7 +42,7 @@ FILES = [ROOT / "Dockerfile", ROOT / "compose.yaml", *sorted((ROOT / "deploy").r
 
 def of_dockerfile(instruction: str) -> str:
     """What the last such instruction says."""
-    return re.findall(rf"^{instruction} +(.*)$", DOCKERFILE, re.MULTILINE)[-1]
+    return str(re.findall(rf"^{instruction} +(.*)$", DOCKERFILE, re.MULTILINE)[-1])
 
 
 def of_kind(kind: str) -> dict[str, Any]:
