@@ -119,7 +119,7 @@ def terminal(output: str) -> str:
         console.print(line, no_wrap=True, overflow="ellipsis")
     svg = console.export_svg(title="memory-service", unique_id="cast")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    appear = "text[clip-path] { animation: appear .01s backwards } @keyframes appear { from { opacity: 0 } }"
+    appear = "text[clip-path] { animation: dim .01s backwards } @keyframes dim { from { opacity: .25 } }"
     still = "@media (prefers-reduced-motion) { text[clip-path] { animation: none } }"
     svg = svg.replace("<style>", f"<style>\n    {appear}\n    {still}", 1)
 

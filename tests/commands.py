@@ -36,7 +36,8 @@ _BLOCK = re.compile(
 )
 _SHELL = ("bash", "sh", "console", "shell")
 _PROGRAMS = (
-    "memory-service", "curl", "make", "python", "pip", "uv", "export", "docker", "kubectl", "source", "git",
+    "memory-service", "curl", "make", "python", "python3", "pip", "uv", "export", "docker", "kubectl",
+    "source", "git",
 )  # fmt: skip
 
 

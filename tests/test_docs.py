@@ -60,6 +60,21 @@ def test_every_local_link_leads_to_a_file_and_a_heading():
     assert wrong == []
 
 
+def test_the_readme_and_its_pictures_are_small():
+    readme = ROOT / "README.md"
+    assert len(readme.read_bytes()) <= 6 * 1024
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme.read_text(encoding="utf-8")):
+        assert len((ROOT / picture).read_bytes()) <= 150 * 1024, picture
+    assert not list(ROOT.glob("docs/**/*.png"))[6:], "make screenshots draws into build/"
+
+
+def test_pages_to_begin_with_are_short():
+    most = {"tutorial.md": 900, "for-*.md": 450, "add-a-*.md": 250}
+    for names, words in most.items():
+        for page in (ROOT / "docs").glob(names):
+            assert len(page.read_text(encoding="utf-8").split()) <= words, page.name
+
+
 def test_the_commands_shown_exist_with_their_options():
     program = get_command(app)
     for page in PAGES:
