@@ -71,6 +71,11 @@ def test_a_refusal_and_a_silent_server_are_errors_with_their_words(service: Serv
 
 def test_auto_is_the_processor_where_no_card_is(scripted: Scripted):
     asked: list[dict[str, Any]] = []
-    scripted.answer = lambda path, body: asked.append(body) or (200, {}, {})  # type: ignore[func-returns-value]
+
+    def answer(path: str, body: dict[str, Any]) -> Any:
+        asked.append(body)
+        return 200, {}, {}
+
+    scripted.answer = answer
     ask(task="image", gpu="auto", minutes=None, server=scripted.url)
     assert asked == [{"task": "image", "gpu": "cpu"}]

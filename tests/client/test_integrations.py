@@ -126,11 +126,13 @@ def test_an_interpreter_that_dies_is_the_agents_to_handle(service: Service):
     assert service.page(run_id)["status"] == "crashed"
 
 
-@pytest.mark.parametrize(
-    "result", [None, 7, ExecutionResult("a text", 0.0, None), ExecutionResult([b"x"], 0.0, None)]
-)  # type: ignore[arg-type, list-item]
+ODD: list[Any] = ["a text", [b"bytes"], None]
+
+
+@pytest.mark.parametrize("result", [None, 7, *(ExecutionResult(lines, 0.0, None) for lines in ODD)])
 def test_a_result_of_another_shape_passes_as_it_is(result: Any, scripted: Scripted):
     assert watched_exec(lambda code: result, server=scripted.url)("print(1)") is result
+    assert [end["status"] for end in scripted.ends] == ["completed"]
 
 
 def test_without_a_server_the_block_runs_and_nothing_is_added():

@@ -207,6 +207,8 @@ def plans(ask: Asked) -> None:
     ):
         ask("GET /recommend", 200, query)
     ask("POST /recommend", 200, json={"description": "Classify photos of dogs, log loss.", "gpu": "t4"})
+    ask("GET /brief", 200, "description=Classify%20photos%20of%20dogs,%20log%20loss.&gpu=t4")
+    ask("POST /brief", 200, json={"description": "Classify 900 photos of dogs in 20 minutes."})
     for question in (
         {"model": "resnet50", "gpu": "box", "n_train": 1000},
         {"model": "resnet50", "gpu": "t4", "batch_size": 4096, "image_size": 512},

@@ -132,6 +132,7 @@ def valid_query(operation: Operation, but: str) -> str:
     """Required fields and what makes the question whole, without the field under test."""
     whole = {
         "/recommend": {"task": "image", "size": "small", "gpu": "a100"},
+        "/brief": {"task": "image", "size": "small", "gpu": "a100"},
         "/similar": {"text": "dogs"},
         "/predict": {"model": "resnet50", "gpu": "a100"},
     }.get(operation.template, {})
@@ -282,6 +283,7 @@ def wrong_values(schema: dict[str, Any]) -> Iterator[Any]:
 def _whole(op: Operation) -> dict[str, Any]:
     return {
         "/recommend": {"task": "image", "size": "small", "gpu": "a100"},
+        "/brief": {"task": "image", "size": "small", "gpu": "a100"},
         "/predict": {"model": "resnet50", "gpu": "a100"},
     }.get(op.template, {})
 
