@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memory_service import __version__
+from memory_service.domain.learning.scoring import error_words
 from memory_service.web import text
 from memory_service.web.assets import asset
 from memory_service.web.reader import ANYBODY
@@ -105,7 +106,7 @@ def environment() -> Environment:
     jinja.filters.update(
         ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
         interval=text.interval, lasting=text.lasting, minutes=text.minutes, moment=text.moment, ruled=_ruled,
-        sparks=text.sparks, title_of=text.title_of, unit=text.unit,
+        error_words=error_words, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
     return jinja
 
