@@ -119,12 +119,14 @@ def _pair(predicted: float | None, actual: float | None) -> str:
 def _one(page: dict[str, Any]) -> Any:
     from rich.console import Group
 
+    from memory_service.domain.learning.scoring import error_words
+
     rows = [
         (
             c["quantity"],
             *graded(c["predicted"]),
             f"{c['actual']:.4g}",
-            f"{c['error_percent']:+.1f} %",
+            error_words(c["error_percent"], c["excluded"]),
             c["excluded"],
         )
         for c in page["comparison"]

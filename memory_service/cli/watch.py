@@ -1,11 +1,13 @@
 """`memory-service watch LOGFILE [-- COMMAND]`: report a training that must not be changed, by its log."""
 
+import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from memory_service.cli.common.output import JSON_OPTION, emit, stderr
+from memory_service.cli.common.output import JSON_OPTION, emit, fail, stderr
+from memory_service.errors import MemoryServiceError, NotFound, Unavailable, wrong_value
 
 _FACTS = (
     "task", "model", "batch_size", "image_size", "seq_len", "n_features", "n_classes", "n_train", "folds",
@@ -67,6 +69,11 @@ def watch(
     options = locals()
     facts: dict[str, Any] = {name: options[name] for name in _FACTS if options[name] is not None}
     attached = run is not None and not facts and plan is None and not command
+    if run is not None:
+        try:
+            run = _run_id(run, server, known=attached)
+        except MemoryServiceError as error:
+            fail(error, json)
 
     def start(process: int | None) -> Run:
         if attached:
@@ -103,3 +110,37 @@ def watch(
     emit(answer, json, lambda _: stderr.print(line, markup=False, highlight=False, soft_wrap=True))
     if code:
         raise typer.Exit(code)
+
+
+def _run_id(given: str, server: str | None, *, known: bool) -> str:
+    """The run's whole id; known: of one that the server knows, also by a unique beginning. Where no
+    server answers a whole id stands: what is reported waits in the spool. NotFound with the latest runs."""
+    from memory_service.cli.common.remote import Refused, get
+    from memory_service.client.config import load_config
+
+    try:
+        whole = str(uuid.UUID(given))
+    except ValueError:
+        whole = ""
+    config = load_config(None, server)
+    if whole and (not known or config.mode != "online"):
+        return whole
+    if not known:
+        raise wrong_value("run", "must be a UUID where a run begins", given)
+    try:
+        latest = [
+            row["id"] for row in get(config.server, "/runs", {"limit": "500", "sort": "-started_at"})["items"]
+        ]
+        found = [whole] if whole else [key for key in latest if key.startswith(given.lower())]
+        if len(found) == 1 and (found[0] in latest or get(config.server, f"/runs/{whole}", {})):
+            return found[0]
+    except Unavailable:
+        if whole:
+            return whole
+        raise
+    except Refused as refusal:
+        if refusal.status != NotFound.status:
+            raise
+        found = []
+    what = f"Several runs begin with {given!r}" if found else f"There is no run {given!r}"
+    raise NotFound(f"{what}; the latest: {', '.join((found or latest)[:5]) or 'none'}")

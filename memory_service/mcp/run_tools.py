@@ -8,6 +8,7 @@ from typing import Any
 
 from memory_service.api.service import Service
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.learning.scoring import error_words
 from memory_service.domain.monitoring.verdict import figures
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.mcp import tool_answers as shapes
@@ -95,7 +96,7 @@ def finish_of_run(service: Service, arguments: dict[str, Any], caller: Caller) -
     lines = [f"run {page['id']}: {page['status']}"]
     lines += [
         f"{c['quantity']}: predicted {spread(c['predicted'])}, was {figures(c['actual'])} "
-        f"({c['error_percent']:+.0f} %)"
+        f"({error_words(c['error_percent'], c['excluded'])})"
         for c in page["comparison"]
     ]
     return Answer("\n".join(lines), data)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from memory_service.api.describe import plain_form
 from memory_service.domain.common.optimizers import OPTIMIZERS
 from memory_service.domain.common.vocabulary import PRECISIONS, SIZES, TASK_ALIASES, TASKS
+from memory_service.schemas.base import read_as
 
 _ENUMS: Mapping[str, tuple[str, ...]] = {
     "task": (*TASKS, *TASK_ALIASES),
@@ -37,6 +38,23 @@ def takes(
     shapes, required = made["properties"].items(), [*before, *made.get("required", ())]
     own = {name: _plain(_whole(shape, parts), known.get(name), parts) for name, shape in shapes}
     return {"type": "object", "properties": before | own, "required": required, "additionalProperties": False}
+
+
+def unquoted(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with numbers that a model put in quotes as numbers where these properties want one."""
+    return {
+        name: read_as(_number_kind(properties.get(name, {})), value) if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+
+
+def _number_kind(shape: Mapping[str, Any]) -> type[int] | type[float] | None:
+    """int or float where a property is a number and takes no free text."""
+    forms = shape.get("anyOf", [shape])
+    types = {form.get("type") for form in forms if "enum" not in form}
+    if "string" in types:
+        return None
+    return float if "number" in types else int if "integer" in types else None
 
 
 def given_by(answer: type[BaseModel]) -> dict[str, Any]:

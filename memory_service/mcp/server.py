@@ -21,6 +21,7 @@ from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import competition_tools as remember
 from memory_service.mcp import planning_tools as ask
 from memory_service.mcp import prompts, resources, run_tools
+from memory_service.mcp.schemas import unquoted
 from memory_service.mcp.tool import Tool, caller_of, refused_text
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *run_tools.TOOLS, *remember.TOOLS)}
@@ -55,6 +56,7 @@ def build_server(service: Service) -> Server[Any]:
             caller.check(tool.name, tool.scope)
             arguments = dict(params.arguments or {})
             check_texts(arguments)
+            arguments = unquoted(arguments, tool.takes["properties"])
             if tool.scope != "read":
                 service.quotas.check(caller.key_id)
                 service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))

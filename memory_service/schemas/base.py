@@ -34,7 +34,7 @@ class FromText(BaseModel):
             return given
         fields = cls.model_fields
         return {
-            name: _read(kind_of(fields[name].annotation), value)
+            name: read_as(kind_of(fields[name].annotation), value)
             if isinstance(value, str) and name in fields
             else value
             for name, value in given.items()
@@ -66,7 +66,7 @@ def kind_of(annotation: Any) -> Any:
     return next((kind for part in get_args(annotation) if (kind := kind_of(part)) is not None), None)
 
 
-def _read(kind: Any, text: str) -> Any:
+def read_as(kind: Any, text: str) -> Any:
     """The text as a value of its kind; as it is where it cannot be one, for the field to refuse."""
     if kind is bool:
         return {"true": True, "false": False}.get(text, text)

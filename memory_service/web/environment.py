@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memory_service import __version__
+from memory_service.domain.learning.scoring import error_words
 from memory_service.services.pages.sources import linked
 from memory_service.web import text
 from memory_service.web.assets import asset
@@ -108,7 +109,7 @@ def environment() -> Environment:
     jinja.filters.update(
         ago=text.ago, amount=text.amount, clock=text.clock, counted=_counted, cut=text.cut, href=_href,
         interval=text.interval, lasting=text.lasting, minutes=text.minutes, moment=text.moment, ruled=_ruled,
-        sourced=_sourced, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
+        error_words=error_words, sourced=_sourced, sparks=text.sparks, title_of=text.title_of, unit=text.unit,
     )  # fmt: skip
     return jinja
 

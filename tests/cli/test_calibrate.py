@@ -33,15 +33,15 @@ ENDLESS = """
 import sys
 from memory_service.services.devices import benchmark
 SAID = '''
-import json, time
+import json, sys
 for name in ("launch.us", "launch.train_us"):
     measured = {"value": 5.0, "unit": "us", "p20": 5.0, "p80": 5.0, "n": 5}
     print(json.dumps({"event": "section", "name": name, "measurement": measured}), flush=True)
-time.sleep(6000)
+sys.stdin.read()
 '''
 benchmark.command = lambda *_, **__: [sys.executable, "-c", SAID]
 """
-"""A benchmark that measures two figures at once and never ends."""
+"""A benchmark that measures two figures at once and ends only when whoever asked for it is gone."""
 
 QUIET = {"MEMORY_EMBEDDING_MODEL": "/nowhere", "MEMORY_SEED_ON_START": "false", "TERM": "dumb"}
 
@@ -193,8 +193,11 @@ class TestWithAServer:
     ):
         process = measuring("--name", "killed", "--server", server, log=tmp_path / "log", before=ENDLESS)
         time.sleep(2.5)
+        children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
+        assert children
+        assert not psutil.wait_procs(children, timeout=60)[1], "a killed client leaves no process"
         (running,) = httpx2.get(f"{server}/calibrations?device=killed").json()["items"]
         assert running["status"] == "running"
         monkeypatch.setattr(calibrations, "SILENT_SECONDS", 1.0)

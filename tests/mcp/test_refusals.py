@@ -25,6 +25,10 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         {"task": "image", "gpu": "t4", "minutes": "soon"},
         ["minutes: must be a number", "'soon'"],
     ),
+    ("recommend_plan", {"task": "image", "gpu": "t4", "minutes": "30 min"}, ["minutes: must be a number"]),
+    ("recommend_plan", {"task": "image", "gpu": "t4", "folds": "2.5"}, ["folds: must be a whole number"]),
+    ("recommend_plan", {"task": "image", "gpu": "none"}, ["'none'", "say `cpu`", "nearest: cpu"]),
+    ("recommend_plan", {"task": "image", "gpu": "No GPU"}, ["nearest: cpu"]),
     ("recommend_plan", {"task": "image", "gpu": "t4", "batchsize": 8}, ["batchsize: unknown", "batch_size"]),
     (
         "recommend_plan",

@@ -161,6 +161,28 @@ def test_a_killed_parent_takes_the_calibration_with_it() -> None:
     parent.stdout.close()
 
 
+def test_a_calibration_whose_driver_hangs_ends_with_its_killed_parent() -> None:
+    hung = (
+        "import time; from memory_service.measure.calibrate import runner;"
+        "runner.identify = lambda _: time.sleep(600); runner.run('cpu', 60)"
+    )
+    code = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', sys.argv[1]], "
+        "stdin=subprocess.PIPE); print(p.pid, flush=True); p.wait()"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, hung], stdout=subprocess.PIPE, env=environment(), cwd=ROOT
+    )
+    assert parent.stdout is not None
+    everyone = [psutil.Process(int(parent.stdout.readline()))]
+    time.sleep(4.0)
+    assert everyone[0].is_running()
+    parent.kill()
+    parent.wait()
+    assert gone(everyone)
+    parent.stdout.close()
+
+
 def test_a_killed_runner_takes_its_children_with_it() -> None:
     process = start("--only", "bad", "--with", "tests.measure.bad_sections")
     until(process, "section")

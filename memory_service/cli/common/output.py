@@ -21,6 +21,8 @@ EXIT_USAGE = 2
 PIPED_COLUMNS = 200
 """Where nobody's window says how wide a line may be: a table keeps its ids and names whole."""
 
+FIRST_COLUMN_SHARE = 0.6
+
 stdout = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_COLUMNS)
 stderr = Console(stderr=True)
 
@@ -64,13 +66,16 @@ def fail(error: MemoryServiceError, json: bool = False) -> NoReturn:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """A plain table; a leading `>` aligns a column right. The first column is never folded."""
+    """A plain table; a leading `>` aligns a column right. The first column is folded only where its cells
+    would leave the others no room."""
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    whole = max((len(row[0]) for row in cells), default=0) <= FIRST_COLUMN_SHARE * stdout.width
     drawn = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for place, name in enumerate(columns):
         side: JustifyMethod = "right" if name.startswith(">") else "left"
-        drawn.add_column(name.lstrip(">"), justify=side, overflow="fold", no_wrap=place == 0)
-    for row in rows:
-        drawn.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
+        drawn.add_column(name.lstrip(">"), justify=side, overflow="fold", no_wrap=whole and place == 0)
+    for row in cells:
+        drawn.add_row(*map(escape, row))
     return drawn
 
 

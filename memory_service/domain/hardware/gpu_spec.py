@@ -154,6 +154,10 @@ def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
     return index
 
 
+_NO_CARD = frozenset(("", "none", "no", "null", "na", "unknown", "without", "nothing", "cpuonly"))
+"""Normalised names of no card at all."""
+
+
 def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
     """The card a name means; case, spaces, hyphens, underscores and the maker's name do not matter.
 
@@ -164,6 +168,11 @@ def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
         return gpus[name]
     plain = normal_gpu_name(name)
     slug = gpu_index(gpus).get(plain)
+    if slug is None and plain in _NO_CARD:
+        detail = (
+            f"Unknown gpu {name!r}: say `cpu` where there is none, else the card's name as its driver says it"
+        )
+        raise wrong_value("gpu", "unknown gpu", name, detail=detail, nearest=("cpu",))
     if slug is None:
         refusal = unknown_name("gpu", name, list(gpus))
         raise refusal if refusal.errors[0].nearest else unknown_name("gpu", plain, list(gpus))

@@ -55,6 +55,13 @@ class Pair:
         }
 
 
+def error_words(percent: float, excluded: str | None = None) -> str:
+    """`+12 %`; from tenfold on `16 times what it was`; of a run that was too short to compare only that."""
+    if excluded == "too_short":
+        return "too short to compare"
+    return f"{percent:+.0f} %" if percent < 900.0 else f"{1.0 + percent / 100.0:,.0f} times what it was"
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """Errors of one quantity over n runs, in percent: absolute median and p90, signed median, share inside

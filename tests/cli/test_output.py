@@ -1,0 +1,40 @@
+"""Can every column of a table be read in a narrow window?"""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from memory_service.cli.common import output
+from memory_service.cli.recommend import render_plan
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_remedies_of_a_plan_are_whole_words_in_a_narrow_window(
+    seeded_sqlite: Database, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = recommend(seeded_sqlite, {"task": "image", "size": "medium", "gpu": "a100", "minutes": "25"})
+    shown = io.StringIO()
+    console = Console(width=columns, file=shown)
+    monkeypatch.setattr(output, "stdout", console)
+    console.print(render_plan(plan))
+    text = shown.getvalue()
+    words = set(re.findall(r"[\w.]+", text.rpartition("\nIf")[2]))
+    for entry in plan["on_trouble"]:
+        for name, value in entry["set"].items():
+            assert name in words, (name, text)
+            assert str(value).split()[0] in text
+    assert all(len(line) <= columns for line in text.splitlines())
+
+
+def test_an_id_is_not_folded_at_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "f9b59727-0000-4000-8000-000000000000"
+    shown = io.StringIO()
+    monkeypatch.setattr(output, "stdout", Console(width=80, file=shown))
+    output.stdout.print(output.table(None, ("run", "what"), [(key, "a long sentence of words " * 5)]))
+    assert key in shown.getvalue()
