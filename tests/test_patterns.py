@@ -39,7 +39,7 @@ def test_every_pattern_of_the_package_is_linear_over_repeated_pieces():
         found = (grows_too_fast(pattern, piece) for piece in (*COMMON, *pieces_of(pattern)))
         if (how := next(filter(None, found), None)) is not None:
             wrong.append(f"{place}: {how}")
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_every_pattern_of_the_package_is_linear_over_repeated_pieces():
     [
         r"\w*(?:_\w*|[a-z]\w*\d\w*|\d\w*[A-Za-z]\w*)",  # was recall.recognition._COLUMN
         r"\s*(?:each|per|every)\b",
-        r"(?:precision|\bm?AP)\b[^+]*?(?:\b(?:at|over|of|with)\b|@|\()\s*IoU",
+        r"precision\b[^+]*?IoU",
         r"(a|a)*b",
     ],
 )
@@ -58,9 +58,9 @@ def test_a_pattern_that_is_not_linear_is_found(pattern: str):
 
 GPUS = {"t4": "t4", "a100": "a100", "4090": "rtx4090", "rtx4090": "rtx4090", "v100": "v100", "l4": "l4"}
 USUAL = (
-    "We have 7,349 pictures of dogs of 120 breeds, taken by 300 people. Predict the breed of each; the score is "
-    "log loss over 10,357 test images. You have two hours on a T4. The test set has other dogs. Images are "
-    "512x512 pixels. Several pictures of the same dog are given.\n"
+    "We have 7,349 pictures of dogs of 120 breeds, taken by 300 people. Predict the breed of each; the score "
+    "is log loss over 10,357 test images. You have two hours on a T4. The test set has other dogs. Images "
+    "are 512x512 pixels. Several pictures of the same dog are given.\n"
 )
 LONG = 100_000
 
@@ -128,7 +128,5 @@ WAYS: dict[str, Callable[[str], object]] = {"facts": facts_and_tasks, "passages"
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_stands_behind_a_long_word_is_read(way: str):
-    text = (
-        "The sequence is " + "A" * 50_000 + ". Classify photos of dogs into 120 breeds, judged by log loss."
-    )
+    text = "The sequence is " + "A" * 50_000 + ". Classify photos of dogs into 120 breeds, log loss."
     assert "120" in str(WAYS[way](text))

@@ -47,8 +47,8 @@ RESOURCES = (
         "memory://rules",
         "rules",
         "The rules",
-        "Every rule that a plan, a verdict or a review may name (R01 ...), in a sentence each; about "
-        "4 000 tokens.",
+        "Every rule that a plan, a verdict or a review may name (R01 ...), in a sentence each, as data: "
+        "about 4 000 tokens.",
     ),
     _resource(
         "memory://vocabulary",

@@ -38,7 +38,7 @@ MOST_CHARACTERS = 100_000
 
 UUID_FORM = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
 
-_BREAK = re.compile(r"\s*[\n\r\t\x0b\x0c\x85\u2028\u2029]+\s*")
+_BREAK = re.compile(r" ?[\n\r\t\x0b\x0c\x85\u2028\u2029]\s*")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
 
 
@@ -214,9 +214,9 @@ Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
-_AS_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/@+{}-]*$"
+_AS_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/+{}-]*$"
 RowName = Annotated[
-    str, StringConstraints(pattern=_AS_NAME.format(":"), max_length=160), AfterValidator(_no_way_out)
+    str, StringConstraints(pattern=_AS_NAME.format("@:"), max_length=160), AfterValidator(_no_way_out)
 ]
 ModelName = Annotated[
     str, StringConstraints(pattern=_AS_NAME.format(""), max_length=160), AfterValidator(_no_way_out)

@@ -119,7 +119,7 @@ _OF_CONFIG: dict[str, tuple[type, ...]] = {
 _MOST = {"channels": 4_096, "in_chans": 4_096, "widths": 32_768}
 _LARGEST = 2_000_000
 _LONGEST_LIST = 256
-_NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_.+/-]{0,160}")
+_NAME = re.compile(r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_.+/-]{0,160}")
 _WORD = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 

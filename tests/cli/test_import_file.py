@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,12 @@ def test_what_was_exported_is_imported_elsewhere(seeded_database: Database, tmp_
 def test_a_file_that_cannot_be_read_is_refused_whole(database: Database, tmp_path: Path) -> None:
     done, _ = _imported(database, tmp_path / "absent.jsonl")
     assert done.exit_code == 1
+
+
+def test_what_is_no_ordinary_file_is_refused_with_a_sentence(seeded_sqlite: Database, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for odd in (pipe, Path("/dev/zero"), tmp_path):
+        done, lines = _imported(seeded_sqlite, odd)
+        assert (done.exit_code != 0, lines) == (True, [])
+        assert "ordinary file" in f"{done.exception}" or "directory" in done.output

@@ -238,7 +238,7 @@ def number_of_words(words: str) -> float:
         elif word == "half":
             current = 0.5
         elif word in ("hundred", "dozen"):
-            current = (current or 1) * _SCALE[word]
+            current = min((current or 1) * _SCALE[word], MOST)
         elif word in _SCALE:
             total, current = total + (current or 1) * _SCALE[word], 0.0
     return min(total + current, MOST)

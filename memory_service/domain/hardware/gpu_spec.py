@@ -102,7 +102,7 @@ def normal_gpu_name(name: str) -> str:
 
     "NVIDIA GeForce RTX 3090" -> "rtx3090", "v100-sxm(8x)" -> "v100sxm", "Tesla T4" -> "t4".
     """
-    text = re.sub(r"\(\s*(?:x\s*\d+|\d+\s*x)\s*\)", " ", name.strip().lower())
+    text = re.sub(r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name.strip().lower())
     text = re.sub(r"\((?:r|tm)\)|[®™]", " ", text)
     words = [word for word in re.split(r"[^a-z0-9]+", text) if word not in _MAKERS]
     if words and words[-1] == "gpu" and "laptop" not in words:
@@ -111,7 +111,7 @@ def normal_gpu_name(name: str) -> str:
 
 
 _COUNT = re.compile(r"^\s*(\d{1,3})\s*[x×]\s*(?=[a-zA-Z])", re.IGNORECASE)
-_COUNT_BEHIND = re.compile(r"\s+[x×]\s*(\d{1,3})\s*$", re.IGNORECASE)
+_COUNT_BEHIND = re.compile(r"\s[x×]\s?(\d{1,3})\s?$", re.IGNORECASE)
 
 
 def counted(name: str) -> tuple[int, str]:

@@ -145,7 +145,7 @@ def _loss(row: Row, source: str, notes: str, version: str) -> Loss:
 
 
 def _mean_tokens(row: Row, notes: str) -> int | None:
-    found = re.search(r"mean tokens per sample (\d+)|(\d+) tokens mean", notes)
+    found = re.search(r"mean tokens per sample (\d{1,9})|(\d{1,9}) tokens mean", notes)
     if found:
         return int(found[1] or found[2])
     return ALPACA_TOKENS.get(row.get("seq_len_or_image_size", "").strip().lower())

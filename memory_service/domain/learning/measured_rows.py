@@ -165,8 +165,8 @@ def _leading_int(text: str) -> int | None:
 def _size(text: str) -> int | None:
     """Pixels a side or tokens; a rectangle counts as the square of its area, at the middle of its jitter; of
     pictures that are scaled to a shorter side, the largest, of three to four where no longer one is named."""
-    sides = re.match(r"(?:max)?\(?(\d+)\s*[x,]\s*(\d+)(?!\s*x|\d)", text)
-    short = re.match(r"(?:\d+-)?(\d+) short(?:, (\d+) long)?$", text)
+    sides = re.match(r"(?:max)?\(?(\d{1,6})\s{0,3}[x,]\s{0,3}(\d{1,6})(?!\s{0,3}x|\d)", text)
+    short = re.match(r"(?:\d{1,6}-)?(\d{1,6}) short(?:, (\d{1,6}) long)?$", text)
     if short:
         return round(sqrt(int(short[1]) * int(short[2] or 4 * int(short[1]) / 3)))
     if sides is None:

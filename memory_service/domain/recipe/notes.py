@@ -22,7 +22,7 @@ _DENIES = re.compile(
 )
 """A sentence with one of these prefers nothing: what it says of a model is not that it won."""
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]*[A-Za-z0-9]")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,120}[A-Za-z0-9]")
 _SIZE = re.compile(
     r"\b(?:at|size)\s+(\d{2,4})(?:\s?(?:x|×)\s?\d{2,4})?(?:\s?(?:px|pixels|tokens))?\b", re.IGNORECASE
 )

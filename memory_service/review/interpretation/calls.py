@@ -88,7 +88,7 @@ def other_method(walk: Walk, use: Use) -> Value:
     return keeping(base, out, "columns", "cut", "centred", "single")
 
 
-_WINDOWS = re.compile(r"(make|create|build|to)_?\w*(sequence|window|lag)|sliding|lagged", re.IGNORECASE)
+_WINDOWS = re.compile(r"(make|create|build|to)_?\w{0,60}(sequence|window|lag)|sliding|lagged", re.IGNORECASE)
 """Helpers from elsewhere that cut windows out of a series."""
 
 

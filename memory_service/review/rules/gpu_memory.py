@@ -30,8 +30,8 @@ _PEAK = words(
 )
 _ANY = _PEAK | {"memory_allocated", "memory_stats", "get_memory_info", "get_memory_usage"}
 _HELPER = re.compile(
-    r"(gpu|vram|cuda|peak)_?\w*(mem|usage|report|stat|print|log)|mem\w*_(gpu|report|log|line|use|stat|peak)|"
-    r"(log|print|report|show|read|check|get)\w*_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
+    r"(gpu|vram|cuda|peak)_?\w{0,40}(mem|usage|report|stat|print|log)|mem\w{0,40}_(gpu|report|log|line|use|stat|peak)|"
+    r"(log|print|report|show|read|check|get)\w{0,40}_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
     re.IGNORECASE,
 )
 _PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'

@@ -56,7 +56,7 @@ def prose_of(script: Script) -> list[str]:
     """Docstrings, and comments with those below joined, in lower case, without marks of emphasis."""
     docs = (getattr(node.value, "value", None) for node in script.all(ast.Expr))
     out = [*script.notes, *(text for text in docs if isinstance(text, str))]
-    joined = [" ".join(re.sub(r"[*`_]{1,2}(\w+)[*`]{1,2}", r"\1", text).lower().split()) for text in out]
+    joined = [" ".join(re.sub(r"[*`_]{1,2}(\w{1,80})[*`]{1,2}", r"\1", text).lower().split()) for text in out]
     read = accumulate(map(len, joined))
     return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]
 

@@ -39,7 +39,7 @@ _DRAWN = re.compile(
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-BOOSTED = re.compile(r"(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
+BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
 """What trains boosted trees by a function, by its full name."""
 

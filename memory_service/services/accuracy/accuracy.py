@@ -14,7 +14,7 @@ from memory_service.domain.learning.measured_rows import MeasuredRow
 from memory_service.domain.learning.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
 from memory_service.services.prediction.evaluate import Evaluated, measured_figures, measured_trees
 
-SECTION = re.compile(r"<!-- (\w+) -->\n.*?<!-- /\1 -->", re.DOTALL)
+SECTION = re.compile(r"<!-- (\w+) -->\n(?:(?!<!-- \w).)*?<!-- /\1 -->", re.DOTALL)
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]

@@ -29,7 +29,7 @@ from memory_service.store.tables import devices as tables
 CLOCKS_APART = dt.timedelta(minutes=10)
 """A result begun this long before a device was last seen is an old one; less may be another host's clock."""
 
-_SLICE = re.compile(r"\s+MIG\s+\S+$", re.IGNORECASE)
+_SLICE = re.compile(r"\sMIG\s\S{1,40}$", re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
 

@@ -56,7 +56,7 @@ def as_row(table: str, raw: Mapping[str, Any]) -> dict[str, Any]:
             if values.get(name) == word:
                 values[name] = None
         if isinstance(size := values.get("image_size"), str):
-            square = re.fullmatch(r"(\d+)x\1\b.*", size)
+            square = re.fullmatch(r"^(\d{1,6})x\1\b.*", size)
             values["image_size"] = int(square[1]) if square else None
         if "metric_family" in values:
             values["metric_family"] = _metric_family(values)

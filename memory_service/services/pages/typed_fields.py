@@ -21,7 +21,8 @@ LABELS: Mapping[str, str] = {
 _WHOLE = ("n_train", "n_test", "n_classes", "n_features", "cpu_count", "image_size", "seq_len", "batch_size")
 _GROUPED = re.compile(r"\d{1,3}(?:[ ,_'\u00a0\u202f]\d{3})+")
 _SPAN = re.compile(
-    r"(?:(\d+(?:\.\d+)?)\s*h(?:ours?|rs?)?)?\s*(?:(\d+(?:\.\d+)?)\s*(?:m|min|mins|minutes?))?", re.IGNORECASE
+    r"(?:(\d{1,9}(?:\.\d{1,9})?)\s?h(?:ours?|rs?)?)?\s?(?:(\d{1,9}(?:\.\d{1,9})?)\s?(?:m|min|mins|minutes?))?",
+    re.IGNORECASE,
 )
 _FOR_EXAMPLE = "for example t4, a100, h100, rtx4090 or cpu; all of them are under Devices"
 

@@ -49,7 +49,7 @@ def standalone(head: str, parts: Iterable[str], modules: Iterable[str], ending: 
 
 
 def _laid_out(head: str, imports: Iterable[str], body: str) -> str:
-    text = re.sub(r"\n+(?=def |class |@|if __name__)", "\n\n\n", body.strip("\n") + "\n")
+    text = re.sub(r"(?<!\n)\n+(?=def |class |@|if __name__)", "\n\n\n", body.strip("\n") + "\n")
     text = re.sub(r"(?m)^(@.*)\n+(?=def |class )", r"\1\n", text)
     return head.strip("\n") + "\n\n" + "\n".join(imports) + "\n\n" + text
 

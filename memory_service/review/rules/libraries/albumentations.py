@@ -36,8 +36,8 @@ _MOVES = _RANDOM - _COLOURS | words("Resize CenterCrop LongestMaxSize PadIfNeede
 _DATASETS = words(
     "ImageFolder DatasetFolder CIFAR10 CIFAR100 MNIST FashionMNIST SVHN STL10 Food101 OxfordIIITPet"
 )
-_TRANSFORM = re.compile(r"(\w+_)?(transforms?|augs?|augment(ation)?s?|tfms?|tf|aug_?fn|albu)")
-_MASK = re.compile(r"(\w+_)?masks?(_\w+)?|seg(mentation)?|msk|gt|annotation", re.IGNORECASE)
+_TRANSFORM = re.compile(r"^(\w+_)?(transforms?|augs?|augment(ation)?s?|tfms?|tf|aug_?fn|albu)")
+_MASK = re.compile(r"^(?:(\w+_)?masks?(_\w+)?|seg(mentation)?|msk|gt|annotation)", re.IGNORECASE)
 _VALIDATION = re.compile(r"(^|_)(val|valid|validation|test)(_|$|tf)")
 
 
