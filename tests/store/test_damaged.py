@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from memory_service.app import create_app
-from memory_service.errors import Unavailable
+from memory_service.errors import InvalidInput, Unavailable
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
 from memory_service.settings import load_settings
@@ -69,10 +69,9 @@ def test_rows_that_cannot_be_used_cost_themselves_and_are_named(file: Path) -> N
 def test_damaged_vectors_are_named_and_encoded_anew(file: Path) -> None:
     change(file, "UPDATE passages SET embedding = x'0102', encoder = 'an encoder' WHERE id IN (1, 2)")
     assert any("2 passages have a damaged vector (1, 2)" in one for one in problems(file))
-    with Database(f"sqlite:///{file}") as database:
-        with database.read() as unit:
-            assert cut_vectors(unit.session) == [1, 2]
-            assert len(all_vectors(unit.session).vectors) > 1_000
+    with Database(f"sqlite:///{file}") as database, database.read() as unit:
+        assert cut_vectors(unit.session) == [1, 2]
+        assert {1, 2}.isdisjoint(all_vectors(unit.session).ids)
 
 
 def test_a_database_of_a_newer_program_is_said_to_be_one(file: Path) -> None:
@@ -105,6 +104,7 @@ def test_an_empty_file_that_never_was_one_becomes_one(
     assert "was a file of 0 bytes" in caplog.text
 
 
+@pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
 def test_an_index_of_an_expression_is_named_and_not_restored(file: Path, tmp_path: Path) -> None:
     change(file, "CREATE INDEX evil ON api_keys (lower(name))")
     assert "index evil is not this service's" in problems(file)
