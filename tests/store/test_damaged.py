@@ -108,8 +108,6 @@ def test_an_empty_file_that_never_was_one_becomes_one(
 def test_an_index_of_an_expression_is_named_and_not_restored(file: Path, tmp_path: Path) -> None:
     change(file, "CREATE INDEX evil ON api_keys (lower(name))")
     assert "index evil is not this service's" in problems(file)
-    with (
-        Database(f"sqlite:///{tmp_path / 'fresh.sqlite3'}") as fresh,
-        pytest.raises(Exception, match="index evil"),
-    ):
+    fresh = Database(f"sqlite:///{tmp_path / 'fresh.sqlite3'}")
+    with fresh, pytest.raises(InvalidInput, match="index evil"):
         databases.restore(fresh, file)
