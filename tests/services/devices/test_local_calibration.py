@@ -66,7 +66,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
 
 
 def started(database: Database, budget: float = 600.0, fingerprint: Fingerprint = CPU) -> Begun:
-    name = "cpu" if fingerprint.kind == "cpu" else "a100"
+    name = "cpu" if fingerprint.kind == "cpu" else "box-a100"
     return begin(database, Wanted(name, fingerprint, fingerprint.kind, budget))
 
 
@@ -175,7 +175,7 @@ def test_one_device_is_measured_once_at_a_time_and_another_waits(
     for name in ("cpu", "the-same-by-another-name"):
         with pytest.raises(Conflict, match=first.id):
             jobs.start(Wanted(name, CPU, "cpu", 600.0))
-    second = jobs.start(Wanted("a100", CARD, "cuda:0", 600.0))
+    second = jobs.start(Wanted("box-a100", CARD, "cuda:0", 600.0))
     assert (first.status, second.status) == ("running", "queued")
     time.sleep(0.5)
     assert get_calibration(seeded_database, second.id)["status"] == "queued"
@@ -271,7 +271,7 @@ class TestStaleness:
         carry_out(seeded_database, begun)
         newer = replace(CARD, driver="560.28", power_limit_w=300.0)
         revision = seeded_database.knowledge_revision()
-        assert look_again(seeded_database, lambda _: newer, ["cuda:3"]) == ["a100"]
+        assert look_again(seeded_database, lambda _: newer, ["cuda:3"]) == ["box-a100"]
         assert seeded_database.knowledge_revision() == revision + 1, "kept answers stood on it"
         shown = get_calibration(seeded_database, begun.id)
         assert shown["stale"] == ["driver was 550.54, is 560.28", "power_limit_w was 400.0, is 300.0"]
@@ -316,10 +316,11 @@ class TestNames:
         with pytest.raises(Conflict, match="is registered as A processor"):
             started(seeded_database, fingerprint=other)
 
-    def test_a_device_does_not_take_the_name_of_another_gpu_model(self, seeded_database: Database) -> None:
-        with pytest.raises(InvalidInput, match="means the GPU model 'h100'"):
-            begin(seeded_database, Wanted("H100", CARD, "cuda:0", 5.0))
-        assert begin(seeded_database, Wanted("A100", CARD, "cuda:0", 5.0)).new
+    def test_a_device_does_not_take_the_name_of_a_gpu_model(self, seeded_database: Database) -> None:
+        for name, meant in (("H100", "h100"), ("A100", "a100"), ("Tesla-T4", "t4")):
+            with pytest.raises(InvalidInput, match=f"means the GPU model '{meant}'"):
+                begin(seeded_database, Wanted(name, CARD, "cuda:0", 5.0))
+        assert begin(seeded_database, Wanted("cpu", CPU, "cpu", 5.0)).new, "this host's own processor"
 
     def test_an_unknown_gpu_model_names_the_nearest_and_what_to_do(self, seeded_database: Database) -> None:
         card = replace(CARD, name="NVIDIA A101-SXM4-40GB")

@@ -12,11 +12,13 @@ import pytest
 from memory_service.domain.planning.cost_table import build_table
 from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
+from memory_service.services.devices.calibrations import get_calibration
 from memory_service.services.knowledge import cost_cache, snapshot
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.prediction.predict import predict
 from memory_service.services.tables import table_rows as catalogue
+from memory_service.services.tables.audit import note
 from memory_service.store.session import bump_revision
 from tests.conftest import Servers
 from tests.registered import A100, CPU, calibrate, register
@@ -230,6 +232,37 @@ def test_stale_and_contended_calibrations_are_named_and_not_used(embedded: Datab
     renewed = predict(embedded, {**ASKED, "gpu": "box7"})
     assert renewed["warnings"] == []
     assert renewed["calibration"]["id"] == fresh
+
+
+@pytest.mark.parametrize(
+    ("figures", "error", "why"),
+    [
+        (SLOW, 793.0, "its reference networks ran 793 % away"),
+        ({**SLOW, "matmul.bf16.4096": 4_000.0}, None, "its products in bf16 reach 4000"),
+        ({**SLOW, "bandwidth.copy": 7.0}, None, "its bandwidth reach 7,"),
+    ],
+)
+def test_a_calibration_that_cannot_be_waits_for_another_reporter_who_agrees(
+    embedded: Database, figures: dict[str, float], error: float | None, why: str
+) -> None:
+    register(embedded, "box7", "a100")
+    register(embedded, "box8", "a100", replace(A100, uuid="GPU-2"))
+    before = predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"]
+    key = calibrate(embedded, "box7", "a100", figures, error_percent=error)
+    asked = predict(embedded, {**ASKED, "gpu": "box7"})
+    assert predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"] == before
+    (warning,) = asked["warnings"]
+    assert f"is not used: in quarantine until another reporter's calibration agrees: {why}" in warning
+    shown = get_calibration(embedded, key)
+    assert shown["usable"] is False
+    assert why in shown["stale"][0]
+    other = {"fingerprint": replace(A100, uuid="GPU-2"), "error_percent": error}
+    calibrate(embedded, "box8", "a100", figures, day=1, **other)
+    assert predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"] == before, "the same reporter"
+    with embedded.write() as unit:
+        note(unit, "calibrations", "second", "create", "made elsewhere", who="another key")
+    calibrate(embedded, "box8", "a100", figures, day=2, id="second", **other)
+    assert predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"] != before
 
 
 def test_progress_of_a_calibration_prices_nothing_anew(seeded_database: Database) -> None:
