@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.client.conftest import Scripted, Service, spools
@@ -213,3 +214,32 @@ def test_lines_without_a_time_and_a_named_metric_say_time_and_direction(
     assert page["best_metric"] == pytest.approx(0.9)
     assert page["best_epoch"] == 4
     assert not [note for note in page["notes"] if "gets better" in note]
+
+
+def follow(tmp_path: Path, url: str, run: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "train.log").write_text("Epoch 1/3 loss=0.5 time=12s\n")
+    command = [sys.executable, "-m", "memory_service", "watch", str(tmp_path / "train.log"), "--run", run,
+               "--server", url, "--idle-seconds", "1", *options]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_run_is_named_by_a_unique_beginning_and_an_unknown_one_is_refused_at_once(
+    service: Service, tmp_path: Path, home: Path
+):
+    facts = {"task": "tabular", "gpu": "cpu", "model": "lightgbm"}
+    run_id = httpx2.post(f"{service.url}/runs", json=facts, timeout=60).json()["run_id"]
+    for unknown in ("zzzz", "4f0c0000-0000-4000-8000-000000000000"):
+        refused = follow(tmp_path, service.url, unknown)
+        assert refused.returncode == 1
+        assert f"There is no run '{unknown}'; the latest: {run_id}" in " ".join(refused.stderr.split())
+    began = follow(tmp_path, service.url, "short", "--task", "tabular")
+    assert began.returncode == 1
+    assert "must be a UUID" in began.stderr
+    assert follow(tmp_path, service.url, run_id[:8]).returncode == 0
+    assert [event for event in service.events(run_id) if event["kind"] == "epoch"]
+
+
+def test_a_whole_id_is_followed_where_no_server_answers(tmp_path: Path, home: Path):
+    known = "4f0c0000-0000-4000-8000-000000000000"
+    assert follow(tmp_path, "http://127.0.0.1:9", known).returncode == 0
+    assert follow(tmp_path, "http://127.0.0.1:9", "4f0c").returncode == 1

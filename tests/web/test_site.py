@@ -285,3 +285,13 @@ def test_comparing_nothing_leads_back_to_the_runs(client: TestClient):
     seven = client.get("/browse/compare?" + "&".join(f"run={n}" for n in range(7)))
     assert seven.status_code == 422
     assert 'href="/browse/runs">Runs</a> ·' in seven.text
+
+
+def test_a_command_names_the_server_that_its_page_is_of(app: FastAPI) -> None:
+    for page in ("/browse/runs", "/browse/accuracy", "/browse/sizing/a100/resnet50"):
+        shown = TestClient(app, base_url="http://box:8413").get(page)
+        assert shown.status_code == 200, page
+        (command,) = set(re.findall(r"memory-service watch [^<\"&]*", shown.text))
+        assert "--server http://box:8413" in command, "what is copied goes to where it was copied"
+        usual = TestClient(app, base_url="http://127.0.0.1:8000").get(page)
+        assert "--server" not in "".join(re.findall(r"memory-service watch [^<\"&]*", usual.text))
