@@ -289,9 +289,9 @@ def test_comparing_nothing_leads_back_to_the_runs(client: TestClient):
 
 def test_a_command_names_the_server_that_its_page_is_of(app: FastAPI) -> None:
     for page in ("/browse/runs", "/browse/accuracy", "/browse/sizing/a100/resnet50"):
-        shown = TestClient(app, base_url="http://box:8413").get(page)
+        shown = TestClient(app, base_url="http://127.0.0.1:8413").get(page)
         assert shown.status_code == 200, page
         (command,) = set(re.findall(r"memory-service watch [^<\"&]*", shown.text))
-        assert "--server http://box:8413" in command, "what is copied goes to where it was copied"
+        assert "--server http://127.0.0.1:8413" in command, "what is copied goes to where it was copied"
         usual = TestClient(app, base_url="http://127.0.0.1:8000").get(page)
         assert "--server" not in "".join(re.findall(r"memory-service watch [^<\"&]*", usual.text))
