@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import threading
@@ -15,6 +16,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
+from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
 from memory_service.services.devices import benchmark as benchmarks
 from memory_service.services.devices import calibrations
@@ -318,3 +320,17 @@ def test_the_fake_devices_of_these_tests_are_as_real_ones_are():
     assert word == "cpu"
     assert here.as_dict().keys() == CPU.as_dict().keys() == CARD.as_dict().keys()
     assert LAUNCH.startswith("section(")
+
+
+def test_more_listeners_than_there_is_room_for_are_refused_at_once_and_leave_their_places(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    made = client.post("/calibrations", json=posted("box-of-listeners")).json()
+    path = f"/calibrations/{made['id']}/events"
+    assert client.get(path).status_code == 200
+    gc.collect()
+    assert len(routes._listeners) == 0
+    monkeypatch.setattr(routes, "MOST_LISTENERS", 0)
+    refused = client.get(path)
+    assert refused.status_code == 503
+    assert "listen already" in refused.json()["detail"]
