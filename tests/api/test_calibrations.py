@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import threading
@@ -15,6 +16,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
+from memory_service.api.routes import calibrations as routes
 from memory_service.app import create_app
 from memory_service.domain.calibration.probes import PRECISIONS, probes
 from memory_service.services.devices import benchmark as benchmarks
@@ -354,3 +356,17 @@ def test_sections_beyond_what_a_calibration_may_have_are_refused(client: TestCli
     assert "at most 200 members, not 2001" in refused.json()["detail"]
     nested = client.post("/calibrations", json=posted("many", why={f"n{n}": 1 for n in range(201)}))
     assert "at most 200 members" in nested.json()["detail"]
+
+
+def test_more_listeners_than_there_is_room_for_are_refused_at_once_and_leave_their_places(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    made = client.post("/calibrations", json=posted("box-of-listeners")).json()
+    path = f"/calibrations/{made['id']}/events"
+    assert client.get(path).status_code == 200
+    gc.collect()
+    assert len(routes._listeners) == 0
+    monkeypatch.setattr(routes, "MOST_LISTENERS", 0)
+    refused = client.get(path)
+    assert refused.status_code == 503
+    assert "listen already" in refused.json()["detail"]

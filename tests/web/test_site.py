@@ -71,6 +71,12 @@ def test_a_page_and_its_data_are_the_same_question(client: TestClient):
     assert not {row["name"] for row in following["items"]} & set(names)
 
 
+@pytest.mark.parametrize("card", ["rtx3050", "p4", "rtx2060", "gtx1070"])
+def test_the_page_of_a_model_that_hardly_fits_a_small_card_opens(client: TestClient, card: str):
+    for query in ("", "?batch_size=4096", "?precision=fp32"):
+        assert client.get(f"/browse/sizing/{card}/bart-large{query}").status_code == 200
+
+
 def test_the_file_of_a_table_holds_all_rows_that_the_page_would_show(client: TestClient):
     query = "family=vit&sort=-quality_score"
     text = client.get(f"/browse/models.csv?{query}&limit=1").text
