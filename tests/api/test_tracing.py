@@ -3,6 +3,7 @@ passes its trace on, and nothing of it where nobody asked for it."""
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import subprocess
@@ -213,15 +214,22 @@ def test_without_the_extra_it_stays_off_and_says_what_to_install(
 
 
 class _Told(BaseHTTPRequestHandler):
-    """Answers every POST with {}, and remembers its path, headers and body."""
+    """A service, or collector, that takes all that it is told, and remembers path, headers and body."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.told.append((self.path, dict(self.headers), body))  # type: ignore[attr-defined]
+        answer = b""
+        if self.path.startswith("/runs"):
+            told = json.loads(body)
+            run_id = told.get("run_id") or self.path.split("/")[2]
+            taken = {"accepted": len(told.get("events", ())), "duplicates": 0}
+            answer = json.dumps({"run_id": run_id, **taken}).encode()
         self.send_response(200)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
         pass
