@@ -39,6 +39,9 @@ def _facts(knowledge: Knowledge, question: Question, text: RequestText) -> tuple
             found = _facts(knowledge, replace(question, gpus=("cpu",)), text)
             return tuple(fact for fact in found if fact.name not in ("gpu", "cpu_count"))
         if unnamed == {"task"}:
-            said = facts_of(question.canonical(), text.said, {}, {})
-            return (*said, *with_resources(knowledge, question, [], [])[1])
+            said = (
+                *facts_of(question.canonical(), text.said, {}, {}),
+                *with_resources(knowledge, question, [], [])[1],
+            )
+            return tuple(fact for fact in said if fact.name != "task")  # a guess that no plan is made of
         raise
