@@ -39,7 +39,7 @@ def brief(
         seen = driver_gpu_name()
         fields |= {"cpu_count": str(cores()), **({"gpu": seen} if seen else {})}
     fields |= given
-    told = _asker(server_asked(server), database, fields)
+    told = _asker(server_asked(server, database), database, fields)
     answer = told("brief")
     if "gpu" in (each["name"] for each in answer["not_said"]):
         fields["gpu"] = "cpu"
