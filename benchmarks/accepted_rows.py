@@ -1,7 +1,10 @@
 """Does an accepted row ever break an answer? Rows of cards and models with figures at their bounds are added
 or corrected, and each that is accepted is priced, shown and run.
 
-python -m benchmarks.accepted_rows [rows [seed]]   of a database of its own; prints every answer of 500
+python -m benchmarks.accepted_rows [seconds [seed]]   of a database of its own; prints every answer of 500
+
+A third of the time each is for cards, for corrections of shipped models, and for models of which little is
+said; networks of these are traced, so that they take seconds each.
 """
 
 from __future__ import annotations
@@ -9,14 +12,18 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
-from typing import Any
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from itertools import count, product, takewhile
+from typing import Any, TypeVar
 
 from fastapi.testclient import TestClient
 
 from memory_service.app import create_app
 from memory_service.settings import load_settings
 
+T = TypeVar("T")
 EXTREMES = (0, 5e-324, 1e-300, 1e-9, 1e-3, 0.1, 0.5, 1, 2, 7, 1e3, 1e5, 1e6, 1e9, 1e12, 1e15, -1, 2**63)
 SHEET: dict[str, Any] = {
     "name": "Card of a test", "kind": "cuda", "architecture": "ampere", "memory_gib": 40.0,
@@ -30,20 +37,63 @@ TASKS = ("image-classification", "text-classification", "tabular-classification"
          "point-cloud")  # fmt: skip
 
 
-def bare_models(count: int, draw: random.Random) -> Iterator[dict[str, Any]]:
-    """Models of which only what is required is said."""
-    for n in range(count):
+def bare_models(draw: random.Random) -> Iterator[dict[str, Any]]:
+    """Models of which only what is required is said: every library x kind of input x task once."""
+    every = list(product(LIBRARIES, KINDS, TASKS))
+    draw.shuffle(every)
+    for library, kind, task in every:
         yield {
-            "name": f"zz-bare-{n}", "library": LIBRARIES[n % len(LIBRARIES)], "tasks": [draw.choice(TASKS)],
-            "family": draw.choice(("zz", "gbdt")), "input_kind": KINDS[n // len(LIBRARIES) % len(KINDS)],
-            "params_m": draw.choice((0.0, 10.0, 1e5)), "default_input_size": draw.choice((1, 32, 224)),
-            "pretrained": bool(n % 2), "quality_score": 50.0,
+            "name": f"zz-{library}-{kind}-{task}", "library": library, "tasks": [task], "input_kind": kind,
+            "family": draw.choice(("zz", "gbdt")), "params_m": draw.choice((0.0, 10.0, 1e5)),
+            "default_input_size": draw.choice((1, 32, 224)), "pretrained": draw.random() < 0.5,
+            "quality_score": 50.0,
         }  # fmt: skip
 
 
-def odd_sheets(count: int, draw: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
+def odd_models(
+    rows: Mapping[str, Mapping[str, Any]], draw: random.Random
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, changes): figures of shipped models that are words, lists, none, or at a bound."""
+    values: tuple[Any, ...] = (
+        0,
+        1,
+        2,
+        7,
+        256,
+        32_768,
+        2_000_000,
+        10**9,
+        0.5,
+        None,
+        "a",
+        [],
+        [1, 2],
+        ["lora"],
+        {},
+        True,
+    )
+    names = sorted(rows)
+    by_formula = [name for name in names if rows[name]["config"].keys() & {"methods", "cost", "figures"}]
+    while True:
+        name = draw.choice(draw.choice((names, by_formula)))
+        config = deepcopy(rows[name]["config"])
+        part = config["figures"] if config.get("figures") and draw.random() < 0.7 else config
+        if part:
+            part[draw.choice(sorted(part))] = draw.choice(values)
+        changes: dict[str, Any] = {
+            "config": draw.choice((config, config, {}, {"cost": "zz"}, {"methods": ["lora"]})),
+            "default_input_size": draw.choice((1, 7, 32, 2_000_000, 10**9)), "input_kind": draw.choice(KINDS),
+            "params_m": draw.choice(EXTREMES), "quality": {"imagenet_top1": draw.choice(EXTREMES)},
+            "library": draw.choice(LIBRARIES), "family": draw.choice(("zz", "gbdt")), "input_sizes": [],
+            "tasks": [draw.choice(TASKS)], "device": draw.choice(("gpu", "cpu", "both")),
+        }  # fmt: skip
+        chosen = draw.sample(sorted(changes), draw.choice((1, 1, 2)))
+        yield name, {field: changes[field] for field in chosen}
+
+
+def odd_sheets(draw: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
     """(slug, changes of `SHEET`): one or two figures at or beyond a bound."""
-    for n in range(count):
+    for n in count():
         changes: dict[str, Any] = {}
         for _ in range(draw.choice((1, 1, 2))):
             figure: Any = draw.choice(EXTREMES)
@@ -66,19 +116,40 @@ def odd_sheets(count: int, draw: random.Random) -> Iterator[tuple[str, dict[str,
         yield f"zz-card-{n}", changes
 
 
-def broken_by_sheets(client: TestClient, count: int, draw: random.Random) -> tuple[int, list[str]]:
+def broken_by_sheets(
+    client: TestClient, sheets: Iterable[tuple[str, dict[str, Any]]]
+) -> tuple[int, list[str]]:
     """(how many changes were accepted, requests that were answered with 500) of cards that are corrected."""
     accepted, broken = 0, []
-    for slug, changes in odd_sheets(count, draw):
+    for slug, changes in sheets:
         assert client.post("/gpus", json={**SHEET, "slug": slug}).status_code == 201
         corrected = client.patch(f"/gpus/{slug}", json=changes)
+        accepted += corrected.status_code == 200
         if corrected.status_code == 200:
-            accepted += 1
-            broken += [
-                f"{slug} {changes}: {asked}" for asked in broken_answers(client, gpu=slug, model="resnet50")
-            ]
+            found = broken_answers(client, gpu=slug, model="resnet50")
+            broken += [f"{slug} {changes}: {asked}" for asked in found]
         elif corrected.status_code != 422:
             broken.append(f"PATCH {changes}: {corrected.status_code}")
+    return accepted, broken
+
+
+def broken_by_corrections(
+    client: TestClient, corrections: Iterable[tuple[str, dict[str, Any]]]
+) -> tuple[int, list[str]]:
+    """The same of shipped models that are corrected; each correction is taken back."""
+    accepted, broken = 0, []
+    for name, changes in corrections:
+        before = client.get(f"/models/{name}").json()
+        corrected = client.patch(f"/models/{name}", json=changes)
+        accepted += corrected.status_code == 200
+        if corrected.status_code == 200:
+            task = corrected.json()["tasks"][0]
+            found = broken_answers(client, "a100", name, task)
+            broken += [f"{name} {changes}: {asked}" for asked in found]
+            back = client.patch(f"/models/{name}", json={field: before[field] for field in changes})
+            assert back.status_code == 200, back.text
+        elif corrected.status_code != 422:
+            broken.append(f"PATCH {name} {changes}: {corrected.status_code}")
     return accepted, broken
 
 
@@ -107,28 +178,50 @@ def broken_answers(client: TestClient, gpu: str, model: str, task: str = "image-
     return [f"{path} {answer.text[:200]}" for path, answer in answers if answer.status_code >= 500]
 
 
-def broken_by_models(client: TestClient, count: int, draw: random.Random) -> list[str]:
+def broken_by_models(client: TestClient, rows: Iterable[dict[str, Any]], *gpus: str) -> list[str]:
     """Requests about models of which little is said that were answered with 500."""
-    rows = list(bare_models(count, draw))
+    broken = []
     for row in rows:
         added = client.post("/models", json=row)
         assert added.status_code in (201, 422), added.text
-    return [one for row in rows for gpu in ("a100", "cpu")
-            for one in broken_answers(client, gpu, row["name"], row["tasks"][0])]  # fmt: skip
+        for gpu in gpus:
+            broken += broken_answers(client, gpu, row["name"], row["tasks"][0])
+    return broken
 
 
-def main(rows: int, seed: int) -> int:
+def shipped_models(client: TestClient) -> dict[str, dict[str, Any]]:
+    """Name -> row."""
+    found: dict[str, dict[str, Any]] = {}
+    after = ""
+    while True:
+        page = client.get(f"/models?limit=500{after}").json()
+        found |= {row["name"]: row for row in page["items"]}
+        if page["next"] is None:
+            return found
+        after = f"&cursor={page['next']}"
+
+
+def within(seconds: float, every: Iterator[T]) -> Iterator[T]:
+    end = time.monotonic() + seconds
+    return takewhile(lambda _: time.monotonic() < end, every)
+
+
+def main(seconds: float, seed: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         settings = load_settings(database_url=f"sqlite:///{folder}/rows.sqlite3", calibrate=False)
         with TestClient(create_app(settings), raise_server_exceptions=False) as client:
             client.app.state.service.preparation.wait(300)  # type: ignore[attr-defined]
-            draw = random.Random(seed)
-            accepted, broken = broken_by_sheets(client, rows, draw)
-            print(f"{accepted} of {rows} corrected cards were accepted")
-            broken += broken_by_models(client, rows, draw)
+            draw, rows = random.Random(seed), shipped_models(client)
+            accepted, broken = broken_by_sheets(client, within(seconds / 3, odd_sheets(draw)))
+            print(f"{accepted} corrected cards were accepted: {len(broken)} answers of 500", flush=True)
+            accepted, found = broken_by_corrections(client, within(seconds / 3, odd_models(rows, draw)))
+            print(f"{accepted} corrected models were accepted: {len(found)} answers of 500", flush=True)
+            few = broken_by_models(client, within(seconds / 3, bare_models(draw)), "a100", "cpu")
+            print(f"models of which little is said: {len(few)} answers of 500")
+            broken += found + few
     print(*broken, f"{len(broken)} answers of 500", sep="\n")
     return min(1, len(broken))
 
 
 if __name__ == "__main__":
-    sys.exit(main(int((sys.argv[1:] or ["300"])[0]), int((sys.argv[2:] or ["1"])[0])))
+    sys.exit(main(float((sys.argv[1:] or ["240"])[0]), int((sys.argv[2:] or ["1"])[0])))

@@ -25,6 +25,10 @@ class Unreadable(str):
     __slots__ = ()
 
 
+def is_readable(*values: Any) -> bool:
+    return not any(isinstance(value, Unreadable) for value in values)
+
+
 def _read_json(text: str | bytes) -> Any:
     try:
         return orjson.loads(text)

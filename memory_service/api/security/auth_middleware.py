@@ -199,8 +199,9 @@ def needs(request: Request, scope: str, to: str) -> None:
 def _takes_back(scope: Scope) -> bool:
     """Whether it takes something back, or is about keys: a used-up quota must not stand in its way."""
     path: str = scope["path"].rstrip("/")
-    taken_back = path.endswith(("/undo", "/exclude", "/restore", "/delete"))
-    return scope["method"] == "DELETE" or path.split("/")[1:2] == ["keys"] or taken_back
+    undone = path.endswith(("/undo", "/exclude", "/restore")) or path.startswith("/browse/undo/")
+    about_keys = f"{path}/".startswith("/keys/")
+    return scope["method"] == "DELETE" or about_keys or (undone and scope["method"] == "POST")
 
 
 def _leave(scope: Scope, holder: Holder | None, without: frozenset[str]) -> None:

@@ -114,8 +114,8 @@ class MemoryPosterior:
         noise = [MEMORY_NOISE_GIB + MEMORY_NOISE_SHARE * p for p in predicted]
         far = [max(FAR_GIB, FAR_SHARE * p) for p in predicted]
         runs = [s.observation.run_id or i for i, s in enumerate(observed)]
-        places = [where(s) for s in observed]
-        self._posterior, aside = without_outliers(rows, values, noise, far, places, runs)
+        places, reporters = [where(s) for s in observed], [s.observation.reporter for s in observed]
+        self._posterior, aside = without_outliers(rows, values, noise, far, places, runs, reporters)
         self._levels = Hierarchy((s for i, s in enumerate(observed) if i not in set(aside)), lone)
 
     @cached_property

@@ -35,7 +35,7 @@ class Observation:
     out_of_memory     the batch did not fit
     n                 steps or epochs behind the medians
     excluded          see `Exclusion`
-    reporter          who told of it (`domain.learning.trust.reporter_of`)
+    reporter          who told of it (`domain.prediction.trust.reporter_of`)
     doubt             why it cannot be, as a clause: it teaches nothing until another reporter agrees; None =
                       it can be
     at                UTC, ISO 8601; "" when not known

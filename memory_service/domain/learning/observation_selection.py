@@ -6,12 +6,12 @@ on other devices of its model, and, for what families of networks have in common
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, zip_longest
+from typing import TypeVar
 
 from memory_service.domain.learning.batch_bounds import BatchBounds, bounding
 from memory_service.domain.learning.corrections import (
@@ -36,6 +36,7 @@ OWN_BATCHES, BATCHES_OF_MODEL = 40, 16
 them leaves free the others take. Solving takes some 50 ms with 64 and grows with their cube; the
 observations of one case at one batch, up to MOST_OF_A_CASE, cost nothing more."""
 
+T = TypeVar("T")
 Batch = tuple[Observation, ...]
 """Observations of one case at one batch, the newest first."""
 
@@ -52,17 +53,17 @@ class Place:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """All that ran, of each case the latest few."""
-        taken: Counter[PredictionKey] = Counter()
-        found: dict[Hashable, list[Observation]] = {}
+        """All that ran, of each case the latest few, of its reporters in turn."""
+        told: dict[PredictionKey, dict[str, list[Observation]]] = {}
         for o in self.observations:
-            if o.out_of_memory:
-                continue
-            case = observation_key(o)
-            taken[case] += 1
-            if taken[case] <= MOST_OF_A_CASE:
+            if not o.out_of_memory:
+                told.setdefault(observation_key(o), {}).setdefault(o.reporter, []).append(o)
+        found: dict[Hashable, list[Observation]] = {}
+        for case, reporters in told.items():
+            latest = islice(_in_turn(reporters.values()), MOST_OF_A_CASE)
+            for o in sorted(latest, key=newest_last, reverse=True):
                 found.setdefault((case, o.batch_size), []).append(o)
-        return tuple(tuple(some) for some in found.values())
+        return tuple(sorted(map(tuple, found.values()), key=_newest, reverse=True))
 
 
 class ObservationSelection:
@@ -121,7 +122,7 @@ class ObservationSelection:
     def _in_order(self, own: Place, model: Sequence[Place], others: Sequence[Place]) -> Iterator[Batch]:
         mine, of_model, elsewhere = (
             filter(lambda batch: self._baseline_of(batch[0]) is not None, batches)
-            for batches in (own.batches, _in_turn(model), _in_turn(others))
+            for batches in (own.batches, _in_turn(_batches(model)), _in_turn(_batches(others)))
         )
         first = [*islice(mine, OWN_BATCHES), *islice(of_model, BATCHES_OF_MODEL)]
         return islice(chain(first, elsewhere, mine, of_model), MOST_BATCHES)
@@ -133,11 +134,14 @@ class ObservationSelection:
         return self._baselines[key]
 
 
-def _in_turn(places: Sequence[Place]) -> Iterator[Batch]:
-    """The newest of every place, then the second of every place, and so on."""
+def _batches(places: Sequence[Place]) -> list[tuple[Batch, ...]]:
     newest_first = sorted(places, key=lambda place: _newest(place.observations), reverse=True)
-    rows = zip_longest(*(place.batches for place in newest_first))
-    return (batch for row in rows for batch in row if batch is not None)
+    return [place.batches for place in newest_first]
+
+
+def _in_turn(several: Iterable[Sequence[T]]) -> Iterator[T]:
+    """The first of each, then the second of each, and so on."""
+    return (one for row in zip_longest(*several) for one in row if one is not None)
 
 
 def _newest(batch: Batch) -> tuple[object, ...]:

@@ -143,7 +143,8 @@ FREEDOM = 2.0
 
 AGREE = log(1.35)
 ENOUGH_RUNS = 3
-"""Three runs within a third of each other (peaks: 0.3 GiB) count, however far they are."""
+"""Three runs within a third of each other (peaks: 0.3 GiB) count, however far they are: of two reporters, or
+of the only one that told of the device."""
 
 
 def without_outliers(
@@ -153,14 +154,23 @@ def without_outliers(
     far: Sequence[float],
     groups: Sequence[Hashable],
     runs: Sequence[Hashable],
+    reporters: Sequence[Hashable],
 ) -> tuple[Posterior | None, list[int]]:
     """The posterior without outliers, and which observations are left out (for now).
 
     An observation further than `far` from zero counts when two others from other runs of its group agree
-    with it, or when the rest already brings it near; one that the rest leaves far is not.
+    with it, or when the rest already brings it near; one that the rest leaves far is not. Runs of one
+    reporter alone settle nothing where somebody else told of the group.
     """
+
+    def agreed_on(i: int) -> bool:
+        group = [j for j in range(len(values)) if groups[j] == groups[i]]
+        near = [j for j in group if abs(values[j] - values[i]) <= AGREE]
+        tellers, known = ({reporters[j] for j in some} for some in (near, group))
+        return len({runs[j] for j in near}) >= ENOUGH_RUNS and (len(tellers) > 1 or tellers == known)
+
     near = {i for i, value in enumerate(values) if abs(value) <= far[i]}
-    included = near | {i for i in range(len(values)) if i not in near and _agreed(i, values, groups, runs)}
+    included = near | {i for i in range(len(values)) if i not in near and agreed_on(i)}
     agreed = included - near
     for _ in range(2):
         posterior = posterior_of(rows, values, noise, sorted(included))
@@ -177,11 +187,6 @@ def without_outliers(
     else:
         posterior = posterior_of(rows, values, noise, sorted(included))
     return posterior, [i for i in range(len(values)) if i not in included]
-
-
-def _agreed(i: int, values: Sequence[float], groups: Sequence[Hashable], runs: Sequence[Hashable]) -> bool:
-    near = (j for j in range(len(values)) if groups[j] == groups[i] and abs(values[j] - values[i]) <= AGREE)
-    return len({runs[j] for j in near}) >= ENOUGH_RUNS
 
 
 def posterior_of(

@@ -92,7 +92,8 @@ class TimePosterior:
         least = [FAR if is_own(s.observation) else FAR_IN_TABLES for s in timed]
         far = [max(far_off, FAR_SDS * sd) for far_off, sd in zip(least, sds, strict=True)]
         runs = [s.observation.run_id or i for i, s in enumerate(timed)]
-        self._posterior, aside = without_outliers(rows, values, noise, far, [where(s) for s in timed], runs)
+        places, reporters = [where(s) for s in timed], [s.observation.reporter for s in timed]
+        self._posterior, aside = without_outliers(rows, values, noise, far, places, runs, reporters)
         used = [s for i, s in enumerate(timed) if i not in set(aside)]
         self.aside = tuple(timed[i].observation for i in aside)
         late = [

@@ -184,7 +184,7 @@ def can_take(model: CatalogueModel, size: int, profiled: Sequence[int]) -> bool:
     if size in profiled:
         return True
     if model.input_kind == "seq_len":
-        return size <= max(*profiled, *model.input_sizes, model.default_input_size)
+        return size <= max((*profiled, *model.input_sizes, model.default_input_size))
     if model.input_kind == "n_features":
         return True
     step = side_step(model.library, model.name, model.config)

@@ -14,13 +14,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
-from memory_service.domain.calibration.plausibility import calibration_doubt, calibrations_agree
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.prediction.trust import calibration_doubt, calibrations_agree
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.usable_rows import usable_sheets
-from memory_service.store.engine import Unreadable
+from memory_service.store.engine import is_readable
 from memory_service.store.queries import calibrations as store
 from memory_service.store.queries import history
 from memory_service.store.queries.rows import all_rows
@@ -76,21 +76,18 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     """Every calibration of every device that ended with something measured, best first: those that were done
     before those that were cut short, the newest first (of those cut short, the one that got furthest)."""
     now = {device.name: device for device in registered(transaction)}
-    rows = [row for row in store.ended(transaction.session) if _is_readable(row)]
-    doubted = quarantined(transaction, rows)
-    done, cut = [r for r in rows if r.status == "done"], [r for r in rows if r.status != "done"]
-    stored = []
-    for row in [*done, *sorted(cut, key=lambda r: -r.measured)]:
-        device = now.get(row.device)
-        if device is not None:
-            why = stale_because(row, device, doubted)
-            stored.append(KeptCalibration(measured_calibration(row), device.gpu, why))
-    return stored
+    rows = [row for row in _ended(transaction) if row.device in now]
+    doubted, kept = quarantined(transaction, rows), []
+    for row in sorted(rows, key=lambda row: (row.status != "done") * (10**9 - row.measured)):
+        why = stale_because(row, now[row.device], doubted)
+        kept.append(KeptCalibration(measured_calibration(row), now[row.device].gpu, why))
+    return kept
 
 
-def _is_readable(row: tables.Calibration) -> bool:
-    stored = (row.fingerprint, row.environment, row.sections, row.missing)
-    return not any(isinstance(each, Unreadable) for each in stored)
+def _ended(transaction: ReadTransaction) -> list[tables.Calibration]:
+    """The readable ones."""
+    every = store.ended(transaction.session)
+    return [r for r in every if is_readable(r.fingerprint, r.environment, r.sections, r.missing)]
 
 
 def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str, str]) -> tuple[str, ...]:
@@ -103,24 +100,21 @@ def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str,
 def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
     """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    ended = [row for row in rows if row.status not in store.ACTIVE]
-    found = {
-        row.id: why for row in ended
-        if (why := calibration_doubt(measured_calibration(row), sheets.get(row.gpu), row.error_percent))
+    made = {row.id: (row, measured_calibration(row)) for row in rows if row.status not in store.ACTIVE}
+    doubts = {
+        key: why for key, (row, of) in made.items()
+        if (why := calibration_doubt(of, sheets.get(row.gpu), row.error_percent))
     }  # fmt: skip
-    if not found:
-        return {}
-    others = store.ended(transaction.session)
+    others = _ended(transaction) if doubts else []
     told_by = history.creators(transaction.session, "calibrations", [row.id for row in others])
-    confirmed = {
-        row.id for row in ended if row.id in found and any(
-            other.gpu == row.gpu and told_by.get(other.id) != told_by.get(row.id)
-            and calibrations_agree(measured_calibration(row), measured_calibration(other))
-            for other in others
-        )
-    }  # fmt: skip
+
+    def confirmed(key: str) -> bool:
+        row, of = made[key]
+        alike = (each for each in others if each.gpu == row.gpu and told_by.get(each.id) != told_by.get(key))
+        return any(calibrations_agree(of, measured_calibration(each)) for each in alike)
+
     until = "in quarantine until another reporter's calibration agrees"
-    return {key: f"{until}: {why}" for key, why in found.items() if key not in confirmed}
+    return {key: f"{until}: {why}" for key, why in doubts.items() if not confirmed(key)}
 
 
 def measured_calibration(row: tables.Calibration) -> Calibration:

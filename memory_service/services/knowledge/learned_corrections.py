@@ -9,9 +9,9 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
-from memory_service.domain.learning.trust import doubt_of
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import baseline_prediction
+from memory_service.domain.prediction.trust import run_doubt
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 
@@ -38,7 +38,7 @@ def with_doubt(
         return observation
     sheet = replace(card, calibrated=None, learned=None)
     predicted = baseline_prediction(observation, profile, sheet)
-    return replace(observation, doubt=doubt_of(observation, profile, sheet, predicted, n_train))
+    return replace(observation, doubt=run_doubt(observation, profile, sheet, predicted, n_train))
 
 
 def observed_card(cards: Cards, observation: Observation) -> TargetDevice | None:

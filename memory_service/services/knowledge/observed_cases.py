@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memory_service.domain.learning.observation import Observation
-from memory_service.domain.learning.trust import trusted
+from memory_service.domain.prediction.trust import trusted
 from memory_service.services.database.transactions import ReadTransaction
-from memory_service.store.engine import Unreadable
+from memory_service.store.engine import is_readable
 from memory_service.store.queries import observations as store
 
 MOST_OF_A_CASE = 8
@@ -55,10 +55,9 @@ def _with(
 ) -> dict[str, tuple[Kept, ...]]:
     added: dict[str, list[Kept]] = {}
     for row in rows:
-        if isinstance(row.observation, Unreadable):
-            continue
-        stored = (row.updated_at, row.id, Observation.from_dict(row.observation))
-        added.setdefault(row.subject, []).append(stored)
+        if is_readable(row.observation):
+            stored = (row.updated_at, row.id, Observation.from_dict(row.observation))
+            added.setdefault(row.subject, []).append(stored)
     found = dict(cases)
     for subject, new in added.items():
         every = sorted((*found.get(subject, ()), *new), key=lambda row: row[:2], reverse=True)

@@ -20,7 +20,7 @@ from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.errors import NotFound
 from memory_service.schemas.fields import utc_text
-from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
 from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_of
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
@@ -65,10 +65,8 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
         if begun is None:
             return
         outcome = read_outcome(transaction, begun)
-    summary, judge = (
-        outcome.as_dict() | {"events_read": sum(outcome.counts.values())},
-        _judge(database, begun),
-    )
+    summary = outcome.as_dict() | {"events_read": sum(outcome.counts.values())}
+    judge = _judge(database, begun)
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
         if now is None or now.finish is None or now.finished_at is None:
@@ -92,44 +90,34 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
             remember(transaction, now, summary, taught=found != known)
 
 
-def exclude_run(database: Database, run_id: str, why: str, who: str | None) -> None:
-    """Count a run nowhere, as if it had never been, until somebody restores it; that one who is excluded is
-    excluded again changes nothing. NotFound."""
+def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *, excluded: bool) -> None:
+    """Count a run nowhere, as if it had never been; or as it did before. One that is so already stays as it
+    is. NotFound."""
     with database.write_untracked() as transaction:
-        run = _existing(transaction, run_id)
-        if run.exclusion is not None:
+        session, now = transaction.session, transaction.now
+        run = runs.find(session, run_id, to_change=True)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}")
+        if (run.exclusion is not None) == excluded:
             return
-        taught = [dict(wire) for wire in runs.observations_of(transaction.session, run_id)]
-        said = {"who": who or ANONYMOUS, "at": utc_text(transaction.now.isoformat()), "why": why}
-        exclusion = said | {"observations": taught, "excluded": run.excluded}
-        values = {"exclusion": exclusion, "excluded": BY_PERSON, "updated_at": transaction.now}
-        runs.change(transaction.session, run_id, values)
-        runs.replace_observations(transaction.session, run_id, [], transaction.now)
-        forget(transaction, run)
-        note(transaction, "runs", run_id, "update", f"excluded: {why}", who=who)
-
-
-def restore_run(database: Database, run_id: str, why: str, who: str | None) -> None:
-    """Take an exclusion back: the run counts as it did. NotFound."""
-    with database.write_untracked() as transaction:
-        run = _existing(transaction, run_id)
         if run.exclusion is None:
-            return
-        values = {"exclusion": null(), "excluded": run.exclusion["excluded"], "updated_at": transaction.now}
-        taught = run.exclusion["observations"]
-        runs.change(transaction.session, run_id, values)
-        runs.replace_observations(transaction.session, run_id, taught, transaction.now)
-        if run.finish is not None and run.finished_at is not None:
-            remember(transaction, run, run.summary or {}, taught=True)
-        note(transaction, "runs", run_id, "update", f"restored: {why}", who=who)
-    conclude(database, run_id)
-
-
-def _existing(transaction: WriteTransaction, run_id: str) -> Run:
-    run = runs.find(transaction.session, run_id, to_change=True)
-    if run is None:
-        raise NotFound(f"There is no run {run_id}")
-    return run
+            taught = [dict(wire) for wire in runs.observations_of(session, run_id)]
+            said = {"who": who or ANONYMOUS, "at": utc_text(now.isoformat()), "why": why}
+            exclusion = said | {"observations": taught, "excluded": run.excluded}
+            values: dict[str, Any] = {"exclusion": exclusion, "excluded": BY_PERSON}
+            taught = []
+            forget(transaction, run)
+        else:
+            taught = run.exclusion["observations"]
+            values = {"exclusion": null(), "excluded": run.exclusion["excluded"]}
+            if run.finish is not None and run.finished_at is not None:
+                remember(transaction, run, run.summary or {}, taught=True)
+        runs.change(session, run_id, values | {"updated_at": now})
+        runs.replace_observations(session, run_id, taught, now)
+        done = "excluded" if excluded else "restored"
+        note(transaction, "runs", run_id, "update", f"{done}: {why}", who=who)
+    if not excluded:
+        conclude(database, run_id)
 
 
 def _judge(database: Database, run: Run) -> Callable[[Observation], Observation]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from memory_service.domain.learning.trust import reporter_of
+from memory_service.domain.prediction.trust import reporter_of
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
@@ -22,7 +22,7 @@ from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
-from memory_service.services.runs.observations import conclude, exclude_run, restore_run
+from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
 from memory_service.services.runs.run_log import end_log
@@ -120,7 +120,7 @@ def mark_run(
 ) -> dict[str, Any]:
     """Exclude a run, or restore it; its page. InvalidInput without a reason, NotFound."""
     key, reason = known_run_key(run_id), checked(RunExclusion, {"why": why}, "This needs a reason").why
-    (exclude_run if excluded else restore_run)(database, key, reason, who)
+    mark_excluded(database, key, reason, who, excluded=excluded)
     return run_page(database, key)
 
 

@@ -15,6 +15,8 @@ from sqlalchemy import select
 
 from memory_service.domain.common.row_difference import difference
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.proven_rows import proven_model
 from memory_service.errors import (
     Conflict,
     FieldError,
@@ -154,7 +156,7 @@ def create_row(
     if rows.find(transaction.session, table, key) is not None:
         detail = f"{table} already has {key!r}; correct that one or choose another {key_name}"
         raise Conflict(detail, [FieldError(key_name, "is taken", key, (key,))])
-    _check_references(transaction, table, stored)
+    _check_use(transaction, table, stored)
     rows.insert_all(transaction.session, table, [stored | rows.bookkeeping("user", transaction.now)])
     if new_passages is not None:
         passages.replace(transaction.session, key, new_passages)
@@ -192,7 +194,7 @@ def update_row(
         errors = [FieldError(name, message, None, (str(before[name]),)) for name in named]
         raise InvalidInput(f"{' and '.join(named)} names the row and cannot change", errors)
     if after != before:
-        _check_references(transaction, table, after)
+        _check_use(transaction, table, after)
         shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
         changed = after | {"corrected": after != shipped, "updated_at": transaction.now}
         rows.change(transaction.session, row, changed)
@@ -312,11 +314,17 @@ def _naming(transaction: ReadTransaction, child: type[Pattern] | type[Solution],
     ).all()
 
 
-def _check_references(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
+def _check_use(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
     slug = stored.get("competition") if table in ("patterns", "solutions") else None
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
         detail = f"competition {slug!r} is not known"
         raise wrong_value("competition", "is not known; add it first", slug, detail=detail)
+    if table == "models":
+        build, shipped = (
+            values_of_rows.BUILT["profiles"],
+            rows.profiles_of(transaction.session, stored["name"]),
+        )
+        proven_model(CatalogueModel.from_dict(stored), [build({"profile": one}) for one in shipped])
 
 
 def _record(

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.schemas.rows import BUILT
-from memory_service.store.engine import Unreadable
+from memory_service.store.engine import Unreadable, is_readable
 
 Row = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -31,7 +31,7 @@ def usable(table: str, rows: Iterable[Row]) -> tuple[list[Any], tuple[str, ...]]
 
 def readable(rows: Iterable[Row]) -> Iterator[Row]:
     """Those of which every JSON column is JSON."""
-    return (row for row in rows if not any(isinstance(value, Unreadable) for value in row.values()))
+    return (row for row in rows if is_readable(*row.values()))
 
 
 def usable_sheets(rows: Iterable[Row]) -> dict[str, Gpu]:

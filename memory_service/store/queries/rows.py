@@ -96,6 +96,12 @@ def find(session: ReadSession, table: str, key: str, *, to_change: bool = False)
     return session.scalars(query).one_or_none()
 
 
+def profiles_of(session: ReadSession, model: str) -> list[Mapping[str, Any]]:
+    """Its profiles of autocast, without checkpointing."""
+    query = select(Profile.profile).where(Profile.model == model, Profile.precision == "amp")
+    return list(session.scalars(query.where(Profile.checkpointing.is_(False))))
+
+
 def keys(session: ReadSession, table: str) -> list[str]:
     entity = ENTITIES[table]
     return list(session.scalars(select(column(entity, key_of(entity)))))

@@ -36,7 +36,7 @@ class EndedRun(NamedTuple):
 
 SUBJECT = (
     "device", "gpu", "model", "input_size", "precision", "layout", "mode", "optimizer", "compiled",
-    "checkpointing", "stack", "batch_size", "out_of_memory",
+    "checkpointing", "stack", "batch_size", "out_of_memory", "reporter",
 )  # fmt: skip
 """Members of an observation that distinguish cases."""
 
@@ -238,12 +238,6 @@ def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]
     return list(session.scalars(query))
 
 
-def _subject(wire: Mapping[str, Any]) -> str:
-    """Of doubted ones their own: however many there are, they take no place of another."""
-    case = "|".join(str(wire.get(name)) for name in SUBJECT)
-    return f"{case}|{wire['reporter']}" if wire.get("doubt") else case
-
-
 def replace_observations(
     session: WriteSession, run_id: str, found: Sequence[Mapping[str, Any]], now: dt.datetime
 ) -> None:
@@ -251,7 +245,7 @@ def replace_observations(
     if found:
         rows = [
             {"id": f"{run_id}/{number}", "run_id": run_id, "updated_at": now, "observation": dict(wire)}
-            | {"subject": _subject(wire)}
+            | {"subject": "|".join(str(wire.get(name)) for name in SUBJECT)}
             | {name: wire[name] for name in ("gpu", "device", "model")}
             for number, wire in enumerate(found)
         ]

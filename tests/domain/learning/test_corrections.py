@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 from memory_service.domain.cost.profile import PeakPoint, Profile, Work
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import PARTS, StepModel
-from memory_service.domain.learning.corrections import MOST_OBSERVATIONS, LearnedCorrections, learn
+from memory_service.domain.learning.corrections import (
+    MOST_OBSERVATIONS,
+    MOST_OF_A_CASE,
+    LearnedCorrections,
+    learn,
+)
 from memory_service.domain.learning.observation import Exclusion, Observation, PredictionKey, prediction_key
+from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import baseline_prediction, prepare
@@ -136,6 +142,29 @@ def test_what_is_far_off_is_believed_when_three_runs_agree() -> None:
     assert factor(["one", "two", "three"]) == pytest.approx(6.0, rel=0.1)
     assert factor(["one", "two"]) == 1.0
     assert factor(["one", "one", "one"]) == 1.0
+
+
+def test_three_runs_of_one_reporter_overturn_nothing_that_another_told() -> None:
+    known = ran("resnet50", 1.1, "theirs", reporter="key b")
+
+    def factor(*reporters: str) -> float:
+        slow = [ran("resnet50", 6.0, f"run {i}", reporter=each) for i, each in enumerate(reporters)]
+        return moved("resnet50", taught([*slow, known]))
+
+    before = moved("resnet50", taught([known]))
+    assert factor("key a", "key a", "key a") == pytest.approx(before, rel=1e-9)
+    assert factor("key a", "key a", "key c") > 2.0
+
+
+def test_many_runs_of_one_reporter_push_nobody_elses_out() -> None:
+    at = "2026-11-21T10:00:{:02d}Z"
+    flood = [ran("resnet50", 6.0, f"run {i}", reporter="key a", at=at.format(i)) for i in range(20)]
+    known = ran("resnet50", 1.1, "theirs", reporter="key b")
+    chosen = ObservationSelection(
+        [*flood, known], lambda o: baseline_prediction(o, cold_profile(o), BOX)
+    ).about(BOX.device, BOX.slug)
+    assert moved("resnet50", replace(BOX, learned=chosen)) < 1.2
+    assert len(chosen.set_aside) == MOST_OF_A_CASE - 1
 
 
 def test_on_a_device_known_to_be_slow_an_ordinary_run_is_the_odd_one() -> None:

@@ -85,6 +85,25 @@ def test_a_second_reporter_who_agrees_ends_the_quarantine(shared: Database) -> N
     assert "below batch 4" in run_page(shared, first["id"])["learned"][0]
 
 
+def test_runs_of_one_key_overturn_no_figure_that_another_key_told(shared: Database) -> None:
+    usual = figures(shared, "b200")["step_seconds"]["value"]
+    reported(shared, "one key", usual, gpu="b200")
+    before = figures(shared, "b200")["step_seconds"]["value"]
+    for _ in range(9):
+        reported(shared, "another key", 6.0 * usual, gpu="b200")
+    assert figures(shared, "b200")["step_seconds"]["value"] == pytest.approx(before, rel=0.02)
+    reported(shared, "a third key", 6.0 * usual, gpu="b200")
+    assert figures(shared, "b200")["step_seconds"]["value"] > 2.0 * usual
+
+
+def test_the_only_reporter_of_a_card_is_believed_after_three_runs(shared: Database) -> None:
+    usual = figures(shared, "h200")["step_seconds"]["value"]
+    for _ in range(3):
+        assert figures(shared, "h200")["step_seconds"]["value"] < 1.1 * usual
+        reported(shared, None, 6.0 * usual, gpu="h200")
+    assert figures(shared, "h200")["step_seconds"]["value"] == pytest.approx(6.0 * usual, rel=0.1)
+
+
 def test_reports_that_do_not_agree_confirm_nothing(shared: Database) -> None:
     before = figures(shared, "l40s")
     reported(shared, "one key", 4e3, gpu="l40s")

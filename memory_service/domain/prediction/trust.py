@@ -1,0 +1,140 @@
+"""Whether what was reported can be: a run that contradicts the trace of its model or the data sheet of its
+card, or a calibration that contradicts the sheet or itself, is kept, and teaches nothing until another
+reporter tells the same."""
+
+from collections.abc import Hashable, Iterable
+from math import exp, log
+from statistics import median
+from typing import Any
+
+from memory_service.domain.calibration.calibration import Calibration
+from memory_service.domain.cost.memory import GIB, allocated_bytes
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.learning.observation import BaselinePrediction, Observation
+
+MOST_OF_CARD = 1.3
+"""A batch whose traced memory is over so many times the card's cannot have run on it."""
+
+LEAST_RATE, MOST_RATE = 0.05, 1.2
+"""Of what the data sheet allows: of the predicted rate, below which something else was timed, and of the
+arithmetic and bandwidth that the card has, above which nothing can be."""
+
+LEAST_SHARE, LEAST_SHARE_OF_ONE = 0.15, 0.4
+"""Memory does not run out in a step that is predicted to take less of the card; in that of one sample, which
+nothing can make smaller, only near the card's end."""
+
+MOST_ERROR_PERCENT = 50.0
+"""Of a calibration's self-check."""
+
+SAME_BATCH, SAME_FIGURE = 2.0, 1.5
+SAME_RATES, LEAST_COMMON = 1.25, 3
+"""Reports agree within these ratios, calibrations in the median of as many common sections at least."""
+
+
+def run_doubt(
+    o: Observation, profile: Profile, card: Gpu, sheet: BaselinePrediction, n_train: int | None
+) -> str | None:
+    """Why the observation cannot be, as a clause; None where it can.
+
+    sheet     its prediction by the card's data sheet alone; n_train: rows of the run, None = not said
+    """
+    batch, step, usual = o.batch_size, o.step_seconds, sheet.step_seconds
+    if n_train is not None and batch > n_train:
+        return f"its batch of {batch:,} is over the {n_train:,} rows that it trains on"
+    if o.out_of_memory and card.kind != "cpu":  # a processor's sheet is of no machine in particular
+        least = LEAST_SHARE_OF_ONE if batch == 1 else LEAST_SHARE
+        if sheet.driver_gib < least * sheet.usable_gib:
+            takes = f"batch {batch:,} takes {sheet.driver_gib:.3g} of {card.memory_gib:.3g} GiB by its trace"
+            return f"{takes}: memory ran out for another reason"
+    elif card.kind != "cpu":
+        needed = allocated_bytes(profile, batch, o.optimizer) / GIB
+        if needed > MOST_OF_CARD * card.memory_gib:
+            takes = f"batch {batch:,} takes {needed:,.0f} GiB by its trace"
+            return f"{takes}, and {card.key} has {card.memory_gib:.3g}"
+    if step is None:
+        return None
+    if step < (_least_seconds(o, profile, card) / MOST_RATE if card.kind == "cuda" else usual * LEAST_RATE):
+        return f"a step of {1000.0 * step:.3g} ms is faster than the data sheet of {card.key} allows"
+    if step * LEAST_RATE > usual:
+        slow = f"a step of {step:,.3g} s takes over {1.0 / LEAST_RATE:.0f} times the {usual:.3g} s"
+        return f"{slow} that {card.key} needs by its data sheet"
+    return None
+
+
+def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent: float | None) -> str | None:
+    """The same of a calibration. error_percent: of its self-check."""
+    if error_percent is not None and error_percent > MOST_ERROR_PERCENT:
+        return f"its reference networks ran {error_percent:,.0f} % away from what its own sections say"
+    if sheet is None or sheet.kind != "cuda" or calibration.fingerprint.mig:
+        return None
+    stated = {f"matmul.{name}.": peak for name, peak in sheet.tflops.items()}
+    for start, peak in {**stated, "bandwidth.": sheet.bandwidth_gb_s}.items():
+        found = [
+            one.value for name, one in calibration.sections.items()
+            if name.startswith(start) and one.unit in ("TFLOP/s", "GB/s") and not name.endswith("mib")
+        ]  # fmt: skip
+        if found and not LEAST_RATE <= max(found) / peak <= MOST_RATE:
+            what = start.strip(".").replace("matmul.", "products in ")
+            return f"its {what} reach {max(found):.4g}, and the data sheet of {sheet.slug} says {peak:g}"
+    return None
+
+
+def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """Those that may teach, in their order: the ones without doubt, and those that another reporter's agrees
+    with."""
+    every = tuple(observations)
+    doubted: dict[Hashable, dict[str, list[Observation]]] = {}
+    for o in every:
+        if o.doubt is not None:
+            doubted.setdefault(_case(o), {}).setdefault(o.reporter, []).append(o)
+    return tuple(
+        o for o in every if o.doubt is None or any(
+            _agree(o, other)
+            for reporter, told in doubted[_case(o)].items() if reporter != o.reporter for other in told
+        )
+    )  # fmt: skip
+
+
+def calibrations_agree(one: Calibration, other: Calibration) -> bool:
+    """Whether two devices measured much the same."""
+    common = one.sections.keys() & other.sections.keys()
+    values = ((one.sections[name].value, other.sections[name].value) for name in common)
+    apart = [abs(log(mine / theirs)) for mine, theirs in values if mine > 0.0 and theirs > 0.0]
+    two = one.fingerprint.uuid != other.fingerprint.uuid
+    return two and len(apart) >= LEAST_COMMON and exp(median(apart)) <= SAME_RATES
+
+
+def reporter_of(key_name: str | None, host: Any) -> str:
+    """Who tells of a run: the key; without one the host, as far as it says its name."""
+    if key_name is not None:
+        return f"key {key_name}"
+    name = host.get("hostname") if isinstance(host, dict) else None
+    return f"host {name[:200]}" if isinstance(name, str) and name else ""
+
+
+def _least_seconds(o: Observation, profile: Profile, card: Gpu) -> float:
+    """Of a step, by arithmetic alone, with all that the precision's units can do."""
+    phases = (profile.forward,) if o.mode == "infer" else (profile.forward, profile.backward)
+    flops = o.batch_size * sum(work.flops_per_sample for phase in phases for work in phase.values())
+    units = ("fp32", "tf32") if o.precision in ("fp32", "tf32") else ("fp32", *card.tflops)
+    return float(flops / (1e12 * max(card.tflops.get(name, 0.0) for name in units)))
+
+
+def _case(o: Observation) -> Hashable:
+    return o.gpu, o.model, o.input_size, o.mode, o.out_of_memory
+
+
+def _agree(one: Observation, other: Observation) -> bool:
+    same = _near(one.batch_size, other.batch_size, SAME_BATCH)
+    if one.out_of_memory or not same:
+        return same
+    for name in ("step_seconds", "peak_allocated_gib", "peak_driver_gib"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if mine and theirs:
+            return _near(mine / one.batch_size, theirs / other.batch_size, SAME_FIGURE)
+    return False
+
+
+def _near(one: float, other: float, ratio: float) -> bool:
+    return max(one, other) <= ratio * min(one, other)
