@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,10 +18,35 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_service import resources
 from memory_service.offline import forbid_network
 from memory_service.recall.bert import Bert
-from memory_service.recall.shipped_vectors import Vectors as ShippedVectors
-from memory_service.recall.shipped_vectors import digest, read_vectors
+
+FILE = "vectors.npz"
+_DIGEST_BYTES = 16
+
+ShippedVectors = Mapping[bytes, NDArray[np.float16]]
+
+
+def digest(text: str) -> bytes:
+    """What a text is looked up by."""
+    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES]
+
+
+def read_vectors(weights_sha256: str) -> ShippedVectors:
+    """Vectors of the seeded passages and example sentences (`python -m checks.vectors` writes them): digest
+    -> unit vector (384,); empty where the file is missing or other weights made it."""
+    try:
+        path = resources.path("seeds", FILE)
+    except FileNotFoundError:
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        if str(file["weights_sha256"]) != weights_sha256:
+            return {}
+        digests, vectors = file["digests"].tobytes(), file["vectors"]
+    keys = (digests[i : i + _DIGEST_BYTES] for i in range(0, len(digests), _DIGEST_BYTES))
+    return dict(zip(keys, vectors, strict=True))
+
 
 DIMENSION = 384
 """Length of a stored vector. Another model must have the same length: the database column is made for it."""
