@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memory_service.recall.bert import Bert
-from memory_service.recall.encoder import FILE, PACKAGED_SHA256, digest, packaged_model_path
+from memory_service.recall.encoder import FILE, PACKAGED_SHA256, Bert, digest, packaged_model_path
 from memory_service.recall.prototypes import sentences
 from memory_service.services.competitions.encoding import texts_of
 from memory_service.services.editorial.seed_files import read_seeds

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from checks.vectors import shipped_texts
-from memory_service.recall.bert import Bert
 from memory_service.recall.encoder import (
     PACKAGED_SHA256,
+    Bert,
     digest,
     packaged_model_path,
     read_vectors,
