@@ -40,7 +40,7 @@ from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.operations import database as databases
-from memory_service.services.planning.recipe import (
+from memory_service.services.planning.memory import (
     TasksOfFamilies,
     recipe_of,
     similarity_weights,

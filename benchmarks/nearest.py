@@ -21,9 +21,8 @@ import numpy as np
 from sqlalchemy import select
 
 from benchmarks.servers import ROOT, postgresql, seeded
-from memory_service.recall.encoder import PACKAGED_SHA256, load_encoder
+from memory_service.recall.encoder import PACKAGED_SHA256, load_encoder, read_vectors
 from memory_service.recall.passages import query_passages
-from memory_service.recall.shipped_vectors import read_vectors
 from memory_service.services.database.transactions import Database
 from memory_service.store.dialects import Vector32
 from memory_service.store.queries import passages

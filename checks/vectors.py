@@ -11,10 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from memory_service.recall.bert import Bert
-from memory_service.recall.encoder import PACKAGED_SHA256, packaged_model_path
+from memory_service.recall.encoder import FILE, PACKAGED_SHA256, Bert, digest, packaged_model_path
 from memory_service.recall.prototypes import sentences
-from memory_service.recall.shipped_vectors import FILE, digest
 from memory_service.services.competitions.encoding import texts_of
 from memory_service.services.editorial.seed_files import read_seeds
 

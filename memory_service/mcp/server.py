@@ -6,6 +6,7 @@ describes and checks, so that both refuse the same things in the same words.
 
 import logging
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 import anyio
@@ -20,9 +21,32 @@ from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import competition_tools as remember
 from memory_service.mcp import planning_tools as ask
-from memory_service.mcp import prompts, resources, run_tools
+from memory_service.mcp import resources, run_tools
 from memory_service.mcp.schemas import unquoted
 from memory_service.mcp.tool import Tool, caller_of, refused_text
+
+_NAME = "train_within_budget"
+
+PROMPTS = (
+    wire.Prompt(
+        name=_NAME,
+        title="Train within a budget",
+        description="Ask, review, launch, check at 60 s, watch, finish: one training on one card that ends "
+        "in time with a submission.",
+        arguments=[
+            wire.PromptArgument(
+                name="description", description="What is predicted, from what data.", required=True
+            ),
+            wire.PromptArgument(name="gpu", description="The card, e.g. a100, t4, cpu.", required=True),
+            wire.PromptArgument(
+                name="minutes", description="Minutes for everything; 30 if left out.", required=False
+            ),
+        ],
+    ),
+)
+
+_STEPS = files(__package__).joinpath("train_within_budget.md").read_text(encoding="utf-8").rstrip()
+
 
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*ask.TOOLS, *run_tools.TOOLS, *remember.TOOLS)}
 
@@ -86,10 +110,10 @@ def build_server(service: Service) -> Server[Any]:
             raise MCPError(wire.INTERNAL_ERROR, refused_text(error), {"uri": str(params.uri)}) from None
 
     async def list_prompts(_: _Context, __: Any) -> wire.ListPromptsResult:
-        return wire.ListPromptsResult(prompts=list(prompts.PROMPTS))
+        return wire.ListPromptsResult(prompts=list(PROMPTS))
 
     async def get_prompt(_: _Context, params: wire.GetPromptRequestParams) -> wire.GetPromptResult:
-        return prompts.render(params.name, params.arguments)
+        return render(params.name, params.arguments)
 
     return Server(
         "memory-service",
@@ -111,3 +135,21 @@ async def knowledge_soon(service: Service) -> None:
     with anyio.move_on_after(KNOWLEDGE_WITHIN_SECONDS):
         while not service.preparation.state.knowledge and service.preparation.state.failed is None:
             await anyio.sleep(0.05)
+
+
+def render(name: str, raw: Mapping[str, str] | None) -> wire.GetPromptResult:
+    """The prompt, filled in. MCPError (invalid params) for an unknown or incomplete one."""
+    prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
+    if prompt is None:
+        raise MCPError(wire.INVALID_PARAMS, f"There is no prompt {name[:80]!r}; there is {_NAME}")
+    arguments = prompt.arguments or []
+    filled = {key: text.strip() for key, text in (raw or {}).items() if text.strip()}
+    missing = [each.name for each in arguments if each.required and each.name not in filled]
+    unknown = sorted(filled.keys() - {each.name for each in arguments})
+    if missing or unknown:
+        wrong = [f"{key} is required" for key in missing] + [f"{key} is no argument" for key in unknown]
+        known = ", ".join(each.name for each in arguments)
+        raise MCPError(wire.INVALID_PARAMS, f"{'; '.join(wrong)}; {name} takes {known}")
+    text = _STEPS.format(**{"minutes": "30", **filled})
+    message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
+    return wire.GetPromptResult(description=prompt.description, messages=[message])

@@ -12,8 +12,7 @@ from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.probes import probe_of, probes
 from memory_service.measure.calibrate import timing
 from memory_service.measure.calibrate.hardware import Cpu
-from memory_service.measure.calibrate.runner import precisions_of
-from memory_service.measure.calibrate.schedule import next_share, share_of
+from memory_service.measure.calibrate.runner import next_share, precisions_of, share_of
 from memory_service.measure.calibrate.sections.kernels import matmul
 from memory_service.measure.calibrate.timing import in_unit, measured, repeat, summary
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from checks.vectors import shipped_texts
-from memory_service.recall.bert import Bert
-from memory_service.recall.encoder import PACKAGED_SHA256, packaged_model_path, sentence_transformer
-from memory_service.recall.shipped_vectors import digest, read_vectors
+from memory_service.recall.encoder import (
+    PACKAGED_SHA256,
+    Bert,
+    digest,
+    packaged_model_path,
+    read_vectors,
+    sentence_transformer,
+)
 
 
 def test_every_text_that_ships_has_the_vector_that_the_encoder_makes_of_it() -> None:

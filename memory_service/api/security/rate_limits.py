@@ -5,17 +5,61 @@ The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-1
 """
 
 import ipaddress
+import mmap
+import struct
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import blake2b
 from math import ceil
 from time import monotonic
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_service.api.error_handlers import refusal
-from memory_service.api.security.shared_buckets import SharedBuckets
 from memory_service.errors import TooManyRequests
+
+_BUCKET = struct.Struct("<Qdd")
+_PROBES = 8
+
+
+class SharedBuckets:
+    """name -> (tokens left, when), for some `most` names, in memory that forked processes share.
+
+    A name's place follows from its hash; where all places for it are taken, the one used longest ago is
+    forgotten. Nothing is locked: two processes that take in the same microsecond may both get one token.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._places = 2 * most + _PROBES
+        self._memory = mmap.mmap(-1, self._places * _BUCKET.size)
+
+    def get(self, name: str) -> tuple[float, float] | None:
+        """Tokens left, and at which time; None where the name was not used, or is forgotten."""
+        key, first = self._key(name)
+        for place in range(first, first + _PROBES):
+            stored, left, at = _BUCKET.unpack_from(self._memory, place * _BUCKET.size)
+            if stored == key:
+                return left, at
+        return None
+
+    def put(self, name: str, left: float, at: float) -> None:
+        """Remember them."""
+        key, first = self._key(name)
+        oldest, place = float("inf"), first
+        for candidate in range(first, first + _PROBES):
+            stored, _, used = _BUCKET.unpack_from(self._memory, candidate * _BUCKET.size)
+            if stored in (key, 0):
+                place = candidate
+                break
+            if used < oldest:
+                oldest, place = used, candidate
+        _BUCKET.pack_into(self._memory, place * _BUCKET.size, key, left, at)
+
+    def _key(self, name: str) -> tuple[int, int]:
+        key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1
+        return key, key % (self._places - _PROBES)
+
 
 WINDOW_SECONDS = 60
 MOST_NAMES = 10_000

@@ -35,7 +35,7 @@ class Probe:
     unit           of the measured value; `seconds` turns a value into the time of one repetition
     op_class       of `domain.cost.profile.OP_CLASSES`; "" for what is no single class (steps, memory, host)
     phase          "forward" | "train" (forward, backward; of a step also the optimizer) | ""
-    flops, bytes, kernels   of one repetition, counted as `measure/roofline.py` counts a profile's
+    flops, bytes, kernels   of one repetition, counted as `measure/live_memory.py` counts a profile's
     tile_fit       useful share of padded tensor-core tiles, harmonic mean over the products of a repetition
     group_width    channels per group of a grouped convolution, else 0
     facts          the rest: shapes for the runner, rows and columns, workers, network, image size; "of" = the

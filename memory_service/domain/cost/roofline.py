@@ -1,6 +1,6 @@
 """Kernels of a profile in groups over which a roofline can be laid.
 
-Rows come from `Profile.extra["roofline"]` (measure/roofline.py); a profile without them is read by class
+Rows come from `Profile.extra["roofline"]` (measure/live_memory.py); a profile without them is read by class
 totals.
 """
 

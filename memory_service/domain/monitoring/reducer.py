@@ -11,11 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from memory_service.domain.monitoring.event import Event, is_bad_loss, loss_of, number_of
+from memory_service.domain.monitoring.event import (
+    MEMORY_FIELDS,
+    SETTING_FIELDS,
+    Event,
+    is_bad_loss,
+    loss_of,
+    number_of,
+)
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
-from memory_service.domain.monitoring.rank_sums import NO_RANK_SUMS, batch_sums, with_event
 from memory_service.domain.monitoring.summary import (
     BUCKET_SECONDS,
     KIB_PER_GIB,
@@ -26,6 +33,7 @@ from memory_service.domain.monitoring.summary import (
     MAX_RANKS,
     US,
     FoldSummary,
+    RankSums,
     Stamped,
     Summary,
     TimeBucket,
@@ -34,7 +42,69 @@ from memory_service.domain.monitoring.summary import (
     merge_latest,
     newer,
 )
-from memory_service.domain.monitoring.summary_parts import SETTINGS, parts_of
+
+SETTINGS = frozenset(SETTING_FIELDS)
+_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
+
+
+class SummaryParts(NamedTuple):
+    """What an event with these fields may add to. A run has few kinds of them: each is looked at once."""
+
+    settings: bool
+    memory: tuple[tuple[str, str], ...]
+    percent: bool
+    sample: bool
+    loss: bool
+    flags: bool
+    aside: bool
+    rank: bool
+
+
+@lru_cache(1_000)
+def parts_of(*names: str) -> SummaryParts:
+    """The parts that an event with these fields can add to."""
+    known = frozenset(names)
+    return SummaryParts(
+        settings=not known.isdisjoint(SETTINGS),
+        memory=tuple((name, kind) for name, kind in MEMORY_FIELDS.items() if name in known),
+        percent="memory_percent" in known,
+        sample="utilization_percent" in known or "temperature_c" in known,
+        loss="train_loss" in known or "loss" in known,
+        flags=not known.isdisjoint(_FLAGS),
+        aside=SET_ASIDE in known,
+        rank="rank" in known,
+    )
+
+
+NO_RANK_SUMS: RankSums = (0,) * 6
+
+
+def batch_sums(body: Mapping[str, Any], steps: float) -> tuple[int, int, int, int, int]:
+    """(steps, busy us, of these us whose waiting is known, us waited for the loader, samples) of an event
+    about so many steps."""
+    seconds = number_of(body.get("seconds"), most=1e7) or 0.0
+    waited = number_of(body.get("loader_wait_seconds"), most=1e7)
+    percent = number_of(body.get("loader_wait_percent"), most=100.0)
+    if waited is None and percent is not None:
+        waited = seconds * percent / 100.0
+    busy_us = round(seconds * US)
+    known_us, waited_us = (0, 0) if waited is None else (busy_us, min(busy_us, round(waited * US)))
+    return int(steps), busy_us, known_us, waited_us, int(number_of(body.get("samples"), most=1e12) or 0.0)
+
+
+def with_event(
+    sums: RankSums, kind: str, body: Mapping[str, Any], memory: Iterable[tuple[str, str]]
+) -> RankSums:
+    """The sums of a process with one event more of it. memory: (name, kind) of the fields that say some."""
+    *counted, peak = sums
+    gib = [number_of(body[name], most=1e6) for name, _ in memory]
+    peak = max([peak, *(round(each * KIB_PER_GIB) for each in gib if each is not None)])
+    if kind == "batch":
+        more = batch_sums(body, number_of(body.get("steps"), most=1e9) or 0.0)
+        counted = [a + b for a, b in zip(counted, more, strict=True)]
+    steps, busy, known, waited, samples = counted
+    return steps, busy, known, waited, samples, peak
+
 
 MAX_EPOCH_NUMBER = 1_000_000
 """An epoch, fold or step number beyond any real one is counted as odd and otherwise left alone."""

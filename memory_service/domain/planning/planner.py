@@ -5,23 +5,46 @@ model, input size, epochs and folds together by utility (`domain.planning.plan_s
 follows from them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.batch_choice import Flags
-from memory_service.domain.planning.candidates import Candidate, CandidateSet, CandidateSets, price_candidates
+from memory_service.domain.planning.candidates import (
+    Candidate,
+    CandidateSet,
+    CandidateSets,
+    host_share,
+    precision_for,
+    price_candidates,
+)
 from memory_service.domain.planning.expected_figures import expected_of, summary, timetable_of
 from memory_service.domain.planning.explanation import rationale as reasons
 from memory_service.domain.planning.explanation.plan_warnings import warnings
-from memory_service.domain.planning.plan import Plan, Refusal, gpu_facts, plan_id_of
+from memory_service.domain.planning.plan import Closest, Plan, Refusal, gpu_facts, plan_id_of
 from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
-from memory_service.domain.planning.relaxation import closest_changes
+from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.prediction.device import provenance_warnings
+
+STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
+FASTER_CARDS = ("a100", "h200")
+"""Cards one can commonly rent, by memory and speed: the next ones up are tried when the card itself is the
+limit."""
+
+MOST_ANSWERS = 3
+
+SMALL_STEP = 1.5
+"""A budget up to this much longer is a smaller change than giving up what was pinned."""
+
+Change = tuple[dict[str, Any], str]
+
 
 SMALLER = 0.6
 """A "smaller" alternative has at most this share of the parameters, and needs less memory."""
@@ -179,3 +202,172 @@ def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, An
     if smaller is not None:
         out.append({"objective": "smaller", **summary(smaller)})
     return tuple(out)
+
+
+def closest_changes(all_sets: CandidateSets, costs: CostProvider) -> tuple[Closest, ...]:
+    """Up to three changes that make a plan feasible, the smallest first."""
+    out: list[Closest] = []
+    offered: set[frozenset[str]] = set()
+
+    def answer(changes: Mapping[str, Any]) -> Candidate | None:
+        if changes.keys() == {"minutes"}:  # nothing is priced otherwise then
+            return all_sets.best(all_sets.problem.question.objective, changes["minutes"])
+        problem = _changed(all_sets.problem, changes, costs)
+        if not all(card.supports(problem.question.precision or "fp32") for card in problem.cards):
+            return None
+        return price_candidates(problem, costs).best(problem.question.objective, problem.question.minutes)
+
+    def planned_batch(changes: Mapping[str, Any]) -> int | None:
+        fitting = answer(changes)
+        return None if fitting is None else fitting.batch_size
+
+    def least(changes: Mapping[str, Any]) -> float:
+        return price_candidates(_changed(all_sets.problem, changes, costs), costs).least_minutes()
+
+    singles = _changes(all_sets, costs, planned_batch)
+    for changes, why in chain(singles, _with_minutes(all_sets.problem, costs, least, out)):
+        kind = frozenset(changes)
+        if kind in offered:
+            continue
+        fitting = answer(changes)
+        if fitting is not None:
+            offered.add(kind)
+            out.append(Closest(changes, why, summary(fitting)))
+        if len(out) == MOST_ANSWERS:
+            break
+    return tuple(out)
+
+
+def _changed(problem: PlanningProblem, changes: Mapping[str, Any], costs: CostProvider) -> PlanningProblem:
+    changes = dict(changes)
+    card = changes.pop("plan_for", changes.pop("gpu", None))
+    if card is not None:
+        problem = replace(problem, cards=(costs.gpus[card],))
+    n_train = changes.get("n_train")
+    if n_train is not None:
+        problem = replace(problem, n_train=n_train)
+    if "model" in changes:
+        problem = replace(problem, model=changes["model"])
+    return replace(problem, question=replace(problem.question, **changes))
+
+
+def _changes(
+    all_sets: CandidateSets, costs: CostProvider, planned: Callable[[dict[str, Any]], int | None]
+) -> Iterator[Change]:
+    problem, question = all_sets.problem, all_sets.problem.question
+    precision = precision_for(problem.cards)
+    unsupported = question.precision and not all(card.supports(question.precision) for card in problem.cards)
+    if unsupported:
+        yield {"precision": precision}, "the best precision that the hardware computes"
+    needed = all_sets.least_minutes()
+    fits_memory = math.isfinite(needed)
+    longer = {"minutes": _round_up(needed)} if fits_memory and needed <= MOST_MINUTES * 0.95 else None
+    why_longer = "the shortest plan with everything else as asked"
+    if longer and not unsupported and needed <= SMALL_STEP * question.minutes:
+        yield longer, why_longer
+        longer = None
+    host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
+    if fits_memory:
+        yield from _shorter(problem, question.minutes / needed)
+    elif host is not None and host < 1.0:
+        yield from _less_data(problem, host)
+    else:
+        yield from _smaller(problem, planned)
+    if longer:
+        yield ({**longer, "precision": precision} if unsupported else longer), why_longer
+    if problem.on_gpu or not fits_memory:
+        yield from _other_cards(problem, costs, FASTER_CARDS if fits_memory else STEP_UP_CARDS)
+    if question.model is not None:
+        yield {"model": None}, "another model of the catalogue"
+    if fits_memory:
+        yield from _less_data(problem, question.minutes / needed)
+    free = {name: None for name in question.pinned if name != "model"}
+    if free and question.model is not None:
+        yield free, "nothing pinned but the model"
+        yield {**free, "model": None}, "nothing pinned"
+    elif free:
+        yield free, "nothing pinned"
+
+
+def _round_up(minutes: float) -> float:
+    return float(math.ceil(minutes)) if minutes > 3 else math.ceil(minutes * 10) / 10
+
+
+def _shorter(problem: PlanningProblem, share: float) -> Iterator[Change]:
+    question = problem.question
+    if question.epochs and question.epochs > 1:
+        for factor in (1.0, 0.8, 0.5):
+            fewer = max(1, int(question.epochs * share * factor))
+            yield {"epochs": fewer}, "fewer epochs; early stopping usually ends sooner (R12, R16)"
+    if question.folds and question.folds > 1:
+        most = min(question.folds - 1, math.ceil(question.folds * share))
+        for fewer in dict.fromkeys((most, max(1, most - 1), 1)):
+            yield {"folds": fewer}, "fewer folds (R12, R17)"
+    yield from _smaller_input(question)
+
+
+def _smaller(problem: PlanningProblem, planned: Callable[[dict[str, Any]], int | None]) -> Iterator[Change]:
+    question = problem.question
+    if question.vram_gib:
+        yield {"vram_gib": None}, "all the memory that the card has"
+    if question.batch_size:
+        why = "the largest batch that fits; accumulate gradients to keep the effective one"
+        if question.model is None:
+            batch = planned({"batch_size": None})
+            if batch is not None and batch < question.batch_size:
+                yield {"batch_size": batch}, "the batch that would be planned"
+        else:
+            yield from (
+                ({"batch_size": rung}, why) for rung in reversed(BATCH_LADDER) if rung < question.batch_size
+            )
+    yield from _smaller_input(question)
+
+
+def _smaller_input(question: Question) -> Iterator[Change]:
+    for name, sizes in (
+        ("image_size", (512, 384, 320, 256, 224, 160, 128, 96, 64, 32)),
+        ("seq_len", (2048, 1024, 512, 256, 128)),
+    ):
+        pinned = getattr(question, name)
+        if pinned:
+            yield from (({name: size}, "a smaller input") for size in sizes if size < pinned)
+
+
+def _other_cards(
+    problem: PlanningProblem, costs: CostProvider, cards: Sequence[str] = STEP_UP_CARDS
+) -> Iterator[Change]:
+    tightest = min(problem.question.vram_gib or card.usable_gib for card in problem.cards)
+    slowest = min(max(card.tflops.values(), default=0.0) for card in problem.cards)
+    for slug in cards:
+        card = costs.gpus.get(slug)
+        if card is None or card in problem.cards:
+            continue
+        if card.usable_gib >= tightest and max(card.tflops.values()) > slowest:
+            changes: dict[str, Any] = {"plan_for" if problem.question.plan_for else "gpu": slug}
+            if problem.question.vram_gib is not None:
+                changes["vram_gib"] = None
+            yield changes, f"{card.name} ({card.memory_gib:g} GiB)"
+
+
+def _with_minutes(
+    problem: PlanningProblem,
+    costs: CostProvider,
+    least: Callable[[Mapping[str, Any]], float],
+    found: list[Closest],
+) -> Iterator[Change]:
+    """Two changes at once, when no single one fits: another card or nothing pinned, and the minutes it
+    takes."""
+    free = dict.fromkeys(problem.question.pinned)
+    for changes, why in (*_other_cards(problem, costs), (free, "nothing pinned")):
+        if found:
+            return
+        needed = least(changes) if changes else math.inf
+        if needed <= MOST_MINUTES * 0.95:
+            yield {**changes, "minutes": max(problem.question.minutes, _round_up(needed))}, why
+
+
+def _less_data(problem: PlanningProblem, share: float) -> Iterator[Change]:
+    for factor in (0.8, 0.5, 0.25, 0.1):
+        fewer = int(problem.n_train * min(1.0, share) * factor)
+        if fewer >= 100:
+            yield {"n_train": fewer}, "a random sample of the training data"

@@ -8,8 +8,8 @@ Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -18,13 +18,15 @@ from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
+from memory_service.domain.portfolio.portfolio_plan import done_runs
+from memory_service.domain.quality.conditioning import points_of_metric
+from memory_service.errors import Conflict, FieldError, wrong_value
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
-from memory_service.services.planning.replanning import left_of
 from memory_service.services.planning.request_text import RequestText, read_request_text
 from memory_service.services.planning.script_choice import techniques_done
 
@@ -114,3 +116,38 @@ class EvaluatedRequest:
     case: PlanningProblem
     candidate_sets: CandidateSets
     answer: dict[str, Any]
+
+
+def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:
+    """The problem of the minutes that are left after `done`. Conflict where `after` is not what this question
+    is answered with now; InvalidInput for runs that its portfolio has not, and where no minute is left."""
+    question = case.question
+    before = replace(case, question=replace(question, after=None, done=(), run=None))
+    chosen_from, plan = plan_with_note(knowledge, before, price_candidates(before, knowledge))
+    if plan.plan_id != question.after:
+        message = f"is not the plan of this question: that is {plan.plan_id}"
+        detail = f"after {question.after} {message}; repeat all its fields, or plan anew if knowledge changed"
+        raise Conflict(detail, [FieldError("after", message, question.after, (plan.plan_id,))])
+    left = question.minutes - sum(run.minutes for run in question.done)
+    if left <= 0.0:
+        message = f"took all of the {question.minutes:g} minutes: nothing is left to plan"
+        raise wrong_value("done", message, question.minutes - left)
+    done = done_runs(chosen_from, question.done)
+    reached = _reached(case, [run.model for run in done])
+    question = replace(question, minutes=left)
+    return replace(case, question=question, done=done, results={**case.results, **reached})
+
+
+def _reached(case: PlanningProblem, models: Sequence[str]) -> dict[str, float]:
+    """Model -> points of the metric that its run reached; none where nobody knows which way that improves."""
+    direction = case.metric.direction if case.metric is not None else None
+    if direction is None:
+        return {}
+    found: dict[str, float] = {}
+    for model, run in zip(models, case.question.done, strict=True):
+        if run.metric is None:
+            continue
+        points = points_of_metric(run.metric, direction, case.data_kind.table)
+        if points is not None:
+            found[model] = max(points, found.get(model, points))
+    return found

@@ -5,16 +5,19 @@ their own favour on the very rows they are scored on.
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.boosted_trees import TREE_SPREAD
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import Stack, StepConfig
+from memory_service.domain.cost.tree_seconds import TREE_LAWS, seconds_per_tree
 from memory_service.domain.hardware.gpu_spec import resolve_gpu
 from memory_service.domain.learning.corrections import LearnedCorrections, learn
 from memory_service.domain.learning.measured_rows import MeasuredRow, parse_row
@@ -27,15 +30,17 @@ from memory_service.domain.learning.observation import (
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.domain.prediction.device_memory import Confidence, largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import baseline_prediction, prepare
-from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
+from memory_service.errors import InvalidInput, MemoryServiceError, unknown_name, wrong_value
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.evaluate_jobs import JobProfiles, decoder_profiles, predict_job
-from memory_service.services.prediction.evaluate_trees import is_trees_row, predict_trees
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
 from memory_service.services.tables.table_rows import keep_profiles
 from memory_service.services.tables.usable_rows import usable
 from memory_service.store.queries.rows import all_rows
+
+USUAL_LEAVES = 31.0
+
 
 Raw = Mapping[str, str | None]
 
@@ -331,3 +336,44 @@ def measured_figures(row: MeasuredRow) -> dict[str, float | int | None]:
     if row.job is not None:
         figures |= {name: getattr(row.job, name) for name in ("tokens_per_s", "seconds_per_step", "speedup")}
     return {name: value for name, value in figures.items() if value is not None}
+
+
+def is_trees_row(raw: Mapping[str, str | None]) -> bool:
+    return "seconds_per_tree" in raw and "library" in raw
+
+
+def predict_trees(raw: Mapping[str, str | None], gpus: Mapping[str, TargetDevice]) -> dict[str, Estimate]:
+    """Seconds of a tree, and of all of them; InvalidInput for a library or device nobody knows."""
+    row = {name: (value or "").strip() for name, value in raw.items()}
+    library = row["library"].lower()
+    if library not in TREE_LAWS:
+        raise unknown_name("model", library, tuple(TREE_LAWS))
+    rows, features = (_number(row, name) for name in ("rows", "features"))
+    device = row.get("device", "cpu")
+    card = None if device.startswith("cpu") or not device else resolve_gpu(device, gpus)
+    seconds = seconds_per_tree(
+        library, rows, features, _leaves(row.get("depth_or_leaves", "")),
+        threads=int(_number(row, "threads_or_gpus", 1.0)), card_gb_s=card.bandwidth_gb_s if card else None,
+    )  # fmt: skip
+    if seconds is None:
+        detail = f"{library} on a card is not predicted"
+        raise wrong_value("device", "a processor", device, detail=detail)
+    where = "a card" if card else f"{row.get('threads_or_gpus') or 1} threads"
+    basis = f"law of {library} trees on {where}"
+    one = Estimate(seconds, seconds / TREE_SPREAD, seconds * TREE_SPREAD, basis=basis)
+    trees = _number(row, "trees", 0.0)
+    return {"seconds_per_tree": one, **({"seconds": one.scaled(trees)} if trees else {})}
+
+
+def _number(row: Mapping[str, str], name: str, usual: float | None = None) -> float:
+    try:
+        return float(row.get(name) or ("" if usual is None else usual))
+    except ValueError:
+        raise wrong_value(name, "a number", row.get(name), detail=f"{name} must be a number") from None
+
+
+def _leaves(text: str) -> float:
+    """ "depth 10 (leaves 512)" -> 512, "depth 6" -> 64."""
+    stated = re.search(r"leaves (\d+)", text)
+    depth = re.search(r"depth (\d+)", text)
+    return float(stated[1]) if stated else 2.0 ** int(depth[1]) if depth else USUAL_LEAVES

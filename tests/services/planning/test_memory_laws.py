@@ -21,8 +21,8 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.editorial import seeding
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.operations import database as databases
+from memory_service.services.planning.memory import split_read
 from memory_service.services.planning.planning_problem import case_of
-from memory_service.services.planning.recipe import split_read
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.request_text import read_request_text
 from tests.domain.planning.test_planner_properties import faster

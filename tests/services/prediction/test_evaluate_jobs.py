@@ -12,8 +12,12 @@ from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput
 from memory_service.services.accuracy.accuracy import summarise
 from memory_service.services.database.transactions import Database
-from memory_service.services.prediction.evaluate import evaluate_rows, open_profile_store, read_rows
-from memory_service.services.prediction.evaluate_trees import predict_trees
+from memory_service.services.prediction.evaluate import (
+    evaluate_rows,
+    open_profile_store,
+    predict_trees,
+    read_rows,
+)
 from tests.synthetic import sheets
 
 ORACLES = Path(__file__).parents[3].parent / "shared" / "oracles"

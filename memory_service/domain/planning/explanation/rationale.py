@@ -6,8 +6,10 @@ from math import inf
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
+from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_seconds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
@@ -20,7 +22,6 @@ from memory_service.domain.planning.candidates import (
     host_share,
 )
 from memory_service.domain.planning.cost_table import with_memory
-from memory_service.domain.planning.explanation.tuning_reasons import tuning_reasons
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.policy import Policy
@@ -346,3 +347,29 @@ def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> t
             rows.append((of, "measured", f"rates of {card.key}: {told.basis}", source))
     shown = (dict(zip(("id", "grade", "text", "source"), row, strict=True)) for row in rows)
     return (*shown, *costs.evidence(candidate.problem, model.name, option.input_size))
+
+
+def tuning_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each of them that the plan has."""
+    option = candidate.option
+    if option.sharded:
+        cards, profile = candidate.problem.together, candidate.profile
+        seconds = exchange_seconds_of(exchanged_params(profile), cards) if profile else 0.0
+        why = "" if candidate.problem.question.sharding else ", for no card holds a copy with what trains it"
+        yield (
+            f"Weights, gradients and optimizer state are spread over {cards.n} cards (FSDP){why}: gathering "
+            f"and scattering them takes {seconds:.2g} s a step at {cards.gb_s:.0f} GB/s, less what computing "
+            "hides."
+        )
+    if option.texts_per_row > 1.0:
+        yield (
+            f"Rows are packed: about {option.texts_per_row:.1f} texts fill each of {option.input_size} "
+            "tokens, and batch_size counts rows. Position ids begin anew with each text, and attention "
+            "stays within it (DataCollatorWithFlattening of transformers)."
+        )
+    if paged := optimizer_or_adam(settings["optimizer"]).paged_bytes:
+        host_gib = option.model.params_m * 1e6 * paged / 2**30
+        yield (
+            f"{settings['optimizer']} of bitsandbytes: its state, at least {host_gib:.1f} GiB, leaves "
+            "the card for the host's memory where it is short of it; each step is counted to do so."
+        )

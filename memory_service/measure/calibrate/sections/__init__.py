@@ -15,14 +15,14 @@ import torch
 from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe, probe_of
 from memory_service.measure.calibrate.hardware import Hardware, hardware_of
-from memory_service.measure.calibrate.sections import host, kernels, launch, memory, steps, streams, trees
+from memory_service.measure.calibrate.sections import host, kernels, memory, steps, streams
 
 Found = Iterator[tuple[str, Measurement]]
 Measure = Callable[[Probe, Hardware, float], Found]
 """(probe, hardware, seconds) -> what was found under which names: the probe's own, and by-products."""
 
 GROUPS: Mapping[str, Measure] = {
-    "launch": launch.measure,
+    "launch": memory.launch,
     "memory": memory.measure,
     "matmul": kernels.matmul,
     "linear": kernels.linear,
@@ -33,7 +33,7 @@ GROUPS: Mapping[str, Measure] = {
     "sustained": steps.sustained,
     "loader": host.loader,
     "host": host.copies,
-    "trees": trees.measure,
+    "trees": host.trees,
 }
 
 SMALLEST_SECONDS = 0.02

@@ -1,4 +1,4 @@
-"""Images per second that the host decodes and augments, and bandwidth from host to card."""
+"""Images per second that the host decodes and augments, time of LightGBM, and bandwidth from host to card."""
 
 import multiprocessing
 import sys
@@ -16,7 +16,8 @@ from torch.utils.data import DataLoader, Dataset
 from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import Hardware
-from memory_service.measure.calibrate.timing import in_unit, repeat
+from memory_service.measure.calibrate.timing import in_unit, repeat, summary
+from memory_service.measure.identity import cores_of_process
 
 FILES = 32
 BATCH = 16
@@ -92,3 +93,30 @@ class _Images(Dataset[torch.Tensor]):
 
 def _context() -> Any:
     return multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+
+def trees(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001
+    import lightgbm
+
+    ends = time.perf_counter() + seconds
+    rows, columns = int(probe.facts["rows"]), int(probe.facts["columns"])
+    draw = np.random.default_rng(3)
+    table = draw.standard_normal((rows, columns))
+    chance = table[:, :5].sum(axis=1) + np.sin(3 * table[:, 5]) + draw.standard_normal(rows)
+    label = (chance > 0).astype(np.float32)
+    settings: dict[str, Any] = {
+        "objective": "binary", "num_leaves": probe.facts["leaves"], "num_threads": cores_of_process(),
+        "verbosity": -1, "seed": 1,
+    }  # fmt: skip
+    started = time.perf_counter()
+    data = lightgbm.Dataset(table, label, params=settings).construct()
+    yield f"{probe.name}.binning", summary([time.perf_counter() - started], "s")
+    booster = lightgbm.Booster(settings, data)
+    booster.update()
+
+    def tree() -> float:
+        tree_started = time.perf_counter()
+        booster.update()
+        return time.perf_counter() - tree_started
+
+    yield probe.name, repeat(tree, ends)

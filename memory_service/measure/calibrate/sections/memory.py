@@ -1,7 +1,8 @@
-"""Memory of a process before any model: context and libraries on the card, Python and torch on the host."""
+"""Launch cost of small operators. Memory of a process before any model: on the card, and on the host."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -11,7 +12,60 @@ from torch.nn import functional
 from memory_service.domain.calibration.calibration import Measurement
 from memory_service.domain.calibration.probes import Probe
 from memory_service.measure.calibrate.hardware import GIB, Hardware, resident_gib
-from memory_service.measure.calibrate.timing import summary
+from memory_service.measure.calibrate.timing import measured, summary
+
+CHAIN = 100
+TENSORS = 64
+SMALL = 32
+"""Values of a tensor so small that only the launch counts."""
+
+
+def launch(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:
+    work, launches = _WORK[probe.name](hardware)
+    timing = measured(probe, hardware, work, seconds)
+    value, p20, p80 = (figure / launches for figure in (timing.value, timing.p20, timing.p80))
+    yield probe.name, replace(timing, value=value, p20=p20, p80=p80)
+
+
+def _forward(hardware: Hardware) -> tuple[Callable[[], object], int]:
+    x = hardware.tensor(SMALL)
+
+    def work() -> None:
+        y = x
+        with torch.no_grad():
+            for _ in range(CHAIN):
+                y = torch.relu(y)
+
+    return work, CHAIN
+
+
+def _training(hardware: Hardware) -> tuple[Callable[[], object], int]:
+    """As many launches backward as forward."""
+    x = hardware.tensor(SMALL, gradient=True)
+    gradient = hardware.tensor(SMALL)
+
+    def work() -> None:
+        y = x
+        for _ in range(CHAIN):
+            y = torch.relu(y)
+        torch.autograd.grad(y, x, gradient)
+
+    return work, 2 * CHAIN
+
+
+def _optimizer(hardware: Hardware) -> tuple[Callable[[], object], int]:
+    parameters = [torch.nn.Parameter(hardware.tensor(SMALL)) for _ in range(TENSORS)]
+    for parameter in parameters:
+        parameter.grad = hardware.tensor(SMALL)
+    optimizer: Any = torch.optim.AdamW(parameters)
+    return optimizer.step, TENSORS
+
+
+_WORK: dict[str, Callable[[Hardware], tuple[Callable[[], object], int]]] = {
+    "launch.us": _forward,
+    "launch.train_us": _training,
+    "launch.adamw_us": _optimizer,
+}
 
 
 def measure(probe: Probe, hardware: Hardware, seconds: float) -> Iterator[tuple[str, Measurement]]:  # noqa: ARG001
