@@ -59,7 +59,9 @@ class TestResultsMadeElsewhere:
         grown = client.post("/calibrations", json=body)
         assert grown.status_code == 200
         assert (grown.json()["status"], grown.json()["progress"]) == ("running", 0.5)
-        more = {"bandwidth.copy": MEASURED | {"unit": "GB/s"}}
+        more = {
+            "bandwidth.copy": MEASURED | {"unit": "GB/s", "value": 1_300.0, "p20": 1_290.0, "p80": 1_310.0}
+        }
         stopping = client.app.state.service.stopping  # type: ignore[attr-defined]
         stopping.set()
         told = events_of(client.get(f"/calibrations/{body['id']}/events").text)

@@ -19,7 +19,7 @@ from memory_service.api import error_handlers as problems
 from memory_service.api.connection import server_of
 from memory_service.api.metrics import Metrics
 from memory_service.api.request_middleware import Boundary
-from memory_service.app import THREADS, create_app
+from memory_service.app import TURNS, create_app
 from memory_service.errors import Unavailable
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
@@ -120,7 +120,7 @@ def test_a_server_whose_threads_all_wait_is_alive_and_says_whether_it_is_ready(
     app = create_app(load_settings(database_url=url, embedding_model="/nowhere", seed_on_start=False))
     with TestClient(app) as client:
         assert app.state.service.preparation.wait(300).ready
-        asking = [threading.Thread(target=client.get, args=("/metrics",)) for _ in range(THREADS)]
+        asking = [threading.Thread(target=client.get, args=("/metrics",)) for _ in range(TURNS)]
         for one in asking:
             one.start()
         for _ in asking:

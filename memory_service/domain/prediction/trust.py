@@ -20,7 +20,7 @@ LEAST_RATE, MOST_RATE = 0.05, 1.2
 """Of what the data sheet allows: of the predicted rate, below which something else was timed, and of the
 arithmetic and bandwidth that the card has, above which nothing can be."""
 
-LEAST_SHARE, LEAST_SHARE_OF_ONE = 0.15, 0.4
+LEAST_SHARE, LEAST_SHARE_OF_ONE = 0.1, 0.4
 """Memory does not run out in a step that is predicted to take less of the card; in that of one sample, which
 nothing can make smaller, only near the card's end."""
 

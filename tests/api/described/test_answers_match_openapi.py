@@ -182,6 +182,8 @@ def run_on(gpu: str, ask: Asked, **changed: Any) -> dict[str, Any]:
     page: dict[str, Any] = ask("POST /runs/{run_id}/finish", 200, run_id=key, json=end)
     ask("POST /runs/{run_id}/finish", 409, run_id=key, json=end | {"status": "crashed"})
     ask("GET /runs/{run_id}/events", 200, run_id=key)
+    ask("POST /runs/{run_id}/exclude", 200, run_id=key, json={"why": "its labels were wrong"})
+    ask("POST /runs/{run_id}/restore", 200, run_id=key, json={"why": "they were right"})
     return page
 
 
