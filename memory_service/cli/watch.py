@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from memory_service.cli.common.output import JSON_OPTION, emit, fail, stderr
-from memory_service.errors import MemoryServiceError, NotFound, Unavailable, wrong_value
+from memory_service.errors import MemoryServiceError, NotFound, Refused, Unavailable, wrong_value
 
 _FACTS = (
     "task", "model", "batch_size", "image_size", "seq_len", "n_features", "n_classes", "n_train", "folds",
@@ -115,7 +115,7 @@ def watch(
 def _run_id(given: str, server: str | None, *, known: bool) -> str:
     """The run's whole id; known: of one that the server knows, also by a unique beginning. Where no
     server answers a whole id stands: what is reported waits in the spool. NotFound with the latest runs."""
-    from memory_service.cli.common.remote import Refused, get
+    from memory_service.cli.common.remote import get
     from memory_service.client.config import load_config
 
     try:
