@@ -104,11 +104,12 @@ def test_a_spent_quota_blocks_no_key_no_deletion_and_no_undo(house: House, monke
     assert house.ask("PATCH", "/gpus/a100", admin, body=row).status == 429
     assert house.ask("POST", "/keys/leaked/rotate", admin).status in (200, 201)
     assert house.ask("DELETE", "/keys/leaked", admin).status in (200, 204)
-    taken_back = (
-        "/gpus/a100/undo",
-        "/browse/undo/gpus/a100",
-        "/runs/none/exclude",
-        "/browse/runs/none/restore",
-    )
-    for method, path in (("DELETE", "/patterns/none"), *(("POST", path) for path in taken_back)):
+    for method, path in (
+        ("DELETE", "/patterns/none"),
+        ("POST", "/gpus/a100/undo"),
+        ("POST", "/runs/x/exclude"),
+    ):
         assert house.ask(method, path, admin, body={"entry": 1}).status in (404, 422)
+    for path in ("/browse/undo/gpus/a100", "/browse/runs/x/restore"):
+        assert house.ask("POST", path, admin, form={"entry": "1"}).status in (404, 422), path
+    assert house.ask("POST", "/browse/edit/gpus/a100", admin, form={"tdp_w": "401"}).status == 429

@@ -1,7 +1,7 @@
 """Rows of cards and models are proven by use: a network is priced before anything rests on the row. A figure
 that breaks a price shows here, when the row is accepted and when it is read, and costs this row alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -34,14 +34,11 @@ _sound: set[str] = set()
 
 def proven_gpu(gpu: Gpu) -> Gpu:
     """The same card; InvalidInput where no price of a network on it comes out."""
+    cards = (gpu,) if gpu.cores is None else (gpu, with_cores(gpu, 1))
+    kinds = ("fp32", gpu.preferred_precision())
+    fields = ("tflops", "bandwidth_gb_s", "memory_gib", "tdp_w", "extra")
     key = repr(replace(gpu, source="", aliases=()))
-    if key not in _sound:
-        cards = (gpu,) if gpu.cores is None else (gpu, with_cores(gpu, 1))
-        if not all(
-            _has_price(NETWORK, card, 32, p) for card in cards for p in ("fp32", gpu.preferred_precision())
-        ):
-            raise _no_price("of a network", "tflops", "bandwidth_gb_s", "memory_gib", "tdp_w", "extra")
-        _remember(key)
+    _prove(key, lambda: all(_has_price(NETWORK, card, 32, kind) for card in cards for kind in kinds), fields)
     return gpu
 
 
@@ -50,21 +47,32 @@ def proven_model(model: CatalogueModel, shipped: Sequence[Profile] = ()) -> Cata
 
     shipped   its profiles in one precision. A network that has none and follows no formula is not priced.
     """
-    key = repr(
-        (model.library, model.family, model.config, model.default_input_size, model.input_kind, model.name)
-    )
-    if shipped and shipped[0].input_kind != model.input_kind:
-        takes = shipped[0].input_kind
+    if shipped and (takes := shipped[0].input_kind) != model.input_kind:
         raise wrong_value("input_kind", "is not what its profile takes", model.input_kind, nearest=(takes,))
-    if shipped or key not in _sound:
-        try:
-            sound = _is_priced(model, shipped)
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            sound = False
-        if not sound:
-            raise _no_price("at the default size", "config", "default_input_size")
-        _remember(key)
+    key = (
+        None
+        if shipped
+        else repr((model.name, model.library, model.family, model.config, model.default_input_size))
+    )
+    _prove(key, lambda: _is_priced(model, shipped), ("config", "default_input_size"))
     return model
+
+
+def _prove(key: str | None, sound: Callable[[], bool], fields: Sequence[str]) -> None:
+    """key: of what was found sound once; None = it is priced each time."""
+    if key in _sound:
+        return
+    try:
+        good = sound()
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        good = False
+    if not good:
+        message = "give no price of a network: a figure of the row is out of reach"
+        raise InvalidInput(f"{', '.join(fields)} {message}", [FieldError(name, message) for name in fields])
+    if len(_sound) >= 4_096:
+        _sound.clear()
+    if key is not None:
+        _sound.add(key)
 
 
 def _is_priced(model: CatalogueModel, shipped: Sequence[Profile]) -> bool:
@@ -72,34 +80,18 @@ def _is_priced(model: CatalogueModel, shipped: Sequence[Profile]) -> bool:
     if not model.can_be_profiled:
         return kind is None or isfinite(fit_cost(kind, 10_000, size).fit_seconds.high)
     if (law := decoder_of(model.config)) is not None:
-        return _has_price(
-            decoder_profile(model.name, law, size, Tuning(), family=model.family), CARD, 1, "bf16"
-        )
-    if not shipped:
+        profile = decoder_profile(model.name, law, size, Tuning(), family=model.family)
+    elif shipped:
+        near = min(shipped, key=lambda one: abs(one.input_size - size))
+        profile = near if near.input_size == size else interpolate_profile(near, near, size)
+    else:
         return True
-    near = min(shipped, key=lambda profile: abs(profile.input_size - size))
-    return _has_price(
-        near if near.input_size == size else interpolate_profile(near, near, size), CARD, 1, "bf16"
-    )
+    return _has_price(profile, CARD, 1, "bf16")
 
 
 def _has_price(profile: Profile, gpu: Gpu, batch: int, precision: str) -> bool:
     card, config = target_device(gpu), StepConfig(precision)
     profile = replace(profile, precision=precision_class(precision))
-    try:
-        step = prepare(profile, card, config).step_seconds(batch)
-        found = (step.low, step.value, step.high, peak_memory(profile, batch, card, config).driver_gib.high)
-        return all(isfinite(each) and 0.0 < each < LONGEST_SECONDS for each in found)
-    except ArithmeticError:
-        return False
-
-
-def _no_price(of: str, *fields: str) -> InvalidInput:
-    message = f"give no price {of}: a figure of the row is out of reach"
-    return InvalidInput(f"{', '.join(fields)} {message}", [FieldError(name, message) for name in fields])
-
-
-def _remember(key: str) -> None:
-    if len(_sound) >= 4_096:
-        _sound.clear()
-    _sound.add(key)
+    step = prepare(profile, card, config).step_seconds(batch)
+    found = (step.low, step.value, step.high, peak_memory(profile, batch, card, config).driver_gib.high)
+    return all(isfinite(each) and 0.0 < each < LONGEST_SECONDS for each in found)
