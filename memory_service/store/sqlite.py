@@ -239,7 +239,7 @@ class Sqlite(Dialect):
             source.close()
         part.replace(target)
 
-    def restore(self, engine: Engine, source: Path, migrate: Callable[[Connection], None]) -> None:
+    def restore(self, engine: Engine, source: Path, migrate: Callable[[Connection], None]) -> None:  # noqa: ARG002
         target = engine.raw_connection()
         try:
             with _read_only(source) as copy:
