@@ -10,7 +10,7 @@ PORT ?= 8000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again fuzz check audit sbom quality vectors bench release constraints hashes docs screenshots clean
+.PHONY: help serve test again fuzz check audit sbom quality vectors bench kills soak release constraints hashes docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT);"
@@ -24,6 +24,8 @@ help:
 	@echo "make release wheel, sdist and bill of materials in dist/, checked in empty environments; publishes nothing"
 	@echo "make hashes  renew constraints-hashes.txt; HASHES=1 make test installs by it"
 	@echo "make bench   measure this checkout, write docs/methods/memory.md and docs/methods/performance.md"
+	@echo "make kills   kill -9 in the middle of upgrade, seed, backup, restore and serve: is anything lost? (ROUNDS=10)"
+	@echo "make soak    a server under mixed load for MINUTES=30: events lost, answers of 500 and more, growth of memory"
 	@echo "make docs    write the generated pages of docs/ anew"
 	@echo "make screenshots  draw the pages into build/screenshots, and the pictures of the README (needs Chromium)"
 
@@ -113,6 +115,14 @@ vectors: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.bench
+
+ROUNDS ?= 10
+kills: $(STAMP)
+	$(BIN)/python -m benchmarks.kill_matrix $(ROUNDS)
+
+MINUTES ?= 30
+soak: $(STAMP)
+	$(BIN)/python -m benchmarks.soak $(MINUTES)
 
 docs: $(STAMP)
 	$(BIN)/python -m benchmarks.write_docs

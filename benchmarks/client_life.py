@@ -1,12 +1,12 @@
 """What do many agents do at once? One process of clients that ask, tell and browse, and write down what they
 were told.
 
-    python -m benchmarks.client_life PORT SECONDS SEED OUTPUT < keys, one a line
+    python -m benchmarks.client_life PORT SECONDS SEED OUTPUT Client|MixedClient < keys, one a line
 
-Started by `benchmarks.many_clients`. Each client has a key and a connection of its own and rests between two
-requests, PAUSE_SECONDS on average. It speaks HTTP with its own few lines: a library's client takes ten times
-the processor, of the cores that the server is measured on. OUTPUT gets {"asked": [[kind, milliseconds,
-result]], "told": {run: events}, "seconds": processor time of this process}.
+Started by `benchmarks.many_clients` and `benchmarks.soak`. Each client has a key and a connection of its own
+and rests between two requests, PAUSE_SECONDS on average. It speaks HTTP with its own few lines: a library's
+client takes ten times the processor, of the cores that the server is measured on. OUTPUT gets {"asked":
+[[kind, milliseconds, result]], "told": {run: events}, "seconds": processor time of this process}.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import orjson
 
 from benchmarks.events import BEGIN, events
 
-__all__ = ["PAUSE_SECONDS", "Client", "live"]
+__all__ = ["PAUSE_SECONDS", "Client", "MixedClient", "live"]
 
 PAUSE_SECONDS = 1.5
 """200 clients then ask up to 133 times a second; with 2 s, 100 were out of reach of any server."""
@@ -55,6 +55,7 @@ PLACES = (
     "/models?limit=100", "/gpus?limit=100", "/strategies?format=csv", "/sizing?format=jsonl",
     "/models?format=csv", "/conflicts", "/accuracy", "/patterns?limit=50",
 )  # fmt: skip
+EXPORTS = ("/runs?format=csv", "/models?format=jsonl", "/competitions?format=csv", "/gpus?format=csv")
 
 
 class Client:
@@ -74,10 +75,14 @@ class Client:
         """Until the time is over; a run that was begun is ended."""
         await asyncio.sleep(self.dice.random() * PAUSE_SECONDS)
         while time.monotonic() < self.until:
-            what = self.dice.random()
-            await (self.ask() if what < ASKS else self.tell() if what < ASKS + TELLS / 6 else self.browse())
+            await self.do()
         if self.streams is not None:
             self.streams[1].close()
+
+    async def do(self) -> None:
+        """One task."""
+        what = self.dice.random()
+        await (self.ask() if what < ASKS else self.tell() if what < ASKS + TELLS / 6 else self.browse())
 
     async def ask(self) -> None:
         """One question, seldom the same twice."""
@@ -143,9 +148,10 @@ class Client:
         if self.streams is None or self.streams[0].at_eof():
             self.streams = await asyncio.open_connection("127.0.0.1", self.port, limit=2**20)
         reader, writer = self.streams
-        sent = b"" if body is None else orjson.dumps(body)
-        more = f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n" if sent else ""
-        writer.write(f"{method} {path} HTTP/1.1\r\n{self.head}{more}\r\n".encode() + sent)
+        sent = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
+        form = "text/plain" if isinstance(body, bytes) else "application/json"
+        more = f"Accept: application/json\r\nContent-Type: {form}\r\nContent-Length: {len(sent)}\r\n"
+        writer.write(f"{method} {path} HTTP/1.1\r\n{self.head}{more if sent else ''}\r\n".encode() + sent)
         status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = dict(line.lower().split(": ", 1) for line in lines if line)
         content = b""
@@ -161,18 +167,68 @@ class Client:
         return int(status.split()[1]), json, content
 
 
-async def live(port: int, seconds: float, seed: int, keys: list[str]) -> list[Client]:
+class MixedClient(Client):
+    """A client that also edits, exports, sends a log and calls a tool of MCP, and names pages one by one."""
+
+    log_run, log_bytes = "", 0
+
+    async def do(self) -> None:
+        """A task of `Client`, or another, half and half."""
+        plain = super().do
+        more = (self.edit, self.export, self.log, self.tool)
+        await (plain() if self.dice.random() < 0.5 else self.dice.choice(more)())
+
+    async def browse(self) -> None:
+        place = self.dice.choice(PLACES)
+        await self._send(place.partition("?")[0], "GET", place)
+
+    async def edit(self) -> None:
+        change = {"good_for": f"soak {self.dice.randrange(10**6)}"}
+        await self._send("edit", "PATCH", "/models/resnet50.a1_in1k", body=change)
+
+    async def export(self) -> None:
+        await self._send("export", "GET", self.dice.choice(EXPORTS))
+
+    async def log(self) -> None:
+        """The next piece of the log of a run, which is never ended."""
+        if not self.log_run:
+            run_id = str(uuid.UUID(int=self.dice.getrandbits(128), version=4))
+            if await self._send("begin", "POST", "/runs", body={"run_id": run_id, **BEGIN}) is None:
+                return
+            self.log_run = run_id
+        lines = [
+            f"Epoch {n + 1}/40 loss={self.dice.random():.4f}\n" for n in range(self.dice.randrange(1, 40))
+        ]
+        path = f"/runs/{self.log_run}/log"
+        taken = await self._send(
+            "log", "POST", path, {"offset": self.log_bytes}, body="".join(lines).encode()
+        )
+        if taken is not None:
+            self.log_bytes = taken["offset"]
+            self.told[self.log_run] = self.told.get(self.log_run, 0) + taken["accepted"]
+
+    async def tool(self) -> None:
+        given = {"text": f"{self.dice.choice(TEXTS)} {self.dice.randrange(1_000, 90_000)} samples."}
+        call = {"name": "find_similar_competitions", "arguments": given}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        await self._send("MCP tool", "POST", "/mcp", body=body)
+
+
+async def live(
+    port: int, seconds: float, seed: int, keys: list[str], kind: type[Client] = Client
+) -> list[Client]:
     """A client of each key, all at once."""
     until = time.monotonic() + seconds
-    clients = [Client(port, key, seed * 100_000 + n, until) for n, key in enumerate(keys)]
+    clients = [kind(port, key, seed * 100_000 + n, until) for n, key in enumerate(keys)]
     await asyncio.gather(*(client.live() for client in clients))
     return clients
 
 
 def main() -> None:
     """As `many_clients` starts it."""
-    port, seconds, seed, output = sys.argv[1:]
-    clients = asyncio.run(live(int(port), float(seconds), int(seed), sys.stdin.read().split()))
+    port, seconds, seed, output, name = sys.argv[1:]
+    kind = {each.__name__: each for each in (Client, MixedClient)}[name]
+    clients = asyncio.run(live(int(port), float(seconds), int(seed), sys.stdin.read().split(), kind))
     asked = [each for client in clients for each in client.asked]
     told = {run: count for client in clients for run, count in client.told.items()}
     Path(output).write_bytes(orjson.dumps({"asked": asked, "told": told, "seconds": time.process_time()}))

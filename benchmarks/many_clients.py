@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from typing import Any
 import psutil
 from sqlalchemy import func, select
 
-from benchmarks.client_life import ASKS, PAUSE_SECONDS
+from benchmarks.client_life import ASKS, PAUSE_SECONDS, Client
 from benchmarks.page import Section
 from benchmarks.servers import ROOT, free_port, postgresql, wait_for
 from memory_service.services.access.keys import create_key
@@ -38,7 +38,17 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.operations.database import upgrade
 from memory_service.store.tables.runs import RunEvent
 
-__all__ = ["SECTION", "Outcome", "main", "page", "slope_per_minute"]
+__all__ = [
+    "SECTION",
+    "Outcome",
+    "errors_of",
+    "kept",
+    "main",
+    "measure",
+    "page",
+    "slope_per_minute",
+    "times_of",
+]
 
 SECTION = Section("many_clients")
 PROCESSES = 2
@@ -53,7 +63,7 @@ class Outcome:
 
     asked    (kind, milliseconds, status or name of the error)
     told     run -> acknowledged events; kept: run -> (rows, distinct seqs) in the database
-    memory   (seconds since the start, MiB) of the server
+    memory   (seconds since the start, MiB, threads, open files) of the server
     """
 
     database: str
@@ -62,7 +72,7 @@ class Outcome:
     asked: list[tuple[str, float, str]]
     told: Mapping[str, int]
     kept: Mapping[str, tuple[int, int]]
-    memory: list[tuple[float, float]] = field(default_factory=list)
+    memory: list[tuple[float, ...]] = field(default_factory=list)
     server_seconds: float = 0.0
     client_seconds: float = 0.0
     """Of processor time."""
@@ -81,7 +91,7 @@ class Outcome:
         return sum(rows - seqs for rows, seqs in self.kept.values())
 
 
-def slope_per_minute(memory: list[tuple[float, float]]) -> float:
+def slope_per_minute(memory: Sequence[tuple[float, ...]]) -> float:
     """MiB a minute after the warm-up: Theil and Sen's median of the slopes between all pairs, which a single
     peak does not move."""
     warm = [look for look in memory if look[0] >= memory[-1][0] * WARM_SHARE]
@@ -89,16 +99,25 @@ def slope_per_minute(memory: list[tuple[float, float]]) -> float:
     return statistics.median(slopes) * 60 if slopes else 0.0
 
 
-def measure(url: str, name: str, clients: int, minutes: float, folder: Path, workers: int) -> Outcome:
+def measure(
+    url: str,
+    name: str,
+    clients: int,
+    minutes: float,
+    folder: Path,
+    workers: int,
+    kind: type[Client] = Client,
+    scopes: Sequence[str] = ("read", "tell"),
+) -> Outcome:
     """Serve the database, let the clients live, and look what is kept."""
-    keys = _keys(url, clients)
+    keys = _keys(url, clients, scopes)
     with _serving(url, folder, workers) as (port, process):
-        memory: list[tuple[float, float]] = []
+        memory: list[tuple[float, ...]] = []
         over = threading.Event()
         looking = threading.Thread(target=_look, args=(process.pid, memory, over))
         looking.start()
         before, began = _processor_seconds(process.pid), time.perf_counter()
-        answers = _living(port, keys, minutes * 60, folder)
+        answers = _living(port, keys, minutes * 60, folder, kind)
         seconds = time.perf_counter() - began
         spent = _processor_seconds(process.pid)
         over.set()
@@ -106,14 +125,14 @@ def measure(url: str, name: str, clients: int, minutes: float, folder: Path, wor
     asked = [(str(kind), float(ms), str(result)) for each in answers for kind, ms, result in each["asked"]]
     told = {run: count for each in answers for run, count in each["told"].items()}
     clients_spent = sum(each["seconds"] for each in answers)
-    return Outcome(name, clients, seconds, asked, told, _kept(url), memory, spent - before, clients_spent)
+    return Outcome(name, clients, seconds, asked, told, kept(url), memory, spent - before, clients_spent)
 
 
-def _keys(url: str, count: int) -> list[str]:
+def _keys(url: str, count: int, scopes: Sequence[str]) -> list[str]:
     with Database(url) as database:
         upgrade(database)
         create_key(database, "the owner", ["admin"])
-        return [create_key(database, f"agent {n}", ["read", "tell"])["key"] for n in range(count)]
+        return [create_key(database, f"agent {n}", scopes)["key"] for n in range(count)]
 
 
 @contextmanager
@@ -137,12 +156,14 @@ def _serving(url: str, folder: Path, workers: int) -> Iterator[tuple[int, subpro
             print(f"--- the server's log, {len(told)} characters:\n{told[-4_000:]}")
 
 
-def _look(pid: int, memory: list[tuple[float, float]], over: threading.Event) -> None:
+def _look(pid: int, memory: list[tuple[float, ...]], over: threading.Event) -> None:
     began, server = time.perf_counter(), psutil.Process(pid)
     while True:
         processes = [server, *server.children()]
         shared = sum(_proportional_mib(one) for one in processes)
-        memory.append((time.perf_counter() - began, shared))
+        threads = sum(_count(one.num_threads) for one in processes)
+        files = sum(_count(one.num_fds) for one in processes) if hasattr(server, "num_fds") else 0
+        memory.append((time.perf_counter() - began, shared, threads, files))
         if over.wait(LOOK_SECONDS):
             return
 
@@ -154,6 +175,13 @@ def _processor_seconds(pid: int) -> float:
     return float(sum(each.user + each.system for each in times))
 
 
+def _count(of: Callable[[], int]) -> int:
+    """0 of a process that has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return of()
+    return 0
+
+
 def _proportional_mib(process: psutil.Process) -> float:
     """The process's memory; of what several share, its part. Elsewhere than on Linux all that it has."""
     with suppress(psutil.NoSuchProcess):
@@ -162,7 +190,9 @@ def _proportional_mib(process: psutil.Process) -> float:
     return 0.0
 
 
-def _living(port: int, keys: list[str], seconds: float, folder: Path) -> list[dict[str, Any]]:
+def _living(
+    port: int, keys: list[str], seconds: float, folder: Path, kind: type[Client]
+) -> list[dict[str, Any]]:
     begun = []
     for n in range(PROCESSES):
         output = folder / f"clients-{n}.json"
@@ -174,6 +204,7 @@ def _living(port: int, keys: list[str], seconds: float, folder: Path) -> list[di
             str(seconds),
             str(n),
             str(output),
+            kind.__name__,
         ]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)})
         assert process.stdin is not None
@@ -185,7 +216,7 @@ def _living(port: int, keys: list[str], seconds: float, folder: Path) -> list[di
     return [json.loads(output.read_text(encoding="utf-8")) for _, output in begun]
 
 
-def _kept(url: str) -> dict[str, tuple[int, int]]:
+def kept(url: str) -> dict[str, tuple[int, int]]:
     counted = select(RunEvent.run_id, func.count(), func.count(RunEvent.seq.distinct())).group_by(
         RunEvent.run_id
     )
@@ -211,7 +242,8 @@ _NOTES = f"""\
   the median of those between all pairs after the first {WARM_SHARE:.0%} of the time."""
 
 
-def _told(outcome: Outcome) -> str:
+def times_of(outcome: Outcome) -> str:
+    """The table of requests by kind."""
     times: dict[str, list[float]] = {}
     for kind, milliseconds, _ in outcome.asked:
         times.setdefault(kind, []).append(milliseconds)
@@ -221,10 +253,22 @@ def _told(outcome: Outcome) -> str:
         cuts = statistics.quantiles(found, n=100, method="inclusive") if len(found) > 1 else found * 99
         wrong = sum(count for (of, _), count in errors.items() if of == kind)
         rows.append(f"| {kind} | {len(found)} | {wrong} | {cuts[49]:.0f} | {cuts[94]:.0f} | {cuts[98]:.0f} |")
-    named = (
-        "; ".join(f"{kind}: {count} x {result}" for (kind, result), count in sorted(errors.items())) or "none"
-    )
-    told, memory = sum(outcome.told.values()), outcome.memory
+    return "\n".join([_TIMES, *rows])
+
+
+_TIMES = """\
+| request | requests | errors | p50, ms | p95, ms | p99, ms |
+|---|---:|---:|---:|---:|---:|"""
+
+
+def errors_of(outcome: Outcome) -> str:
+    """The errors by kind, in words."""
+    named = [f"{kind}: {count} x {result}" for (kind, result), count in sorted(outcome.errors.items())]
+    return "; ".join(named) or "none"
+
+
+def _told(outcome: Outcome) -> str:
+    told, memory, named = sum(outcome.told.values()), outcome.memory, errors_of(outcome)
     return f"""\
 {outcome.database}, {outcome.clients} clients for {outcome.seconds / 60:.1f} minutes:
 {len(outcome.asked):,} requests ({len(outcome.asked) / outcome.seconds:.0f} a second), errors: {named}.
@@ -234,9 +278,7 @@ Of {told:,} acknowledged events in {len(outcome.told):,} runs {outcome.lost} are
 are stored twice. Memory {memory[0][1]:.0f} MiB at the start, {memory[-1][1]:.0f} MiB at the end, at most
 {max(m for _, m in memory):.0f} MiB; {slope_per_minute(memory):+.1f} MiB a minute after the warm-up.
 
-| request | requests | errors | p50, ms | p95, ms | p99, ms |
-|---|---:|---:|---:|---:|---:|
-{chr(10).join(rows)}"""
+{times_of(outcome)}"""
 
 
 def main() -> None:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import cpu_epochs, events, fit_rates, gpu_validation, many_clients, many_runs, pages
+from benchmarks import (
+    cpu_epochs,
+    events,
+    fit_rates,
+    gpu_validation,
+    kill_matrix,
+    many_clients,
+    many_runs,
+    pages,
+    soak,
+)
 from benchmarks.gpu_training import Case
 from benchmarks.mlflow_peer import Peer
 from benchmarks.page import Section
@@ -123,6 +134,29 @@ def test_many_clients_count_what_was_refused_lost_or_doubled_and_how_memory_grow
     assert "errors: ask: 1 x 503; events: 1 x ReadError" in text
     assert "| ask | 2 | 1 |" in text
     assert "+12.0 MiB a minute" in text
+
+
+def test_kills_count_what_is_missing_and_what_is_there_too_often() -> None:
+    result = kill_matrix.Result("backup", "SQLite", kills=4, alive=3)
+    result.compare(Counter({"runs": 3, "a:1:epoch": 1}), Counter({"runs": 3, "a:1:epoch": 1}))
+    assert (result.lost, result.doubled) == (0, 0)
+    result.compare(Counter({"runs": 3, "a:1:epoch": 1}), Counter({"runs": 1, "a:1:epoch": 2}))
+    assert (result.lost, result.doubled) == (2, 1)
+    assert result.row == "| `backup` | SQLite | 4 | 3 | 2 | 1 | 0 |"
+
+
+def test_a_soak_fails_by_a_lost_event_a_5xx_and_memory_that_goes_on_growing() -> None:
+    flat = [(n * 5.0, 400.0 if n < 20 else 500.0, 14.0, 40.0) for n in range(100)]
+    asked = [("ask", 10.0, "200"), ("log", 20.0, "429")]
+    sound = many_clients.Outcome("SQLite", 2, 495.0, asked, {"a": 5}, {"a": (5, 5)}, flat)
+    assert soak.failures(sound) == [], "refused is not failed, and growth while caches fill is none"
+    growing = [(n * 5.0, 400.0 + 2 * n, 14.0, 40.0) for n in range(100)]
+    worse = replace(sound, asked=[*asked, ("ask", 1.0, "500")], kept={"a": (4, 4)}, memory=growing)
+    assert soak.failures(worse) == [
+        "1 acknowledged events are lost",
+        "1 requests failed: ask: 1 x 500; log: 1 x 429",
+        "memory grew by 18% over the second half",
+    ]
 
 
 @pytest.mark.parametrize("name", ["kept.jsonl", "kept.jsonl.gz"])

@@ -32,6 +32,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.tables import table_rows
 from memory_service.services.tables.paging import _check, parse_query, sort_names
 from tests.conftest import Servers
+from tests.patterns import COMMON, WORDS, at_most
 
 SCRIPTS = sorted((Path(__file__).parent / "review" / "scripts").glob("*.txt"))
 fuzzed = settings(
@@ -62,6 +63,23 @@ def pieces(words: Sequence[str], *more: st.SearchStrategy[str]) -> st.SearchStra
     return st.lists(st.one_of(st.sampled_from(words), NUMBERS, *more), max_size=40).map("".join)
 
 
+PROCESSOR_SECONDS = 20.0
+"""For one text of a few kilobytes: hundreds of times what it takes, so that only an explosion is past it."""
+
+
+def repeated(*words: str, length: int = 3_000) -> st.SearchStrategy[str]:
+    """One to three pieces said again and again up to some length, with something before and behind."""
+    piece = st.lists(st.sampled_from((*COMMON, *words)), min_size=1, max_size=3).map("".join)
+    ends = st.sampled_from(("", "!", "\n", *words))
+    return st.builds(
+        lambda before, piece, behind, size: before + (piece * size)[:size] + behind,
+        ends,
+        piece,
+        ends,
+        st.sampled_from((100, length)),
+    )
+
+
 LOG_WORDS = (
     "Epoch ", "epoch=", "[", "]", "/", "loss: ", "loss=", "val_loss ", "- ", "%|███   | ", "it/s",
     "s/it", ", ", "\n", "\r", "\r\n", "{'loss': ", "'epoch': ", "}", '{"event": ', '"fold": ',
@@ -72,10 +90,11 @@ LOG_WORDS = (
 
 
 @a_third
-@given(pieces(LOG_WORDS, st.text(max_size=8)), st.data())
+@given(pieces(LOG_WORDS, st.text(max_size=8)) | repeated(*LOG_WORDS), st.data())
 def test_any_log_becomes_events_that_are_taken_however_it_is_cut(text: str, data: st.DataObject):
     raw = text.encode("utf-8", "surrogatepass") + data.draw(st.binary(max_size=4))
-    whole = read_log(raw, final=True)
+    with at_most(PROCESSOR_SECONDS):
+        whole = read_log(raw, final=True)
     reported = [
         fitting(seq, one.kind, "2026-01-01T00:00:00Z", one.fields) for seq, one in enumerate(whole.events)
     ]
@@ -94,7 +113,11 @@ def _told(reading: Reading) -> list[str]:
     return [repr((one.kind, sorted(one.fields.items(), key=str))) for one in reading.events]
 
 
-ODD_LINES = (b"if True:", b"class A(A): pass", b"x = x = f(*x, **x)", b"del model", b"async def f():")
+SCRIPT_WORDS = (
+    "(", "[", "{", ")", "f'{", "lambda: ", "not ", "-", "x.", "x[0]", "x = ", "x + ", "if x:\n ", "@x\n",
+    "\\\n", "\"\"\"", "def f():\n", "class A(A): pass\n", "x = f(x)\n", "for x in x: ", "x if x else ", "\0",
+    "import torch\n", "model = model(model)\n", "x = [*x, *x]\n", "x += x\n", "try:\n pass\n", "\t", "\f",
+)  # fmt: skip
 
 
 @st.composite
@@ -125,9 +148,10 @@ def scripts(draw: st.DrawFn) -> bytes:
 
 
 @a_third
-@given(scripts() | st.binary(max_size=200))
+@given(scripts() | st.binary(max_size=200) | repeated(*SCRIPT_WORDS, length=600).map(str.encode))
 def test_any_script_is_reviewed_or_said_not_to_be(script: bytes):
-    reviewed = review_text(script)
+    with at_most(PROCESSOR_SECONDS):
+        reviewed = review_text(script)
     lines = script.count(b"\n") + script.count(b"\r") + script.count(b"\f") + 1
     for finding in reviewed.findings:
         json.dumps(finding.as_dict())
@@ -144,9 +168,10 @@ TEXT_WORDS = (
 
 
 @fuzzed
-@given(pieces(TEXT_WORDS, st.text(max_size=10)))
+@given(pieces(TEXT_WORDS, st.text(max_size=10)) | repeated(*WORDS, *TEXT_WORDS))
 def test_any_description_gives_known_tasks_and_possible_figures(text: str):
-    facts, tasks = facts_and_tasks(text)
+    with at_most(PROCESSOR_SECONDS):
+        facts, tasks = facts_and_tasks(text)
     assert tasks.keys() <= set(TASKS)
     assert all(0.0 <= share <= 1.0 for share in tasks.values())
     assert (facts, tasks) == facts_and_tasks(text)
@@ -168,9 +193,12 @@ def listed(servers: Servers) -> Iterator[Database]:
 def test_any_cursor_is_followed_or_refused(listed: Database, table: str, data: st.DataObject):
     sort = data.draw(st.sampled_from(sort_names(table))) if table != "history" else "id"
     question = parse_query(table, None, sort)
-    forged = json.dumps([question._digest(), data.draw(JSON), data.draw(JSON)]).encode()
-    raw = data.draw(st.sampled_from([_check(forged) + forged, forged]) | st.binary(max_size=60))
-    cursor = data.draw(st.just(base64.urlsafe_b64encode(raw).decode().rstrip("=")) | st.text(max_size=40))
+    value = JSON | repeated("[", '{"', "\\", "\0")
+    forged = json.dumps([question._digest(), data.draw(value), data.draw(value)]).encode()
+    many = repeated("[", '{"', "=", "%").map(str.encode)
+    raw = data.draw(st.sampled_from([_check(forged) + forged, forged]) | st.binary(max_size=60) | many)
+    whole = st.just(base64.urlsafe_b64encode(raw).decode().rstrip("="))
+    cursor = data.draw(whole | st.text(max_size=40) | repeated("=", "AAAA", "%"))
     with listed.read() as transaction, contextlib.suppress(InvalidInput):
         page = table_rows.list_rows(transaction, table, sort=sort, cursor=cursor)
         assert isinstance(page.items, list)
@@ -191,7 +219,9 @@ RECORDS = st.one_of(
 ).map(lambda record: json.dumps(record, separators=(",", ":")).encode())
 LINES = RECORDS | st.binary(max_size=20) | st.sampled_from([b'{"seq":' + b"9" * 5_000 + b"}", b"[" * 20_000])
 EVENTS = st.builds(b'{"seq":%d,"kind":"epoch"}'.__mod__, st.integers(0, 50))
-SPOOLS = st.lists(EVENTS, min_size=1, max_size=8) | st.lists(EVENTS | LINES, max_size=8)
+MANY = st.builds(lambda line, times: [line] * times, EVENTS | LINES, st.sampled_from((20, 100)))
+WORN = repeated('{"seq":', "[", "{", '"', "9", "null,", "\0").map(lambda text: [text.encode()])
+SPOOLS = st.lists(EVENTS, min_size=1, max_size=8) | st.lists(EVENTS | LINES, max_size=8) | MANY | WORN
 """Half of them can be sent: one line that cannot be read leaves all behind it."""
 
 LIKELY = [

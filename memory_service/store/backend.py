@@ -3,7 +3,7 @@
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -145,8 +145,9 @@ class Dialect(ABC):
         """A consistent copy of everything in one new file, while others go on writing."""
 
     @abstractmethod
-    def restore(self, engine: Engine, source: Path) -> None:
-        """Fill an empty database from a file of `backup`."""
+    def restore(self, engine: Engine, source: Path, migrate: Callable[[Connection], None]) -> None:
+        """Fill an empty database from a file of `backup`, all or nothing. migrate: makes the tables of the
+        file's revision, where the file holds rows alone."""
 
     def upsert(self, session: Session, table: Table, rows: Sequence[Mapping[str, Any]], key: str) -> None:
         """Insert rows; where the key is taken, overwrite the other columns but `version` and `created_at`."""

@@ -61,13 +61,19 @@ def migrate(engine: Engine, target: str = "head") -> tuple[str | None, str | Non
     """Bring the database up (or down) to a revision, alone and in one transaction; (before, after)."""
     with dialects.of(engine).migrating(engine) as connection:
         before = current(connection)
-        script = ScriptDirectory.from_config(_config())
-        goes_up = target == "head" or before is None
-        if not goes_up and target != "base":
-            lineage = [s.revision for s in script.iterate_revisions(target, "base")]
-            goes_up = before in lineage
-        (command.upgrade if goes_up else command.downgrade)(_config(connection), target)
+        move(connection, target)
         return before, current(connection)
+
+
+def move(connection: Connection, target: str) -> None:
+    """Bring the database up (or down) to a revision, in the caller's transaction."""
+    before = current(connection)
+    script = ScriptDirectory.from_config(_config())
+    goes_up = target == "head" or before is None
+    if not goes_up and target != "base":
+        lineage = [s.revision for s in script.iterate_revisions(target, "base")]
+        goes_up = before in lineage
+    (command.upgrade if goes_up else command.downgrade)(_config(connection), target)
 
 
 def differences(connection: Connection) -> list[str]:

@@ -1,7 +1,7 @@
 """PostgreSQL backend: snapshots, tsvector, pgvector with HNSW, dumps by COPY."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -262,7 +262,7 @@ class Postgresql(Dialect):
         with reading.begin() as connection, _without_time_limits(connection):
             dump.write(connection, target)
 
-    def restore(self, engine: Engine, source: Path) -> None:
-        writing = engine.execution_options(**self.write_options)
-        with writing.begin() as connection, _without_time_limits(connection):
+    def restore(self, engine: Engine, source: Path, migrate: Callable[[Connection], None]) -> None:
+        with self.migrating(engine) as connection:
+            migrate(connection)
             dump.read(connection, source)

@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -239,7 +239,7 @@ class Sqlite(Dialect):
             source.close()
         part.replace(target)
 
-    def restore(self, engine: Engine, source: Path) -> None:
+    def restore(self, engine: Engine, source: Path, migrate: Callable[[Connection], None]) -> None:  # noqa: ARG002
         target = engine.raw_connection()
         try:
             with _read_only(source) as copy:

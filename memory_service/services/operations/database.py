@@ -8,6 +8,7 @@ import datetime as dt
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import select
@@ -151,9 +152,7 @@ def restore(database: Database, source: Path) -> UpgradeReport:
     if revision is not None or not empty:
         raise Conflict(f"{database.url} is not empty; restore into a new one")
     made_at = _own_revision(database, source)
-    if database.file is None:
-        migrations.migrate(database.engine, made_at)
-    database.dialect.restore(database.engine, source)
+    database.dialect.restore(database.engine, source, partial(migrations.move, target=made_at))
     database.close()
     return upgrade(database)
 
