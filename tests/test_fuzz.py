@@ -255,7 +255,7 @@ def test_any_spool_is_sent_or_left_with_its_reason(
             assert re.fullmatch(r"/runs(/[\w-]+/(events|finish))?", path)
             json.loads(body)
             reply = self.left.pop() if self.left else Reply("later", reached=False)
-            taken = {"run_id": "a-run", "accepted": body.count(b'{"seq"'), "duplicates": 0}
+            taken = {"run_id": "a-run", "id": "a-run", "accepted": body.count(b'{"seq"'), "duplicates": 0}
             return Reply("done", 201, taken) if reply in LIKELY[:1] else reply
 
         def close(self) -> None: ...

@@ -128,7 +128,7 @@ class Scripted:
             return 201, {}, {"run_id": body["run_id"]}
         if path.endswith("/finish"):
             self.ends.append(body)
-            return 200, {}, {"run_id": path.split("/")[2]}
+            return 200, {}, {"id": path.split("/")[2]}
         for event in body["events"]:
             self.repeated += event["seq"] in self.events
             self.events[event["seq"]] = event

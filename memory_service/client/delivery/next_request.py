@@ -178,7 +178,7 @@ class Delivery:
             return self._restart(reply)
         elif reply.outcome == "later":
             return _later(reply)
-        elif reply.body.get("run_id") != self.run_id:
+        elif reply.body.get("id") != self.run_id:  # the answer is the run's page
             return _not_ours(reply)
         self._finished = True
         return Step("done")
