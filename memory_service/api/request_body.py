@@ -218,14 +218,14 @@ def parse_json(raw: bytes, members: Mapping[str, int] = NO_MEMBERS) -> Any:
 def check_members(document: Any, members: Mapping[str, int] = NO_MEMBERS) -> int:
     """How many values a document holds; InvalidInput for an object of over `MAX_FIELDS` members, or of over
     those that its field may have."""
+    if members and document.__class__ is dict:  # those that its model lets be large count as lists
+        document = {
+            name: [*value.values()]
+            if value.__class__ is dict and len(value) <= members.get(name, 0)
+            else value
+            for name, value in document.items()
+        }
     level, values = [document], 0
-    if members and document.__class__ is dict:
-        large = {
-            name: found for name, most in members.items()
-            if (found := document.get(name)).__class__ is dict and len(found) <= most
-        }  # fmt: skip
-        rest = {name: value for name, value in document.items() if name not in large}
-        level = [rest, *chain.from_iterable(map(dict.values, large.values()))]
     while not _CONTAINERS.isdisjoint(map(type, level)):
         objects = [value for value in level if value.__class__ is dict]
         if objects and len(longest := max(objects, key=len)) > MAX_FIELDS:

@@ -133,7 +133,7 @@ def check_model_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
         if name == "build" and not _NAME.fullmatch(value):
             raise ValueError("build must be the name of a model, as timm or the catalogue has it")
         if isinstance(value, int | list):
-            _check_numbers(name, value, 0, _MOST.get(name, _LARGEST))
+            _check_numbers(name, value, int(name == "side_step"), _MOST.get(name, _LARGEST))
     allowed = _figures_of(config)
     for name, value in config.get("figures", {}).items():
         if name not in allowed:

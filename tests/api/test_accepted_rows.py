@@ -56,6 +56,7 @@ def test_cards_at_the_bounds_are_priced_shown_and_run(sqlite_client: TestClient)
         ("qwen1.5-14b", {"config": {"model_type": "qwen2", "figures": {"num_hidden_layers": "a"}}}, "config"),
         ("resnet50.a1_in1k", {"default_input_size": 10**9}, "default_input_size"),
         ("resnet50.a1_in1k", {"input_kind": "seq_len"}, "input_kind"),
+        ("resnet50.a1_in1k", {"config": {"side_step": 0}}, "config"),
     ],
 )
 def test_a_correction_that_breaks_a_models_price_is_refused_by_its_field(
@@ -65,6 +66,15 @@ def test_a_correction_that_breaks_a_models_price_is_refused_by_its_field(
     assert answer.status_code == 422
     assert field in {error["field"] for error in answer.json()["errors"]}
     assert sqlite_client.get(f"/predict?model={name}&gpu=a100").status_code == 200
+
+
+def test_a_decoder_without_usual_sizes_breaks_no_plan(sqlite_client: TestClient):
+    shown = sqlite_client.get("/models/qwen1.5-14b").json()
+    config = {name: value for name, value in shown["config"].items() if name != "max_input_size"}
+    changes = {"input_sizes": [], "config": config}
+    assert sqlite_client.patch("/models/qwen1.5-14b", json=changes).status_code == 200
+    asked = f"/recommend?task={shown['tasks'][0]}&size=small&gpu=a100&method=lora"
+    assert sqlite_client.get(asked).status_code in (200, 422)
 
 
 def test_corrected_models_break_no_answer(sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch):

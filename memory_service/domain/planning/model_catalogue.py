@@ -199,7 +199,7 @@ def side_step(library: str, name: str, config: Mapping[str, Any]) -> int:
     """What the side of a picture must be a multiple of: where decoders join maps that were halved, as often
     as they were. Of segmentation_models_pytorch's, only the U-Net fits one map to the other (101 px: 101)."""
     if "side_step" in config:
-        return int(config["side_step"])
+        return max(1, int(config["side_step"]))
     if library == "smp":
         return 1 if name.startswith("unet/") and not _FIXED_GRID.search(name) else 32
     return 2 ** (len(config["widths"]) - 1) if config.get("widths") else 1

@@ -53,8 +53,9 @@ class DecoderOptions:
             if decoder_of(row.config) is None:
                 continue
             wanted = sizes.of(row.input_kind)
-            lengths = row.input_sizes if wanted is None else (wanted,)
-            longest = int(row.config.get("max_input_size") or max(row.input_sizes))
+            usual = row.input_sizes or (row.default_input_size,)
+            lengths = usual if wanted is None else (wanted,)
+            longest = int(row.config.get("max_input_size") or max(usual))
             how: Any
             for how in (method,) if method else row.config.get("methods", ("full",)):
                 out += [
