@@ -140,9 +140,11 @@ class Matrix:
         saved, target = str(self.folder / f"{self.kind}.saved"), str(self.folder / "target.backup")
         old = self.new()
         fill_old(old)
-        self._done(upgraded := self.new(old), upgrade)
-        self._done(full := self.new(upgraded), seed)
-        self._done(full, ["db", "backup", saved])
+        upgraded = self.new(old)
+        assert not self._refused(upgraded, upgrade)
+        full = self.new(upgraded)
+        assert not self._refused(full, seed)
+        assert not self._refused(full, ["db", "backup", saved])
         for operation, template, words in (
             ("upgrade", old, upgrade),
             ("seed", upgraded, seed),
@@ -165,15 +167,11 @@ class Matrix:
         ended = self._begin(url, words).wait(600)
         return (self.folder / "log").read_text(encoding="utf-8")[-300:].strip() if ended else ""
 
-    def _done(self, url: str, words: Sequence[str]) -> None:
-        refused = self._refused(url, words)
-        assert not refused, refused
-
     def command(self, result: Result, template: str, words: list[str]) -> Result:
         """Done once, then killed in each round and given again."""
         url, target = self.new(template), Path(words[-1])
         began = time.perf_counter()
-        self._done(url, words)
+        assert not self._refused(url, words)
         usual, expected = time.perf_counter() - began, contents(url)
         for _ in range(self.rounds):
             self.drop(url)
@@ -245,9 +243,8 @@ class Reporter:
         with suppress(OSError, AssertionError):
             server = Connection(port)
             server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
-            size = 1
             while not self.over.is_set():
-                size = 1 if size > 50 else 3 * size
+                size = random.choice((1, 5, 20, 100))
                 said = [{"seq": self.told + n, **event} for n, event in enumerate(events(size))]
                 body = json.dumps({"events": said}).encode()
                 status, answer = server.ask("POST", f"/runs/{self.run_id}/events", body)
