@@ -210,6 +210,8 @@ class Matrix:
                 threads = [threading.Thread(target=each.report, args=(port,)) for each in reporters]
                 for thread in threads:
                     thread.start()
+                for each in reporters:
+                    each.begun.wait(60)
                 time.sleep(self.dice.uniform(0.1, SERVED_SECONDS))
                 if n < self.rounds:
                     result.kills += 1
@@ -235,14 +237,19 @@ class Reporter:
 
     def __init__(self) -> None:
         self.run_id, self.told = str(uuid.uuid4()), 0
-        self.over, self.problems = threading.Event(), list[str]()
+        self.begun, self.over, self.problems = threading.Event(), threading.Event(), list[str]()
 
     def report(self, port: int) -> None:
         """Until told to stop, or hung up on."""
         self.over.clear()
+        self.begun.clear()
         with suppress(OSError, AssertionError):
             server = Connection(port)
-            server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
+            begun, answer = server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
+            if begun not in (200, 201):
+                self.problems.append(f"{begun} for a run: {answer[:200]!r}")
+                return
+            self.begun.set()
             while not self.over.is_set():
                 size = random.choice((1, 5, 20, 100))
                 said = [{"seq": self.told + n, **event} for n, event in enumerate(events(size))]
