@@ -208,7 +208,9 @@ class Matrix:
         for n in range(self.rounds + 1):
             with serving(environment) as (port, _, _, process):
                 threads = [threading.Thread(target=each.report, args=(port,)) for each in reporters]
-                for thread in threads:
+                for each, thread in zip(reporters, threads, strict=True):
+                    each.begun.clear()
+                    each.over.clear()
                     thread.start()
                 for each in reporters:
                     each.begun.wait(60)
@@ -241,8 +243,6 @@ class Reporter:
 
     def report(self, port: int) -> None:
         """Until told to stop, or hung up on."""
-        self.over.clear()
-        self.begun.clear()
         with suppress(OSError, AssertionError):
             server = Connection(port)
             begun, answer = server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
