@@ -140,9 +140,11 @@ class Matrix:
         saved, target = str(self.folder / f"{self.kind}.saved"), str(self.folder / "target.backup")
         old = self.new()
         fill_old(old)
-        self._done(upgraded := self.new(old), upgrade)
-        self._done(full := self.new(upgraded), seed)
-        self._done(full, ["db", "backup", saved])
+        upgraded = self.new(old)
+        assert not self._refused(upgraded, upgrade)
+        full = self.new(upgraded)
+        assert not self._refused(full, seed)
+        assert not self._refused(full, ["db", "backup", saved])
         for operation, template, words in (
             ("upgrade", old, upgrade),
             ("seed", upgraded, seed),
@@ -165,15 +167,11 @@ class Matrix:
         ended = self._begin(url, words).wait(600)
         return (self.folder / "log").read_text(encoding="utf-8")[-300:].strip() if ended else ""
 
-    def _done(self, url: str, words: Sequence[str]) -> None:
-        refused = self._refused(url, words)
-        assert not refused, refused
-
     def command(self, result: Result, template: str, words: list[str]) -> Result:
         """Done once, then killed in each round and given again."""
         url, target = self.new(template), Path(words[-1])
         began = time.perf_counter()
-        self._done(url, words)
+        assert not self._refused(url, words)
         usual, expected = time.perf_counter() - began, contents(url)
         for _ in range(self.rounds):
             self.drop(url)
@@ -210,8 +208,12 @@ class Matrix:
         for n in range(self.rounds + 1):
             with serving(environment) as (port, _, _, process):
                 threads = [threading.Thread(target=each.report, args=(port,)) for each in reporters]
-                for thread in threads:
+                for each, thread in zip(reporters, threads, strict=True):
+                    each.begun.clear()
+                    each.over.clear()
                     thread.start()
+                for each in reporters:
+                    each.begun.wait(60)
                 time.sleep(self.dice.uniform(0.1, SERVED_SECONDS))
                 if n < self.rounds:
                     result.kills += 1
@@ -237,17 +239,19 @@ class Reporter:
 
     def __init__(self) -> None:
         self.run_id, self.told = str(uuid.uuid4()), 0
-        self.over, self.problems = threading.Event(), list[str]()
+        self.begun, self.over, self.problems = threading.Event(), threading.Event(), list[str]()
 
     def report(self, port: int) -> None:
         """Until told to stop, or hung up on."""
-        self.over.clear()
         with suppress(OSError, AssertionError):
             server = Connection(port)
-            server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
-            size = 1
+            begun, answer = server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
+            if begun not in (200, 201):
+                self.problems.append(f"{begun} for a run: {answer[:200]!r}")
+                return
+            self.begun.set()
             while not self.over.is_set():
-                size = 1 if size > 50 else 3 * size
+                size = random.choice((1, 5, 20, 100))
                 said = [{"seq": self.told + n, **event} for n, event in enumerate(events(size))]
                 body = json.dumps({"events": said}).encode()
                 status, answer = server.ask("POST", f"/runs/{self.run_id}/events", body)

@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class Outcome:
     asked: list[tuple[str, float, str]]
     told: Mapping[str, int]
     kept: Mapping[str, tuple[int, int]]
-    memory: list[tuple[float, ...]] = field(default_factory=list)
+    memory: Sequence[tuple[float, ...]] = ()
     server_seconds: float = 0.0
     client_seconds: float = 0.0
     """Of processor time."""

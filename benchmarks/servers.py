@@ -39,7 +39,7 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[int, float, float, su
     began = time.perf_counter()
     process = subprocess.Popen(command, env=environment)
     try:
-        wait_for(port, "/healthz", process, 120)
+        wait_for(port, "/healthz", process, 600)
         healthz = time.perf_counter() - began
         wait_for(port, "/readyz", process, 600)
         yield port, healthz, time.perf_counter() - began, process
