@@ -358,11 +358,12 @@ def test_one_caller_leaves_requests_to_others_and_health_is_always_answered():
     limits = replace(Limits(), requests=4, requests_of_one=2)
     waits = b"GET /waits HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\n\r\n"
 
-    def status_of(path: bytes, key: bytes) -> int:
-        with listening.socket(b"GET %s HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\n\r\n" % (path, key)) as sock:
-            return answer(sock)[0]
-
     with listening_with(limits) as listening, ExitStack() as stack:
+
+        def status_of(path: bytes, key: bytes) -> int:
+            with listening.socket(b"GET %s HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\n\r\n" % (path, key)) as sock:
+                return answer(sock)[0]
+
         for _ in range(2):
             stack.enter_context(listening.socket(waits % b"one"))
         wait_for(lambda: listening.requests_in_progress() == 2)

@@ -256,7 +256,7 @@ def test_a_calibration_that_cannot_be_waits_for_another_reporter_who_agrees(
     shown = get_calibration(embedded, key)
     assert shown["usable"] is False
     assert why in shown["stale"][0]
-    other = {"fingerprint": replace(A100, uuid="GPU-2"), "error_percent": error}
+    other: dict[str, Any] = {"fingerprint": replace(A100, uuid="GPU-2"), "error_percent": error}
     calibrate(embedded, "box8", "a100", figures, day=1, **other)
     assert predict(embedded, {**ASKED, "gpu": "a100"})["step_seconds"] == before, "the same reporter"
     with embedded.write() as unit:

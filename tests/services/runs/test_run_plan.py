@@ -82,7 +82,7 @@ def test_out_of_memory_keeps_the_effective_batch_of_the_plan(shared: Database):
         run_id = begin_run(shared, body)[0]["run_id"]
         event = {"seq": 0, "kind": "note", "at": at(20), "out_of_memory": True}
         verdict = take_events(shared, run_id, {"events": [event]})["verdict"]
-        steps = 2 * body.get("grad_accumulation", 2)
+        steps = 2 * int(str(body.get("grad_accumulation", 2)))
         assert verdict["set"] == {"batch_size": 32, "grad_accumulation": steps}
 
 
