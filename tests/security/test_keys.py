@@ -334,6 +334,7 @@ def test_a_server_that_others_reach_starts_only_with_an_admin_key(
             started.append("yes")
 
     monkeypatch.setattr("memory_service.api.connection.server_of", lambda *_, **__: Server())
+    monkeypatch.setattr("memory_service.cli.common.worker_processes.require_free", lambda *_: None)
     if not settings:
         monkeypatch.setenv("MEMORY_REQUIRE_KEYS", "true")
     url = servers.new("sqlite", "head")

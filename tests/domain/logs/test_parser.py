@@ -210,6 +210,7 @@ def test_keras() -> None:
         "train_loss": 0.0512,
         "valid_loss": 0.1012,
         "metric": 0.972,
+        "metric_name": "val_accuracy",
         "seconds": 5.0,
     }
     old = "1875/1875 [==============================] - 5s 3ms/step - loss: 0.2912 - val_loss: 0.2"
