@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,7 +132,7 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     folder = tmp_path_factory.mktemp("forgetful")
     seeds = folder / "seeds"
     seeds.mkdir()
-    for file in resources.path("seeds").iterdir():
+    for file in filter(Path.is_file, resources.path("seeds").iterdir()):
         empty = file.name in ("patterns.jsonl", "solutions.jsonl")
         (seeds / file.name).write_bytes(b"" if empty else file.read_bytes())
     database = Database(f"sqlite:///{folder}/memory.sqlite3")
