@@ -61,6 +61,7 @@ settings.load_profile("busy")
 
 # Workers and servers share the cores: torch takes them all, and BLAS (loaded by now) spins while it waits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("KERAS_BACKEND", "torch")  # read when Keras is imported; its default is not installed
 threadpool_limits(1, user_api="blas")
 
 # Half of the time of reading the knowledge is the collector's, with all that the tests have loaded.

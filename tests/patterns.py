@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from re import _constants as sre
 from re import _parser as parser
@@ -92,7 +93,8 @@ def pieces_of(pattern: Pattern) -> list[str]:
         tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
     except re.error:
         return []
-    rng, out = random.Random(42), []
+    head = "".join(chr(value) for _, value in takewhile(lambda part: part[0] is sre.LITERAL, tree))
+    rng, out = random.Random(42), [f"{head} "]
     for _ in range(6):
         said = _said(tree, rng)[:120]
         cut = said[: rng.randrange(len(said) + 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from pathlib import Path
@@ -19,7 +18,6 @@ from memory_service.client.boosting import CatBoostCallback, lightgbm_callback, 
 from tests.client.conftest import Scripted, Service
 
 ROWS = 320
-os.environ.setdefault("KERAS_BACKEND", "torch")
 
 
 @pytest.fixture(autouse=True)
