@@ -63,13 +63,13 @@ class FairShare:
 class _Usage:
     """What one request holds."""
 
-    __slots__ = ("begun", "caller", "counts", "shares", "size")
+    __slots__ = ("begun", "caller", "in_progress", "shares", "size")
 
     def __init__(self, shares: FairShare, caller: str) -> None:
         self.shares = shares
         self.caller = caller
         self.begun = False
-        self.counts = False
+        self.in_progress = False
         self.size = 0
 
     def begin(self) -> None:
@@ -80,7 +80,7 @@ class _Usage:
         if self.caller != EVERYBODY and counts[self.caller] >= limits.requests_of_one:
             raise TooBusy(f"{limits.requests_of_one} requests of this caller are in progress; ask again")
         counts[self.caller] += 1
-        self.begun = self.counts = True
+        self.begun = self.in_progress = True
 
     def counted(self, receive: Receive) -> Receive:
         """A `receive` that counts the bytes of the body, and the request when the body is there."""
@@ -117,11 +117,11 @@ class _Usage:
         return answer
 
     def end(self) -> None:
-        for held, counts in ((int(self.counts), self.shares.requests), (self.size, self.shares.bytes)):
+        for held, counts in ((int(self.in_progress), self.shares.requests), (self.size, self.shares.bytes)):
             counts[self.caller] -= held
             if counts[self.caller] <= 0:
                 del counts[self.caller]
-        self.counts, self.size = False, 0
+        self.in_progress, self.size = False, 0
 
 
 class WorkerTurns:

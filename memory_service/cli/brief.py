@@ -39,13 +39,13 @@ def brief(
         seen = driver_gpu_name()
         fields |= {"cpu_count": str(cores()), **({"gpu": seen} if seen else {})}
     fields |= given
-    told = _asker(server_asked(server, database), database, fields)
-    answer = told("brief")
+    ask = _asker(server_asked(server, database), database, fields)
+    answer = ask("brief")
     if "gpu" in (each["name"] for each in answer["not_said"]):
         fields["gpu"] = "cpu"
-        answer = told("brief")
+        answer = ask("brief")
     try:
-        answer["plan"] = told("recommend")
+        answer["plan"] = ask("recommend")
     except (InvalidInput, Refused) as error:
         answer["why_no_plan"] = error.detail
     emit(answer, json, lambda shown: sys.stdout.write(brief_markdown(shown)) and None)

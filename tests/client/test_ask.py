@@ -36,7 +36,7 @@ def test_a_plan_is_asked_for_and_followed(service: Service, tmp_path: Path):
 def test_a_plan_shows_warnings_settings_and_intervals(service: Service):
     plan = ask(task="image", size="small", n_train=90_000, gpu="t4", minutes=60, server=service.url)
     shown = plan._repr_html_()
-    assert shown.index("<th>mind</th>") < shown.index("<th>model</th>")
+    assert shown.index("<th>warning</th>") < shown.index("<th>model</th>")
     total = plan.expected["total_minutes"]
     assert f"{total['value']:.3g} ({total['low']:.3g} to {total['high']:.3g}), {total['grade']}" in shown
     assert "<th>peak memory gib</th>" in shown

@@ -27,7 +27,7 @@ class Relay:
 
     def __init__(self, server: str, reading: Iterable[bytes], writing: BinaryIO) -> None:
         self._url, self._reading, self._writing = f"{server}/mcp", reading, writing
-        self._kept: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -46,14 +46,14 @@ class Relay:
         try:
             for answer in self._asked(message):
                 if message.get("method") == "initialize" and "result" in answer:
-                    self._kept["MCP-Protocol-Version"] = str(answer["result"].get("protocolVersion"))
+                    self._headers["MCP-Protocol-Version"] = str(answer["result"].get("protocolVersion"))
                 self._write(answer)
         except urllib.error.HTTPError as error:
             with error:
                 document = problem_in(error.read()) or {}
-            said = document.get("detail") or f"{self._url} answered {error.code}"
+            detail = document.get("detail") or f"{self._url} answered {error.code}"
             own = document.get("error") if "jsonrpc" in document else None
-            self._refuse(message, said + " (MEMORY_API_KEY)" * (error.code in (401, 403)), error=own)
+            self._refuse(message, detail + " (MEMORY_API_KEY)" * (error.code in (401, 403)), error=own)
         except UNREACHABLE as error:
             reason = getattr(error, "reason", error)
             self._refuse(
@@ -61,10 +61,10 @@ class Relay:
             )
 
     def _asked(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        headers = _headers(message) | self._kept
+        headers = _headers(message) | self._headers
         with opened(self._url, json.dumps(message).encode(), headers, _LONGEST_SECONDS) as reply:
             if session := reply.headers.get("Mcp-Session-Id"):
-                self._kept["Mcp-Session-Id"] = session
+                self._headers["Mcp-Session-Id"] = session
             if reply.headers.get_content_type() == "text/event-stream":
                 yield from _events(reply)
             elif body := reply.read().strip():
@@ -84,10 +84,10 @@ class Relay:
 def _headers(message: Mapping[str, Any]) -> dict[str, str]:
     """Those that repeat what a message says, as the newer protocol wants it."""
     method, params = message.get("method"), message.get("params") or {}
-    told = {"Mcp-Method": method, "Mcp-Name": params.get(_NAMED.get(str(method)))}
-    told["MCP-Protocol-Version"] = (params.get("_meta") or {}).get(_VERSION)
+    repeated = {"Mcp-Method": method, "Mcp-Name": params.get(_NAMED.get(str(method)))}
+    repeated["MCP-Protocol-Version"] = (params.get("_meta") or {}).get(_VERSION)
     out = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    for name, value in told.items():
+    for name, value in repeated.items():
         if isinstance(value, str):
             plain = value.isascii() and value.isprintable() and value == value.strip()
             out[name] = value if plain else f"=?base64?{base64.b64encode(value.encode()).decode()}?="
