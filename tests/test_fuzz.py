@@ -105,6 +105,11 @@ def test_any_log_becomes_events_that_are_taken_however_it_is_cut(text: str, data
     second = read_log(
         raw[at:], Context.from_dict(json.loads(json.dumps(first.context.as_dict()))), final=True
     )
+    if b"\r" in raw or b"\x08" in raw:
+        # A bar redrawn in place: the last frame of each piece is read, so that pieces say more of it.
+        assert first.lines + second.lines >= whole.lines
+        assert set(_told(first) + _told(second)) >= set(_told(whole))
+        return
     assert _told(first) + _told(second) == _told(whole)
     assert first.lines + second.lines == whole.lines
 

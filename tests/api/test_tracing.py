@@ -224,7 +224,8 @@ class _Told(BaseHTTPRequestHandler):
             told = json.loads(body)
             run_id = told.get("run_id") or self.path.split("/")[2]
             taken = {"accepted": len(told.get("events", ())), "duplicates": 0}
-            answer = json.dumps({"run_id": run_id, **taken}).encode()
+            name = "id" if self.path.endswith("/finish") else "run_id"
+            answer = json.dumps({name: run_id, **taken}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
