@@ -23,6 +23,8 @@ class Problem:
     score                 the metric of (truth, predictions): higher is better
     groups, times         one value a row: rows of a group stay together, later rows validate
     columns               of a table: column -> number, code, category, date or text
+    metric                the function of the score, such as "auc"; "" where it is the loss
+    shared                what members keep for each other: encoded texts, features of a fold
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -37,6 +39,8 @@ class Problem:
     test_times: np.ndarray | None = None
     columns: dict[str, str] = field(default_factory=dict)
     cores: int = 1
+    metric: str = ""
+    shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def width(self) -> int:

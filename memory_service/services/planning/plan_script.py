@@ -1,8 +1,7 @@
 """The training script of a plan, put together from `scripts/`: one file, or a folder of a few.
 
 The parts are Python with a few lines for Jinja (`#% if labels`); each begins with its own imports. They are
-joined by task and library. `runtime`, `ddp`, `torch_loop` and `detection` are modules that all scripts share,
-without Jinja but for `torch_loop`'s `learning_rate_schedule`.
+joined by task and library. What all scripts share are the modules of `memory_service.train`.
 """
 
 import ast
@@ -20,7 +19,7 @@ from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.services.planning.script_choice import NoScript, judged_by, kind_of, techniques_of
 from memory_service.services.planning.script_kinds import COCO_RESNETS, HUB_NAMES, NETS, RESNETS, WIDTHS, Kind
-from memory_service.services.planning.script_text import joined, literal, plain, standalone
+from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 """Functions of scores that no rising change of the answers moves."""
@@ -29,36 +28,42 @@ _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
 """Libraries of networks that have pretrained weights."""
 
 _STOP_SHARE = 0.70  # R15
-_ENDING = 'import sys\n\nif __name__ == "__main__":\n    {}\n'
+_ENDING = 'import sys\n\n{}\nif __name__ == "__main__":\n    {}\n'
+_TRAIN = Path(__file__).parents[2] / "train"
+FRAME_MODULES = ("columns", "problem", "features", "tables", "table_network", "engine")
 
 
-def plan_script(plan: Mapping[str, Any], server: str = "") -> str:
-    """The script of an answer of /recommend, in one file that needs no other. NoScript where nothing fits or
-    there is none for its model.
+def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = False) -> str:
+    """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model.
 
     server   address of the service that it came from and reports to, where that is known
+    single   one file that needs no other; else one of rows imports `memory_service.train`
     """
-    head, parts, modules = _pieces(plan, server)
-    return standalone(head, parts, modules.values(), _ENDING.format("main(sys.modules[__name__])"))
+    head, parts, ending, modules = _pieces(plan, server)
+    if single or "engine" not in modules:
+        return standalone(head, parts, modules.values(), ending)
+    return joined(head, [*parts, ending], {f"memory_service.train.{name}": modules[name] for name in modules})
 
 
 def plan_files(plan: Mapping[str, Any]) -> dict[str, str]:
     """The same as a folder's files, by name: train.py has what the plan decides, and imports what all scripts
     share, which is the same text for every plan."""
-    head, parts, modules = _pieces(plan)
-    files = {"train.py": joined(head, [*parts, _ENDING.format("main(sys.modules[__name__])")], modules)}
-    return files | {f"{name}.py": text for name, text in modules.items()}
+    head, parts, ending, modules = _pieces(plan)
+    files = {"train.py": joined(head, [*parts, ending], modules)}
+    return files | {f"{name}.py": beside(text) for name, text in modules.items()}
 
 
-def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], dict[str, str]]:
-    """(docstring, parts of train.py, modules that it imports by name)."""
+def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], str, dict[str, str]]:
+    """(docstring, parts of train.py, its end, modules that it imports by name)."""
     kind = kind_of(plan)
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ["runtime", *(("ddp", "torch_loop") if kind.words["network"] else ())]
+    modules = ["runtime", "metrics", "answers", *(("ddp", "torch_loop") if kind.words["network"] else ())]
     modules += ["detection"] if kind.words["boxes"] else []
-    return _rendered("head", words), parts, {name: _rendered(name, {}) for name in modules}
+    modules += FRAME_MODULES if kind.words["frames"] else []
+    ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
+    return _rendered("head", words), parts, ending, {name: _module(name) for name in modules}
 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
@@ -69,14 +74,16 @@ def blend_script(plan: Mapping[str, Any]) -> str:
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
-    answer = "labels" if words["labels"] else "values"
-    joins: tuple[str, ...] = (answer, "metric", "blending")
+    joins: tuple[str, ...] = ("metric", "blending")
+    if words["of_entities"]:
+        joins = ("entity_labels", *joins)
     if words["masks"]:
         joins = ("metric", "blend_masks")
         words |= {} if words["score"] else {"score": "dice", "metric": "Dice", "upwards": True}
     texts = [text for part in ("blend_settings", "blend_folders", *joins) for text in _texts(part, words)]
-    ending = _ENDING.format("blend_runs()")
-    return standalone(_rendered("blend_head", words), texts, [_rendered("runtime", {})], ending)
+    ending = _ENDING.format(_rendered("answers", words), "blend_runs()")
+    shared = [_module(name) for name in ("runtime", "metrics", "answers")]
+    return standalone(_rendered("blend_head", words), texts, shared, ending)
 
 
 def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
@@ -104,6 +111,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     words["on_card"] = plan.get("tree_device") == "cuda"
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= techniques_of(plan, kind)
+    words["own_score"] = words["score"].endswith(("_entities", "_matches", "_boxes", "_iou", "_coco"))
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     if "deberta-v" in words["hub_name"]:
         words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model
@@ -113,10 +121,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
 def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
     if part != "metric":
         yield _rendered(part, words)
-    elif words["score"]:
+    elif words["own_score"]:
         yield _metric(words["score"], words["k"])
-        if words["form"] in ("cut", "grades"):
-            yield _rendered("thresholds" if words["form"] == "cut" else "grades", words)
 
 
 def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
@@ -169,6 +175,12 @@ def _templates() -> jinja2.Environment:
 
 def _rendered(part: str, words: Mapping[str, Any]) -> str:
     return _templates().get_template(f"{part}.py.txt").render(words)
+
+
+@cache
+def _module(name: str) -> str:
+    """The text of a module of `memory_service.train`."""
+    return (_TRAIN / f"{name}.py").read_text(encoding="utf-8")
 
 
 @cache

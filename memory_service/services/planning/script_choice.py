@@ -22,7 +22,7 @@ from memory_service.services.planning.script_kinds import (
     Kind,
     why_not_sharded,
 )
-from memory_service.services.planning.script_text import literal, plain
+from memory_service.services.planning.script_text import plain
 
 
 class NoScript(MemoryServiceError):
@@ -34,24 +34,6 @@ class NoScript(MemoryServiceError):
 _USUAL = {"labels": "log loss", "values": "RMSE", "masks": "Dice", "matches": "F1", "boxes": "mAP@0.5"}
 """The score where nobody says what predictions are judged by. Probabilities may be submitted, as the sample
 shows when the script runs: the epoch of the best accuracy may be far too sure of them."""
-
-
-_STOPS_BY: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "lightgbm": {
-        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("average_precision", ""),
-        "accuracy": ("binary_error", "multi_error"), "error": ("binary_error", "multi_error"),
-    },
-    "xgboost": {
-        "auc": ("auc", ""), "gini": ("auc", ""), "average_precision": ("aucpr", ""),
-        "accuracy": ("error", "merror"), "error": ("error", "merror"),
-    },
-    "catboost": {
-        "auc": ("AUC", ""), "gini": ("AUC", ""), "accuracy": ("Accuracy", "Accuracy"),
-        "error": ("Accuracy", "Accuracy"),
-    },
-}  # fmt: skip
-"""Library -> function of the score -> what the library calls it for two classes and for more ("": the loss
-stops it, as with every score that is not here: it moves with every round, and counting hits does not)."""
 
 
 def has_script(plan: Mapping[str, Any]) -> bool:
@@ -149,22 +131,20 @@ def techniques_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     words, encoder = kind.words, not plan.get("method")
     pictures = plan["task"].startswith("image") or words["boxes"]
     classes_or_values = not words["masks"] and not words["retrieval"] and not words["boxes"]
-    tree_values = bool(words["library"]) and not words["labels"]
-    lags = words["series"] or (bool({"lag-features", "rolling-features"} & wanted) and tree_values)
     return {
         "tta": "tta" in wanted and pictures,
         "mixup": "mixup" in wanted and words["files"] and classes_or_values,
         "cutmix": "cutmix" in wanted and pictures and classes_or_values,
         "ema": "ema-swa" in wanted and words["network"] and encoder,
-        "class_weights": "class-weights" in wanted and words["labels"],
+        "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
         "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
-        "target_encoding": "target-encoding" in wanted and bool(words["library"]),
+        "target_encoding": words["frames"],
         "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
-        "frequency": "frequency-encoding" in wanted and bool(words["library"]),
-        "interactions": bool(words["library"]) and not lags,
+        "frequency": words["frames"],
+        "interactions": words["frames"],
         "mirrors": pictures,
         "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
-        "lags": lags,
+        "lags": words["frames"] and plan["task"] == "time-series-regression",
     }
 
 
@@ -194,7 +174,6 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         }[answer]
         measure = Measure("validation loss", "log loss", answer, loss, "Val_loss", "values")
     form = measure.form if said and scored else "matches" if answer == "matches" else ""
-    stops = _STOPS_BY.get(kind.words["library"], {}).get(measure.function if said else "", ("", ""))
     return {
         "metric": measure.name,
         "metric_label": measure.label,
@@ -203,6 +182,7 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "score": measure.function,
         "scored": scored,
         "form": form,
+        "answer": answer,
         "of_entities": measure.function == "f1_entities",
         "tuned": form in ("cut", "grades", "matches"),
         "judges_classes": form in ("classes", "cut", "grades"),
@@ -211,6 +191,4 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "k": measure.k,
         "one_cut": measure.function.endswith(("_micro", "_samples")),
         "two_sided": measure.function in ("f1_macro", "f_beta_macro"),
-        "stops": stops,
-        "callback_metric": literal(stops[0]) if measure.function == "auc" else "METRIC",
     }

@@ -21,7 +21,7 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "table", "files", "network", "layout_matters", "members",
-     "tokens", "library", "linear", "blend", "pairs", "entities", "series"), False,
+     "tokens", "library", "linear", "blend", "pairs", "entities", "series", "frames"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
@@ -62,18 +62,16 @@ _TEXTS = _NETWORK | {
 _PAIRS = _TEXTS | {"pairs": True, "layout": "columns of text, the target or targets), test.csv"}
 _ENTITIES = _TEXTS | {"entities": True, "layout": "words between spaces, as many labels), test.csv"}
 _DECODERS = _TEXTS | {"needs": "torch >= 2.6, transformers >= 5"}
-_WORDS = _TEXTS | {"tokens": False, "needs": "torch >= 2.4"}
 _TABLES = _NETWORK | {
     "table": True,
     "size": "N_FEATURES",
     "layout": "inputs and the target or targets), test.csv",
     "needs": "torch >= 2.4",
 }
-_TREES = _PLAIN | {"layout": "inputs and the target or targets), test.csv"}
-_LINEAR = {  # what is read -> words
-    "tables": _TREES | {"linear": "tables", "checkpoints": "fold_K.joblib", "needs": ""},
-    "texts": _PLAIN
-    | {"linear": "texts", "checkpoints": "fold_K.joblib", "needs": "", "layout": _TEXTS["layout"]},
+_FRAMES = _PLAIN | {
+    "frames": True,
+    "checkpoints": "answers_NAME_K.npz",
+    "layout": "inputs and the target or targets), test.csv",
 }
 NETS = {  # the model's name -> its part
     "mlp": "net_mlp",
@@ -103,14 +101,14 @@ OWN_MODELS = {
 }
 """Task -> models of torch and scikit-learn that have a script: networks that it defines, linear models."""
 
-_TREE_CHECKPOINTS = {"lightgbm": "fold_K.txt", "xgboost": "fold_K.json", "catboost": "fold_K.cbm"}
+TREES = ("lightgbm", "xgboost", "catboost")
 
 
 def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> Kind:
     targets = "labels" if labels else "values"
     batches = ("text_batches",) if reading == "texts" else ()
     tokens = ("tokens",) if words["tokens"] else ()
-    steps = (f"network_{targets}", "network_step", "metric", targets)
+    steps = (f"network_{targets}", "network_step", "metric")
     parts = (f"read_{reading}", *tokens, model, *batches, *steps)
     return Kind(parts, {**words, "labels": labels})
 
@@ -124,17 +122,9 @@ def _box_kind(library: str, needs: str) -> Kind:
     return Kind(parts, {**_BOXES, "needs": needs})
 
 
-def _tree_kind(library: str, labels: bool, *, series: bool = False) -> Kind:
-    targets = "labels" if labels else "values"
-    parts = ("read_tables", "lags", "tree_features", f"tree_{library}", "tree_folds", "metric", targets)
-    words = {"library": library, "checkpoints": _TREE_CHECKPOINTS[library], "needs": library}
-    return Kind(parts, {**_TREES, **words, "labels": labels, "series": series})
-
-
-def _linear_kind(reading: str, labels: bool) -> Kind:
-    targets = "labels" if labels else "values"
-    parts = (f"read_{reading}", f"linear_{reading}", "linear", "metric", targets)
-    return Kind(parts, {**_LINEAR[reading], "labels": labels})
+def _frame_kind(labels: bool, needs: str = "lightgbm") -> Kind:
+    """Rows of tables, texts or series: learned by the members of `memory_service.train`."""
+    return Kind(("read_frames",), {**_FRAMES, "labels": labels, "needs": needs})
 
 
 KINDS: dict[tuple[str, str], Kind] = {
@@ -155,24 +145,23 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
     ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
     ("text-pair-similarity", "transformers"): _network_kind("texts", "texts", _PAIRS, False),
-    ("text-classification", "torch"): _network_kind("texts", "words", _WORDS, True),
-    ("text-regression", "torch"): _network_kind("texts", "words", _WORDS, False),
+    ("text-classification", "torch"): _frame_kind(True),
+    ("text-regression", "torch"): _frame_kind(False),
 }
 """(task, library) -> its sort of script."""
 
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
-    KINDS |= {(_task, library): _tree_kind(library, _labels) for library in _TREE_CHECKPOINTS}
-    KINDS[_task, "sklearn"] = _linear_kind("tables", _labels)
-    KINDS[_task.replace("tabular", "text"), "sklearn"] = _linear_kind("texts", _labels)
+    KINDS |= {(_task, library): _frame_kind(_labels, library) for library in TREES}
+    KINDS |= {(task, "sklearn"): _frame_kind(_labels) for task in (_task, _task.replace("tabular", "text"))}
 
-_STEPS = ("network_labels", "network_step", "metric", "labels")
+_STEPS = ("network_labels", "network_step", "metric", "entity_labels")
 KINDS["token-classification", "transformers"] = Kind(
     ("read_words", "tokens", "entities", *_STEPS), _ENTITIES | {"labels": True}
 )
 
 SERIES = "time-series-regression"
-KINDS |= {(SERIES, library): _tree_kind(library, False, series=True) for library in _TREE_CHECKPOINTS}
+KINDS |= {(SERIES, library): _frame_kind(False, library) for library in TREES}
 
 CLASSES_OF_PAIRS = _network_kind("texts", "texts", _PAIRS, True)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["joined", "literal", "plain", "standalone"]
+__all__ = ["beside", "joined", "literal", "plain", "standalone"]
 
 _LINE = 110
-_MODULES = ("runtime", "ddp", "torch_loop", "detection")  # joined, or beside
+_PACKAGE = "memory_service.train"  # its modules are joined, or lie beside
 _SLEEPING = (
     'import os\n\nos.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")'
     "  # waiting threads sleep: on a busy box they hinder others"
@@ -34,6 +34,11 @@ def joined(head: str, parts: Iterable[str], modules: Mapping[str, str]) -> str:
     ]
     lines = [*_import_lines(imports, used), *([""] if beside else []), *beside]
     return _laid_out(head, lines, body)
+
+
+def beside(module: str) -> str:
+    """The text of a module that lies in a folder with the others."""
+    return module.replace(f"from {_PACKAGE}.", "from ")
 
 
 def standalone(head: str, parts: Iterable[str], modules: Iterable[str], ending: str) -> str:
@@ -153,7 +158,8 @@ def _import_lines(imports: list[_Import], used: set[str]) -> Iterator[str]:
             else:
                 names.setdefault(str(node.module), set()).add(reported)
     lines = [f"import {name}" for name in plain]
-    lines += [_from_line(module, sorted(found)) for module, found in names.items() if module not in _MODULES]
+    others = {module: found for module, found in names.items() if not module.startswith(_PACKAGE)}
+    lines += [_from_line(module, sorted(found)) for module, found in others.items()]
     openmp = any(line.split()[1].partition(".")[0] in _OPENMP for line in lines)
     blocks = []
     for block in (0, 1, 2):

@@ -5,7 +5,7 @@ The same text for every plan. What depends on a clock or a file the first proces
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 import sys
 from contextlib import nullcontext
@@ -13,7 +13,7 @@ from contextlib import nullcontext
 import torch
 from torch import distributed, nn
 
-from runtime import plan
+from memory_service.train.runtime import plan
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
@@ -29,7 +29,7 @@ def start_together() -> None:
         cuda = torch.cuda.is_available()
         if cuda:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        limit = datetime.timedelta(minutes=plan.MINUTES + 60)  # the first predicts while the others wait
+        limit = dt.timedelta(minutes=plan.MINUTES + 60)  # the first predicts while the others wait
         distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=limit)
     if RANK > 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the first one prints

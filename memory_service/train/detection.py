@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from runtime import Data, load_result, plan, state, write_table
+from memory_service.train.runtime import Data, load_result, plan, state, write_table
 
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:

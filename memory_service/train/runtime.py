@@ -6,11 +6,10 @@ The same text for every plan. train.py beside it says what is learned: its setti
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import math
 import os
-import pickle
 import random
 import signal
 import sys
@@ -21,7 +20,6 @@ import zlib
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,16 +43,17 @@ class Plan(SimpleNamespace):
     MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM, TTA = 0.0, False, 1.0, False
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None
+    ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`
 
     # Functions: None where a kind of script does without.
     print_devices = start_together = first_says = build_sharded = collate = None  # networks
     training_order = None  # random, if rows are as dear as each other
     default_thresholds = best_thresholds = None  # where probabilities are cut into classes
-    fit_all_rows = None  # what by time is fitted once more, to all rows
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
     neighbors = None  # embeddings, which are matched
     write_held_out = None  # another oof.csv
+    train = None  # another way to train than fold after fold: see `engine`
 
 
 plan = Plan()
@@ -77,9 +76,9 @@ class Data:
     times: np.ndarray | None = None  # one value a row: later rows validate
     test_times: np.ndarray | None = None  # the same of the test rows: for as long a time is validated
     samples: int | None = None  # how many there are, where each has several rows
-    series: pd.DataFrame | None = None  # of forecasts: series and period of the rows, then of the test's
     strata: np.ndarray | None = None  # numbers a row, where targets are no classes: splits share them alike
     thresholds: list = field(default_factory=list)  # of each fold that is averaged, where classes are cut
+    columns: dict[str, str] = field(default_factory=dict)  # of a table: column -> number, code, date ...
 
     def __post_init__(self) -> None:
         if self.times is not None and len(np.unique(self.times)) < 2:  # none is later
@@ -119,8 +118,8 @@ def minutes_until(moment: str) -> float:
     try:
         timestamp = float(moment)
     except ValueError:
-        parsed = datetime.datetime.fromisoformat(moment)
-        timestamp = (parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)).timestamp()
+        parsed = dt.datetime.fromisoformat(moment)
+        timestamp = (parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)).timestamp()
     return (timestamp - time.time() + time.monotonic() - START) / 60
 
 
@@ -153,13 +152,6 @@ class RunState:
     predict_seconds: float = 0.0  # expected for the test set, by the speed of validating
     table_seconds: float = 0.0  # most that the disk took for a table such as submission.csv
     save_seconds: float = 0.0  # and the last time for a network's checkpoint
-    rounds: int = 0  # most that boosted trees of this fold have had so far
-    last_round: float = 0.0  # when, by time.monotonic()
-    round_seconds: float = 0.0  # expected of saving these and predicting with them, for each round
-    tree_seconds: float = 0.0  # and whatever their number
-    models_behind: int = 0  # of this fold, each for a target of its own
-    model_began: float = 0.0  # the present one, by time.monotonic()
-    model_cut: bool = False  # by the time, one of this fold
     fold_seconds: list[float] = field(default_factory=list)  # what training each fold took
     unfinished: dict[str, dict] = field(default_factory=dict)  # folds of whose test rows some were predicted
     interim: bool = False  # whether submission.csv is of an epoch within the first fold
@@ -183,16 +175,14 @@ class RunState:
         return 0.0 if self.stop else max(end - self.elapsed(), 0.0)
 
     def is_unseen(self) -> bool:
-        """Whether nothing has shown yet what predicting takes: of trees a whole fold must."""
-        return not self.fold_seconds and (self.predict_seconds == 0 or self.round_seconds > 0)
+        """Whether nothing has shown yet what predicting takes."""
+        return not self.fold_seconds and self.predict_seconds == 0
 
-    def fold_fits(self, later: int = 0) -> bool:
-        """Whether one more fold, and `later` fits to all rows behind it, end in time, if they take as long as
-        the quickest and the slowest so far. Before `train_minutes` are over half of a last fold is enough:
-        cut there, it helps, too."""
-        share = 0.5 if self.elapsed() < 60 * self.train_minutes and not later else 1.0
-        each, most = min(self.fold_seconds, default=0.0), max(self.fold_seconds, default=0.0)
-        return self.seconds_left() > share * each + later * (most + self.predict_seconds)
+    def fold_fits(self) -> bool:
+        """Whether one more fold ends in time, if it takes as long as the quickest so far. Before
+        `train_minutes` are over half of a last fold is enough: cut there, it helps, too."""
+        share = 0.5 if self.elapsed() < 60 * self.train_minutes else 1.0
+        return self.seconds_left() > share * min(self.fold_seconds, default=0.0)
 
     def set_batch_size(self, batch_size: int) -> None:
         """Another batch size with the same effective batch size."""
@@ -218,20 +208,6 @@ class RunState:
             self.stop = True
         if verdict.action == "lower_batch" and verdict.set.get("batch_size", math.inf) < self.batch_size:
             self.set_batch_size(verdict.set["batch_size"])
-
-    def time_is_over(self, run, rounds: int) -> bool:
-        """Asked after every boosting round, of which there are so many. Each model behind this one is left as
-        long as it took."""
-        self.rounds, self.last_round = max(self.rounds, rounds), time.monotonic()
-        self.predict_seconds = self.tree_seconds + self.rounds * self.round_seconds
-        self.follow(None if run is None else run.verdict)
-        over = self.seconds_left() <= self.models_behind * (self.last_round - self.model_began)
-        self.model_cut |= over
-        return over
-
-    def begin_model(self, behind: int) -> None:
-        """One of a fold's, with so many behind it."""
-        self.models_behind, self.model_began = behind, time.monotonic()
 
 
 state = RunState()
@@ -295,40 +271,6 @@ def prediction_deadline() -> float:
     return START + 0.97 * 60 * state.minutes
 
 
-# Boosted trees
-
-
-def expect_predicting(data: Data, train_side: tuple, valid_rows, classes: int) -> None:
-    """How long saving a fold's models and predicting with them will take, by fits of 1 and 17 rounds to a few
-    rows: boosting ends while there is time for it. What a whole fold then takes goes before."""
-    state.rounds, state.predict_seconds = 0, state.tree_seconds
-    state.models_behind, state.model_cut = 0, False
-    if state.round_seconds:
-        return
-    features, target = train_side
-    order = np.argsort(target.reshape(len(target), -1)[:, 0], kind="stable")
-    few = order[np.linspace(0, len(order) - 1, min(len(order), 4000)).astype(int)]
-    rows, some, seconds = len(valid_rows) + len(data.test_ids), features.iloc[:20_000], []
-    for rounds in (1, 17):
-        model = plan.fit((features.iloc[few], target[few]), None, classes, 0, None, rounds)
-        predicting = usual_seconds(lambda model=model: plan.predict_model(model, some))
-        saving = seconds_to_write(pickle.dumps(model))
-        seconds.append(rows / len(some) * predicting + 3 * saving)  # twice, and read again
-    least, more = seconds
-    models = len(plan.targets_of(data))
-    # Trees of all rows are larger: those of LightGBM take 1.7 times as long (60 000 rows, 400 rounds).
-    state.round_seconds = 3 * models * max((more - least) / 16, more / 170)
-    state.tree_seconds = state.predict_seconds = models * least
-
-
-def seconds_to_write(content: bytes) -> float:
-    began, path = time.monotonic(), state.out_dir / "speed.tmp"
-    path.write_bytes(content)
-    os.replace(path, path)
-    path.unlink()
-    return time.monotonic() - began
-
-
 def usual_seconds(work) -> float:
     """The median of three."""
     found = []
@@ -337,164 +279,6 @@ def usual_seconds(work) -> float:
         work()
         found.append(time.monotonic() - began)
     return sorted(found)[1]
-
-
-def learn_predicting(rounds: int) -> None:
-    """From a whole fold's last round to its submission, with trees of so many rounds."""
-    if state.last_round:
-        took = 1.3 * (time.monotonic() - state.last_round)
-        most = max(took - state.tree_seconds, 0.1 * took) / rounds
-        state.round_seconds = min(state.round_seconds or most, most)  # few rounds tell little of one
-        state.tree_seconds = max(state.tree_seconds, took - rounds * state.round_seconds)
-        state.predict_seconds = state.tree_seconds + state.rounds * state.round_seconds
-
-
-def weights_of(target: np.ndarray) -> np.ndarray | None:
-    """Of each row: rare classes weigh as much as frequent ones; None where they are left alone."""
-    if not plan.CLASS_WEIGHTS or target.ndim == 2:
-        return None
-    counts = np.bincount(target.astype(int))
-    return (len(target) / counts.clip(1) / len(counts)).clip(max=20)[target.astype(int)]
-
-
-def target_columns_of(targets: np.ndarray) -> np.ndarray:
-    """Values or labels, a column each; of classes whether it is the second, the third ... at most ten."""
-    return (targets if targets.ndim == 2 else np.eye(targets.max() + 1)[targets][:, 1:])[:, :10]
-
-
-def fit_target_means(table: pd.DataFrame, targets: np.ndarray, categories: dict) -> dict[str, dict]:
-    """Mean targets of each category of these rows, as if 20 more rows had the mean of all."""
-    overall, means = pd.DataFrame(targets).mean(), {}
-    for name in categories:
-        groups = pd.DataFrame(targets).groupby(table[name].astype(str).to_numpy())
-        smoothed = (groups.sum() + 20 * overall) / (groups.count() + 20)
-        means[name] = {str(key): row.tolist() for key, row in smoothed.iterrows()} | {"": overall.tolist()}
-    return means
-
-
-def target_means_of(table: pd.DataFrame, means: dict[str, dict]) -> pd.DataFrame:
-    """A column for each mean; an unknown category has the mean of all."""
-    columns = {}
-    for position, (name, known) in enumerate(means.items()):
-        found = [known.get(key, known[""]) for key in table[name].astype(str)]
-        for place, values in enumerate(np.transpose(found)):
-            columns[f"mean{position}_{place}"] = values
-    return pd.DataFrame(columns, index=table.index)
-
-
-def train_target_means(data: Data, rows, table: pd.DataFrame, targets, categories: dict) -> pd.DataFrame:
-    """The same of training rows, each by the rows of other fifths: its own target is not in it. Groups are
-    whole; by time they are tenths, each by those before it, and the first knows none."""
-    dice, found = np.random.default_rng(plan.SEED), []
-    names = rows if data.groups is None else data.groups[rows]
-    _, numbers = np.unique(names if data.times is None else data.times[rows], return_inverse=True)
-    parts = (dice.permutation(numbers.max() + 1) % 5)[numbers]
-    if data.times is not None:
-        parts = 10 * numbers // (numbers.max() + 1)
-    for part in np.unique(parts):
-        others = parts != part if data.times is None else parts < part
-        means = fit_target_means(table[others], targets[others], categories)
-        found.append(target_means_of(table[parts == part], means))
-    return pd.concat(found).loc[table.index]
-
-
-def with_interactions(table: pd.DataFrame, chosen: list) -> pd.DataFrame:
-    """Adds a column for each (one, how, other): a product, a ratio, a difference, or a pair of categories."""
-    columns = {}
-    for one, how, other in chosen:
-        left, right = table[one], table[other]
-        if how == "&":
-            columns[f"{one} & {other}"] = left.astype(str) + " & " + right.astype(str)
-        elif how == "/":
-            columns[f"{one} / {other}"] = left / right.where(right != 0)
-        else:
-            columns[f"{one} {how} {other}"] = left * right if how == "*" else left - right
-    return table.assign(**columns)
-
-
-def choose_interactions(data: Data, rows: np.ndarray) -> list:
-    """Of the five strongest numbers and the four strongest categories the five strongest interactions, by the
-    gains of quick fits to two thirds of these rows; none where the other rows are not predicted better with
-    them, by two standard errors, or where choosing takes more than a hundredth of the time that is left."""
-    rows = np.random.default_rng(plan.SEED).permutation(rows)
-    rows = rows[: min(20_000, 2_000_000 // max(1, len(data.inputs.columns)))]
-    known, target = ~held_back(data, rows), plan.targets_of(data)[0][rows]
-    if sum(~known) < 200 or len(np.unique(target[known])) < 2:  # of fewer two standard errors say little
-        return []
-
-    def quick_fit(chosen: list, rounds: int) -> tuple[dict[str, float], np.ndarray]:
-        """(gain of each column, squared errors of the rows that are held back)."""
-        table = with_interactions(data.inputs.iloc[rows], chosen)
-        features = plan.features_of(table, plan.fit_categories(table[known]))
-        classes = len(data.outputs) if data.targets.ndim == 1 else 1
-        model = plan.fit((features[known], target[known]), None, classes, 0, None, rounds)
-        gains = dict(zip(features.columns, plan.gains_of(model), strict=True))
-        guessed = np.reshape(plan.predict_model(model, features[~known]), (sum(~known), -1))
-        truth = target[~known]
-        if truth.ndim == 1 and guessed.shape[1] > 1:  # a probability for each class
-            truth = np.eye(guessed.shape[1])[truth]
-        errors = ((guessed - np.reshape(truth, guessed.shape)) ** 2).sum(axis=1)
-        return {name: gains[f"c{place}"] for place, name in enumerate(table.columns)}, errors
-
-    rounds = min(plan.EPOCHS, int(10 / plan.LEARNING_RATE), 500)
-    began, few = time.monotonic(), max(1, rounds // 10)
-    quick_fit([], few)
-    if 3 * rounds / few * (time.monotonic() - began) > 0.01 * state.seconds_left():
-        print("NOTE: no interactions: to try them would take over a hundredth of the time", flush=True)
-        return []
-    gains, errors = quick_fit([], rounds)
-    strongest = sorted((name for name in gains if gains[name] > 0), key=lambda name: -gains[name])
-    numeric = [name for name in strongest if pd.api.types.is_numeric_dtype(data.inputs[name])]
-    texts = [name for name in strongest if name not in numeric]
-    possible = [(one, how, other) for one, other in combinations(numeric[:5], 2) for how in "*/-"]
-    possible += [(one, "&", other) for one, other in combinations(texts[:4], 2)]
-    if not possible:
-        return []
-    gains, _ = quick_fit(possible, rounds)
-    chosen = sorted(possible, key=lambda each: -gains[" ".join(each)])[:5]
-    better = errors - quick_fit(chosen, rounds)[1]
-    if better.mean() <= 2 * better.std() / len(better) ** 0.5:
-        return []
-    gain = 100 * better.mean() / errors.mean()
-    print(f"Interactions: {', '.join(map(' '.join, chosen))} ({gain:.1f} % less error)", flush=True)
-    return chosen
-
-
-def held_back(data: Data, rows: np.ndarray) -> np.ndarray:
-    """Which third of these rows judges a choice: the latest, whole groups, or any."""
-    order = np.arange(len(rows))
-    if data.times is not None:
-        order = data.times[rows]
-    elif data.groups is not None:
-        _, order = np.unique(data.groups[rows], return_inverse=True)
-    return order > np.quantile(order, 2 / 3)
-
-
-def grow_trees(grow, *refused):
-    """grow(DEVICE) of boosted trees; from the first time on that the card cannot, on the processor."""
-    if plan.DEVICE != "cpu":
-        try:
-            return grow(plan.DEVICE)
-        except (MemoryError, *refused) as error:
-            plan.DEVICE = "cpu"
-            print(f"NOTE: trees grow on the processor: {str(error).splitlines()[0]:.200}", flush=True)
-    return grow("cpu")
-
-
-def rounds_in_time(grow, most: int) -> int:
-    """By what 50 take: for trees that nothing stops by the clock."""
-    if most < 50:
-        return most
-    seconds = []
-    for rounds in (1, 1, 51):  # the first starts the card
-        began = time.monotonic()
-        grow(rounds)
-        seconds.append(time.monotonic() - began)
-    _, start, more = seconds
-    each = max((more - start) / 50, more / 5000) + state.round_seconds
-    fitting = int(min(max(0.8 * (state.seconds_left() - start) / each, 1), most))
-    state.model_cut |= fitting < most < plan.EPOCHS  # of all rows, which nothing else stops
-    return fitting
 
 
 def report(run, method: str, *values, **facts):
@@ -721,43 +505,6 @@ def without_missing(train: pd.DataFrame, known: pd.Series, columns: list[str]) -
     return train[known].reset_index(drop=True)
 
 
-def series_columns(train: pd.DataFrame, day: str, inputs: list[str]) -> list[str]:
-    """The columns that name a row's series: SERIES, or else at most three with which the fewest rows of a day
-    are alike, and of these the ones that make the fewest series. Numbers must be whole and much the same each
-    day, as those of shops are and prices are not."""
-    if plan.SERIES is not None:
-        return list(plan.SERIES)
-    days = train[day].drop_duplicates().sample(frac=1, random_state=plan.SEED)
-    known = train[train[day].isin(days[: max(2, 20_000 * len(days) // len(train))])]
-    codes = {}
-    for name in inputs:
-        usable = not pd.api.types.is_numeric_dtype(train[name]) or (
-            (train[name].dropna() % 1 == 0).all()
-            and known.groupby(day)[name].nunique().mean() >= known[name].nunique() / 2
-        )
-        if usable and 1 < train[name].nunique() <= len(train) / 2:  # a series has several rows
-            codes[name] = pd.factorize(known[name], use_na_sentinel=False)[0]
-    few = sorted(codes, key=lambda name: codes[name].max())[:12]
-    found = []
-    for names in (names for count in range(4) for names in combinations(few, count)):
-        table = pd.DataFrame({name: codes[name] for name in names}, index=known.index)
-        repeated = table.assign(day=known[day]).duplicated().mean()
-        found.append((round(repeated, 2), len(table.drop_duplicates()) if names else 1, len(names), names))
-    return list(min(found)[-1])
-
-
-def name_series(train: pd.DataFrame, test: pd.DataFrame, day: str, names: list[str]) -> None:
-    """Make these columns categories, say which, and warn if they do not tell the rows of a day apart."""
-    count = len(train[names].drop_duplicates()) if names else 1
-    print(f"series: {', '.join(names) or 'all rows are one'} ({count})", flush=True)
-    if repeated := int(train.duplicated([day, *names]).sum()):
-        what = f"{repeated} rows share {day} and series with another: lags are means over them"
-        print(f"WARNING: {what}; name the columns of a series in SERIES", flush=True)
-    for table in (train, test):
-        for name in names:
-            table[name] = table[name].map(str, na_action="ignore").astype(object)
-
-
 # Folds
 
 
@@ -803,7 +550,7 @@ def split(data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
     repeated, for older ones are not submitted."""
     if data.times is not None:
         latest, *older = split_by_time(data)
-        return [latest] * latest_folds() + older
+        return [latest] * plan.SEEDS + older
     seeds = range(plan.SEED, plan.SEED + plan.SEEDS)
     return [fold for seed in seeds for fold in split_once(data, seed)[: plan.FOLDS]]
 
@@ -821,11 +568,6 @@ def split_by_time(data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
         valid = np.flatnonzero((periods >= end - length) & (periods < end))
         folds.append((train[: max(1, len(train) - plan.GAP)], valid))
     return folds
-
-
-def latest_folds() -> int:
-    """How many folds by time hold out the latest rows: one where all rows are fitted afterwards."""
-    return 1 if plan.fit_all_rows else plan.SEEDS
 
 
 def split_once(data: Data, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -863,7 +605,7 @@ def train_folds(data: Data, run) -> list[float]:
     """Fold after fold, as many as the time allows; each is predicted with as it ends. Their scores. What an
     earlier start cut off comes last, if there is more time now than it had."""
     scores, found, first = [], split(data), plan.RANK == 0
-    folds, refits = len(found), data.times is not None and plan.fit_all_rows is not None
+    folds = len(found)
     if folds != plan.FOLDS:
         report(run, "set", folds=folds)
     there = {path.name for path in checkpoints()}
@@ -877,7 +619,7 @@ def train_folds(data: Data, run) -> list[float]:
             scores.append(float(known[place]["score"]))
             continue
         more = not cut[place] or state.seconds_left() > known[place].get("seconds", 0.0)
-        if not agreed(more and state.fold_fits(later=int(refits))):
+        if not agreed(more and state.fold_fits()):
             print(f"NOTE: no time for fold {fold}{' but what it had' if cut[place] else ''}", flush=True)
             if cut[place]:
                 continue
@@ -891,7 +633,6 @@ def train_folds(data: Data, run) -> list[float]:
             if result is not None and first:
                 result["seconds"] = state.fold_seconds[-1]
                 finish_fold(fold, data, {"rows": valid_rows, **result}, run)
-                learn_predicting(max(result.get("rounds", [1])))
         except Exception as error:  # it must not cost what other folds have learned
             if not checkpoints() or plan.WORLD > 1:  # other cards would wait for this one
                 raise
@@ -902,41 +643,7 @@ def train_folds(data: Data, run) -> list[float]:
         if result is not None:
             scores.append(result["score"])
             report(run, "fold", fold, folds, done=True, **metric_of(result["score"]))
-    if refits:
-        try:
-            refit(data, run)
-        except Exception:  # what the folds have learned is submitted
-            print("WARNING: all rows could not be fitted", flush=True)
-            traceback.print_exc()
     return scores
-
-
-def refit(data: Data, run) -> None:
-    """Folds by time have not seen the latest rows: fit to all, once a seed, with the folds' rounds.
-
-    Only behind a latest fold that beats the constant, and in time: a fit that is cut short is not kept."""
-    results = [result for fold in range(1, plan.FOLDS + 1) if (result := load_result(fold)) is not None]
-    latest = load_result(1)
-    if latest is None or is_worse(latest):
-        return
-    best = [result["rounds"] for result in results if not is_worse(result)]
-    rounds = np.median(best, axis=0).astype(int).tolist()
-    known = {name: latest[name].tolist() for name in ("score", "constant", "thresholds") if name in latest}
-    for seed in range(1, plan.SEEDS + 1):
-        if load_result(f"all_{seed}") is not None:
-            continue
-        if not state.fold_fits():
-            print("NOTE: no time to fit all rows", flush=True)
-            return
-        how = f"{', '.join(map(str, rounds))} rounds" if plan.EPOCHS > 1 else "as the folds"
-        print(f"All rows, seed {seed} of {plan.SEEDS}: {how}", flush=True)
-        state.model_cut = False
-        kept, models = plan.fit_all_rows(data, rounds, seed, run)
-        if state.model_cut:  # fewer rounds alone may mean that no split gains
-            print("NOTE: the fit to all rows was cut short and is not kept", flush=True)
-            return
-        plan.save(f"all_{seed}", {**kept, **known}, models)
-        finish_fold(f"all_{seed}", data, {**known, "done": True}, run)
 
 
 def metric_of(score: float) -> dict[str, float]:
@@ -961,31 +668,11 @@ def score_predictions(data: Data, truth: np.ndarray, predictions: np.ndarray) ->
 
 
 def baseline_score(data: Data, train_rows: np.ndarray, valid_rows: np.ndarray) -> float:
-    """What the best baseline scores on the rows that validate."""
-    return best_baseline(data, train_rows, valid_rows)[1]
-
-
-def best_baseline(data: Data, train_rows: np.ndarray, valid_rows: np.ndarray) -> tuple[str, float]:
-    """Its name and its score on the rows that validate."""
-    found = baselines(data, train_rows, valid_rows)
+    """What one answer for all scores on the rows that validate."""
+    constant = np.tile(plan.prior_of(data.targets[train_rows], len(data.outputs)), (len(valid_rows), 1))
     if plan.default_thresholds:
-        found = {name: plan.classes_of(one, plan.default_thresholds(data)) for name, one in found.items()}
-    scores = {name: plan.score_of(data.targets[valid_rows], one) for name, one in found.items()}
-    if len(scores) > 1:
-        told = ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
-        print(f"Baselines on validation: {plan.METRIC} of {told}", flush=True)
-    sign = 1 if plan.HIGHER_IS_BETTER else -1
-    *_, best = sorted(scores, key=lambda name: np.nan_to_num(sign * scores[name], nan=-np.inf))
-    return best, scores[best]
-
-
-def baselines(data: Data, train_rows: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Predictions that need no model: one for all, and of series the value one season ago."""
-    prior = plan.prior_of(data.targets[train_rows], len(data.outputs))
-    found = {"the constant": np.tile(prior, (len(rows), 1))}
-    if data.series is not None:
-        found["one season ago"] = plan.one_season_ago(data, train_rows, rows)
-    return found
+        constant = plan.classes_of(constant, plan.default_thresholds(data))
+    return plan.score_of(data.targets[valid_rows], constant)
 
 
 def is_worse(result: dict) -> bool:
@@ -1015,8 +702,8 @@ def by_recency(data: Data, names) -> list[list[str]]:
     groups = {}
     for name in sorted(names):
         recency = 0
-        if data.times is not None and not name.startswith("all_"):
-            recency = max(1, int(name) - latest_folds() + 1)
+        if data.times is not None:
+            recency = max(1, int(name) - plan.SEEDS + 1)
         groups.setdefault(recency, []).append(name)
     return [groups[recency] for recency in sorted(groups)]
 
@@ -1124,8 +811,7 @@ def average(paths: list[Path], data: Data, run) -> int:
             data.thresholds.append(result["thresholds"])
     if found:
         write_submission(data, plan.submission_of(data, mean_of(found)), state.out_dir)
-        what = "fits to all rows" if paths[0].stem.startswith("fold_all") else "folds"
-        print(f"Submission written from {len(found)} {what}", flush=True)
+        print(f"Submission written from {len(found)} folds", flush=True)
     return len(found)
 
 
@@ -1186,11 +872,9 @@ def columns_of(classes: list[str], columns: list[str]) -> dict[str, str]:
 
 def write_baseline(data: Data) -> None:
     """A submission that needs no model, so that there is one whatever happens."""
-    predictions = [""] * len(data.test_ids)  # no object on any mask
+    predictions: Any = [""] * len(data.test_ids)  # no object on any mask
     if not plan.predict_masks:
-        rows = np.arange(len(data.targets))
-        name = "the constant" if data.series is None else best_baseline(data, *split(data)[0])[0]
-        predictions = baselines(data, rows, len(rows) + np.arange(len(data.test_ids)))[name]
+        predictions = np.tile(plan.prior_of(data.targets, len(data.outputs)), (len(data.test_ids), 1))
     write_submission(data, plan.submission_of(data, predictions), state.out_dir)
     print(f"Baseline submission written{plan.BASELINE}", flush=True)
 
@@ -1299,7 +983,8 @@ def choose_folder() -> Path:
     own, number, folder = own_settings(), 1, plan.OUT_DIR
     while True:
         path, other = folder / "run.json", settings_of(folder)
-        files = sorted(file.name for file in folder.glob("fold_*") if file.suffix != ".tmp")
+        kept = [*folder.glob("fold_*"), *folder.glob("answers_*")]
+        files = sorted(file.name for file in kept if file.suffix != ".tmp")
         if other == own or not files:
             break
         differ = [name for name in own if own[name] != other.get(name)]
@@ -1343,7 +1028,9 @@ def main(module) -> None:
     if asked.command == "predict":
         state.out_dir = folder_of_run()
         state.out_dir.mkdir(parents=True, exist_ok=True)
-        predict(plan.read_data(), None)
+        state.stop = True  # what there is is blended
+        data = read_or_other()
+        (plan.train or predict)(data, None)
         return
     if plan.start_together:
         plan.start_together()
@@ -1356,22 +1043,38 @@ def main(module) -> None:
         timer.cancel()  # in a notebook the process goes on
 
 
+def read_or_other() -> Data:
+    """What the script reads; where DATA_DIR holds rows of a table in place of the files that the plan was
+    made for, these: they are learned by `memory_service.train`, if it is installed."""
+    try:
+        return plan.read_data()
+    except (FileNotFoundError, KeyError, ValueError) as error:
+        try:
+            from memory_service.train.columns import other_data
+        except ImportError:
+            raise error from None
+        if (data := other_data()) is None:
+            raise
+        print(f"WARNING: the plan was made for other data ({error}): learning the table", flush=True)
+        report(state.run, "note", f"other data than the plan was made for: {error!r:.200}")
+        return data
+
+
 def train_and_predict(first: bool) -> None:
     """first: of several cards' processes the one that writes and reports; the others help to train."""
-    data = plan.read_data()
+    data = read_or_other()
     if not first:
         train_folds(data, None)
         return
     counts = f"n_train={len(data.targets)}, n_test={len(data.test_ids)}, outputs={len(data.outputs)}"
     print(f"Data: {counts}, to predict: {', '.join(data.target_columns)}", flush=True)
-    if not checkpoints():
+    if not checkpoints() and not (plan.train and (state.out_dir / "submission.csv").exists()):
         write_baseline(data)
     (plan.print_devices or print_resources)()
     with watch(**run_facts(data)) if watch else nullcontext() as run:
         state.run = run
-        scores = train_folds(data, run)
-        ended = sum(not path.stem.startswith("fold_all") for path in checkpoints())
-        if not state.predicted or len(scores) < ended:
+        scores = (plan.train or train_folds)(data, run)
+        if not plan.train and (not state.predicted or len(scores) < len(checkpoints())):
             predict(data, run)
         report(run, "note", f"submission.csv written behind {len(scores)} folds", submission=True)
         best = float(np.mean(scores)) if scores else None

@@ -19,8 +19,8 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from ddp import RANK, WORLD, accumulating, gathered, is_sharded, together
-from runtime import (
+from memory_service.train.ddp import RANK, WORLD, accumulating, gathered, is_sharded, together
+from memory_service.train.runtime import (
     WARNED,
     Data,
     agreed,
@@ -138,7 +138,25 @@ def make_loader(dataset: Dataset, train: bool = False) -> DataLoader:
     )
 
 
-{% include "learning_rate_schedule.py.txt" %}
+def fitting_epochs(epochs: int, share: float, seconds: float) -> float:
+    """Of the planned epochs those that end in time, by what a share of the first took; less than one where
+    that one will be cut off."""
+    each = 1.1 * seconds / share  # a tenth for validation
+    if (lasting := share + state.seconds_left() / each) < 1:
+        return lasting
+    left = 60 * (state.minutes - state.reserve_minutes) - state.elapsed()
+    return min(epochs, max(1, int(share + left / each)))
+
+
+def learning_rate(epochs_done: float, epochs: float) -> float:
+    """Linear warmup (over a tenth of the steps where the plan names no epochs, or these are few), then a
+    cosine to zero."""
+    warmup = plan.WARMUP_EPOCHS if 0 < plan.WARMUP_EPOCHS <= 0.5 * epochs else 0.1 * epochs
+    if epochs_done < warmup:
+        return plan.LEARNING_RATE * epochs_done / warmup
+    share = (epochs_done - warmup) / max(epochs - warmup, 1e-9)
+    return plan.LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+
 
 def layer_scale(name: str, model: nn.Module) -> float:
     """LAYER_DECAY to the power of how many layers of the encoder lie above a weight; 1 without that."""

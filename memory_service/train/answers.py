@@ -1,0 +1,213 @@
+"""What is submitted: priors, thresholds and tables of classes, labels and values.
+
+A script names by its metric which of these functions it uses (`submission_of = class_table` ...).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.metrics import score_log_loss, score_rmse
+from memory_service.train.runtime import WARNED, Data, columns_of, plan
+
+GRADE_STEPS = (0.0, *(sign * step / 20 for step in range(1, 5) for sign in (1, -1)))
+
+
+# What is predicted where nothing is known
+
+
+def class_shares(targets: np.ndarray, width: int) -> np.ndarray:
+    """The share of each class or label."""
+    return targets.mean(axis=0) if targets.ndim == 2 else np.bincount(targets, minlength=width) / len(targets)
+
+
+def value_means(targets: np.ndarray, width: int) -> np.ndarray:
+    return targets.reshape(-1, width).mean(axis=0)
+
+
+def value_medians(targets: np.ndarray, width: int) -> np.ndarray:
+    return np.median(targets.reshape(-1, width), axis=0)
+
+
+# Classes by thresholds
+
+
+def cut_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
+    """Class numbers, of several labels 0 and 1, by thresholds; of three classes the likeliest."""
+    if len(thresholds) == predictions.shape[1]:
+        return (predictions > thresholds).astype(int)
+    if len(thresholds) == 0:
+        return predictions.argmax(axis=1)
+    return (predictions[:, 1] > thresholds[0]).astype(int)
+
+
+def cut_defaults(data: Data) -> list[float]:
+    """One for each label, one for two classes, none for more."""
+    several = data.targets.ndim == 2
+    return [0.5] * (len(data.outputs) if several else int(len(data.outputs) == 2))
+
+
+def cut_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
+    """Where the score of these rows is best. They are held out, so the score is only a little too good."""
+    if truth.ndim == 2:
+        if plan.SCORE.endswith(("_micro", "_samples")):
+            return [best_threshold(truth.ravel(), predictions.ravel())] * truth.shape[1]
+        return [best_threshold(*label) for label in zip(truth.T, predictions.T, strict=True)]
+    if not cut_defaults(data):
+        return []
+    return [best_threshold(truth, predictions[:, 1], both=plan.SCORE in ("f1_macro", "f_beta_macro"))]
+
+
+def best_threshold(truth: np.ndarray, probabilities: np.ndarray, both: bool = False) -> float:
+    """Every place between two probabilities at once: so many are chosen above it, and so many rightly.
+
+    both   the class below the threshold counts as much
+    """
+    order = np.argsort(-probabilities, kind="stable")
+    probabilities, right = probabilities[order].astype(float), truth[order].cumsum()
+    chosen, total, rows = np.arange(1.0, len(truth) + 1), float(right[-1]), len(truth)
+    if total in (0, rows):
+        return 0.5
+    weight = (plan.K / 100) ** 2 if plan.SCORE.startswith("f_beta") else 1.0
+    if plan.SCORE == "mcc":
+        spread = np.sqrt(chosen * (rows - chosen) * total * (rows - total)).clip(1e-9)
+        scores = (right * rows - chosen * total) / spread
+    else:
+        scores = (1 + weight) * right / (chosen + weight * total)
+    if both:
+        others = (rows - chosen) + weight * (rows - total)
+        scores += (1 + weight) * (rows - chosen - total + right) / others.clip(1)
+    distinct = probabilities[:-1] > probabilities[1:]
+    if not distinct.any():
+        return 0.5
+    best = np.where(distinct, scores[:-1], -1).argmax()
+    return float((probabilities[best] + probabilities[best + 1]) / 2)
+
+
+def graded_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
+    """The expected class number, cut at the thresholds; of several labels 0 and 1."""
+    if len(thresholds) == predictions.shape[1]:
+        return (predictions > thresholds).astype(int)
+    return np.digitize(predictions @ np.arange(predictions.shape[1]), thresholds)
+
+
+def graded_values(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
+    """Values cut into grades; the first threshold lies above the lowest grade by less than one."""
+    return np.digitize(predictions, thresholds) + math.floor(thresholds[0])
+
+
+def grade_defaults(data: Data) -> list[float]:
+    """Halfway between two grades or class numbers; of several labels one half."""
+    if plan.ANSWER == "labels":
+        several, width = data.targets.ndim == 2, len(data.outputs)
+        return [0.5] * width if several else (np.arange(width - 1) + 0.5).tolist()
+    lowest, highest = int(data.targets.min()), int(data.targets.max())
+    return (np.arange(lowest, max(highest, lowest + 1)) + 0.5).tolist()
+
+
+def grade_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
+    """One after another is moved to where the score of these rows is best. They are held out, so the score is
+    only a little too good."""
+    thresholds = grade_defaults(data)
+    for place in [*range(len(thresholds))] * 2:
+        before, behind = thresholds[:place], thresholds[place + 1 :]
+        tried = [[*before, thresholds[place] + step, *behind] for step in GRADE_STEPS]
+        thresholds = max(tried, key=lambda each: plan.score_of(truth, plan.classes_of(predictions, each)))
+    return thresholds
+
+
+def thresholds_of(data: Data) -> list[float]:
+    """The mean of those of the folds that are averaged."""
+    return np.mean(data.thresholds, axis=0) if data.thresholds else plan.default_thresholds(data)
+
+
+# Tables
+
+
+def wants_probabilities(data: Data) -> bool:
+    """Whether the sample submission shows fractions, or, of a metric that does not judge classes, numbers
+    that are not whole by their type: then it is not classes that are submitted."""
+    shown = pd.DataFrame() if data.sample is None else data.sample.iloc[:, 1:].select_dtypes("float")
+    if plan.FORM in ("classes", "cut", "grades"):
+        return bool((shown.fillna(0) % 1 != 0).any(axis=None))
+    return bool(shown.notna().any(axis=None))
+
+
+def class_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
+    """Probabilities where the metric or the sample wants them, a column for each class or label or that of
+    the second of two classes; else classes, or labels as 0 and 1."""
+    columns = data.target_columns if data.sample is None else list(data.sample.columns[1:])
+    chances, judges_classes = plan.FORM == "chances", plan.FORM in ("classes", "cut", "grades")
+    if chances and data.sample is None and len(data.outputs) > 2:
+        columns = [str(name) for name in data.outputs]
+    tuned = plan.FORM in ("cut", "grades")
+    classes = plan.classes_of(predictions, thresholds_of(data)) if tuned else predictions.argmax(axis=1)
+    if data.targets.ndim == 2 and len(columns) == 1 < len(data.outputs):  # between spaces, at least one
+        chosen = (classes > 0 if tuned else predictions > 0.5) | (
+            predictions == predictions.max(axis=1, keepdims=True)
+        )
+        names = np.array(data.outputs, dtype=object)
+        table = pd.DataFrame({columns[0]: [" ".join(names[row]) for row in chosen]})
+    elif data.targets.ndim == 2 or len(columns) > 1:
+        if judges_classes and len(data.target_columns) > 1 and not wants_probabilities(data):
+            one_hot = np.eye(len(data.outputs), dtype=int)
+            several = classes if tuned else (predictions > 0.5).astype(int)
+            predictions = several if data.targets.ndim == 2 else one_hot[classes]
+        table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
+        table = table.rename(columns=columns_of(list(table), columns))
+        table = table.reindex(columns=columns, fill_value=0.0)  # of a class without a training row
+    elif len(data.outputs) == 2 and (chances or wants_probabilities(data)):
+        table = pd.DataFrame({columns[0]: predictions[:, 1]})
+    else:
+        if not chances and not judges_classes and "form" not in WARNED:
+            WARNED.add("form")
+            print("NOTE: classes are submitted: no sample or known metric wants probabilities", flush=True)
+        table = pd.DataFrame({columns[0]: [data.outputs[i] for i in classes]})
+    table.insert(0, data.id_column, data.test_ids)
+    return table
+
+
+def ranked_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
+    """The K likeliest classes in one column; probabilities where the sample has a column for each class."""
+    columns = data.target_columns if data.sample is None else list(data.sample.columns[1:])
+    if len(columns) > 1:
+        table = pd.DataFrame(predictions, columns=[str(name) for name in data.outputs])
+        table = table.rename(columns=columns_of(list(table), columns))
+        table = table.reindex(columns=columns, fill_value=0.0)  # of a class without a training row
+    else:
+        likeliest = (-predictions).argsort(axis=1)[:, : plan.K]
+        names = [" ".join(str(data.outputs[i]) for i in row) for row in likeliest]
+        table = pd.DataFrame({columns[0]: names})
+    table.insert(0, data.id_column, data.test_ids)
+    return table
+
+
+def value_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
+    """The id column and a column for each target, named as in the sample: grades, where these are judged."""
+    if plan.LOGS == "log1p":
+        predictions = np.expm1(predictions.clip(min=0))
+    elif plan.LOGS == "log":
+        predictions = np.exp(predictions)
+    elif plan.FORM == "grades":
+        predictions = plan.classes_of(predictions, thresholds_of(data))
+    columns = data.target_columns if data.sample is None else list(data.sample.columns[1:])
+    table = pd.DataFrame(predictions, columns=columns)
+    table.insert(0, data.id_column, data.test_ids)
+    return table
+
+
+def use_usual(answer: str) -> None:
+    """Predict values, or classes or labels, where the data show that the plan was made for something else: by
+    the usual score of these."""
+    plan.ANSWER, plan.FORM, plan.LOGS, plan.ABSOLUTE = answer, "", "", False
+    plan.METRIC, plan.SCORE, plan.HIGHER_IS_BETTER = (
+        ("RMSE", "rmse", False) if answer == "values" else ("log loss", "log_loss", False)
+    )
+    plan.score_of = score_rmse if answer == "values" else score_log_loss
+    plan.prior_of = value_means if answer == "values" else class_shares
+    plan.submission_of = value_table if answer == "values" else class_table
+    plan.classes_of = plan.default_thresholds = plan.best_thresholds = None

@@ -1,0 +1,121 @@
+"""Reads train.csv and test.csv as they stand: the kind of each column, what is predicted, and from what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.answers import use_usual
+from memory_service.train.runtime import (
+    Data,
+    as_days,
+    as_numbers,
+    group_column,
+    groups_of,
+    is_dates,
+    keep_first,
+    plan,
+    read_labels,
+    read_tables,
+    read_values,
+    target_columns,
+    times_of,
+)
+
+MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
+TEXT_WORDS, TEXT_UNIQUE = 3.0, 0.3  # a text has as many words in the mean, and repeats in fewer rows
+
+
+def column_kind(column: pd.Series) -> str:
+    """number, code (whole numbers that may be names), date, text or category."""
+    known = column.dropna()
+    numbers = as_numbers(column)
+    slips = int(known.size - (known.astype(str) == "None").sum())
+    if pd.api.types.is_numeric_dtype(column) or numbers.notna().sum() > 0.9 * slips > 0:
+        whole = numbers.dropna()
+        few = 2 < whole.nunique() <= min(MOST_CODES, max(20, len(whole) // 10))
+        return "code" if few and (whole % 1 == 0).all() else "number"
+    if is_dates(column):
+        return "date"
+    shown = known.head(5_000).astype(str)
+    words = shown.str.split().str.len().mean()
+    return "text" if words >= TEXT_WORDS and known.nunique() > TEXT_UNIQUE * len(known) else "category"
+
+
+def typed(column: pd.Series, kind: str) -> pd.Series:
+    """Numbers as float, dates as days since 1970, texts and categories as text; what is missing stays so."""
+    if kind in ("number", "code"):
+        return as_numbers(column)
+    if kind == "date":
+        return as_days(column)
+    return column.astype(object).where(column.isna(), column.astype(str)).astype(object)
+
+
+def predicts_values(train: pd.DataFrame, targets: list[str]) -> bool:
+    """Whether the targets are values: as the plan says, unless the data contradict it."""
+    columns = train[targets].apply(pd.to_numeric, errors="coerce")
+    numeric = bool((columns.notna().mean() > 0.99).all())
+    if plan.ANSWER == "values":
+        return numeric
+    several = len(targets) == 1 and numeric and columns[targets[0]].nunique() > 100
+    return several and not bool((columns.dropna() % 1 == 0).all(axis=None))
+
+
+def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | None) -> Data:
+    """The data of a problem of rows: `inputs` and `test_inputs` with the columns that both tables have."""
+    values = predicts_values(train, target_columns(train, test, sample))
+    if values != (plan.ANSWER == "values"):
+        told = "values" if values else "classes"
+        print(f"WARNING: the plan was made for {plan.ANSWER}, but the target has {told}", flush=True)
+        use_usual("values" if values else "labels")
+    train, columns, targets, outputs = (read_values if values else read_labels)(train, test, sample)
+    if values and plan.LOGS:
+        targets = np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
+    keep_first(train, test)
+    given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
+    group = group_column(train) if "group" in plan.SPLIT else None
+    if group in given and not test[group].isin(train[group]).mean() > 0.5:
+        given.remove(group)  # all its values are new in the test set: what is learned of them helps nobody
+        print(f"NOTE: {group} is no input: the test set has other groups", flush=True)
+    kinds = {name: column_kind(train[name]) for name in given}
+    given = [name for name in given if train[name].notna().any()]
+    data: dict[str, Any] = {
+        "inputs": pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}),
+        "test_inputs": pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}),
+    }
+    return Data(
+        id_column=str(train.columns[0] if sample is None else sample.columns[0]),
+        ids=train.iloc[:, 0].tolist(),
+        target_columns=columns,
+        targets=targets,
+        outputs=outputs,
+        test_ids=test.iloc[:, 0].tolist(),
+        sample=sample,
+        groups=groups_of(train),
+        times=times_of(train),
+        test_times=times_of(test),
+        columns={name: kinds[name] for name in given},
+        **data,
+    )
+
+
+def other_data() -> Data | None:
+    """The rows of a table, where the plan was made for files that are not there; None where the tables share
+    no column to learn from, or answers are no classes or values."""
+    from memory_service.train.engine import train_members
+
+    if plan.ANSWER not in ("labels", "values") or any(
+        (plan.DATA_DIR / name).is_dir() for name in ("train", "test")
+    ):
+        return None
+    try:
+        train, test, sample = read_tables("test.csv")
+        data = read_frames(train, test, sample)
+    except (FileNotFoundError, KeyError, ValueError):
+        return None
+    if not data.columns:
+        return None
+    plan.train = train_members
+    return data

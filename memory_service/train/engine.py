@@ -1,0 +1,422 @@
+"""The anytime loop: members are fitted while minutes are left, and what is submitted is the blend that the
+held-out rows prefer.
+
+Every member is fitted to the first fold; those that the blend of its rows wants get the other folds; then
+further members are drawn (other settings, other seeds) and kept where the blend gains by them. What is
+fitted is written to OUT_DIR at once, so that a run that was cut goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.features import Choice, choices
+from memory_service.train.problem import Member, Prediction, Problem
+from memory_service.train.runtime import (
+    Data,
+    baseline_score,
+    load_result,
+    plan,
+    report,
+    save_result,
+    score_predictions,
+    split,
+    state,
+    usable_cores,
+    write_submission,
+    write_table,
+)
+from memory_service.train.table_network import TableNetwork
+from memory_service.train.tables import TABLE_MEMBERS, LightGBM, is_table, variation
+
+ALL = 0  # the number of the fold that holds out nothing
+MOST_CLIMB = 30  # steps of the hill climb: a weight is a whole number of them
+MOST_BLENDED = 12  # members, the best ones
+LOSSES = 15  # further members in a row that gain nothing: then the run ends
+TRIAL_SHARE = 0.15  # of the minutes, for choosing features
+
+
+@dataclass
+class Deadline:
+    """A clock for one fit: seconds from now on."""
+
+    seconds: float
+    began: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        return min(self.seconds - (time.monotonic() - self.began), state.seconds_left())
+
+
+@dataclass
+class Loop:
+    """One run: its folds, and what has been fitted so far.
+
+    results   (member, fold) -> what it predicted
+    seconds   member -> what its last fit took
+    """
+
+    data: Data
+    problem: Problem
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    run: Any
+    results: dict[tuple[str, int], Prediction] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    weights: dict[str, float] = field(default_factory=dict)
+    best: float = -np.inf
+
+    # One fit
+
+    def rows(self, fold: int) -> tuple[np.ndarray, np.ndarray]:
+        if fold == ALL:
+            return np.arange(len(self.problem.targets)), np.arange(0)
+        return self.folds[fold - 1]
+
+    def price(self, member: Member) -> float:
+        """Seconds of one more fit: what the last took, or its law, corrected by those of others."""
+        if member.name in self.seconds:
+            return self.seconds[member.name]
+        return float(member.price(self.problem)) / max(self.problem.cores**0.7, 1.0)
+
+    def fit(self, member: Member, fold: int, seconds: float) -> bool:
+        """Whether the member has a result of this fold now. A failure costs nothing but the member."""
+        key = (member.name, fold)
+        if key in self.results:
+            return True
+        if member.name in self.failed:
+            return False
+        if (known := self.load(member, fold)) is not None:
+            self.results[key] = known
+            return True
+        train_rows, valid_rows = self.rows(fold)
+        began, clock = time.monotonic(), Deadline(min(seconds, state.seconds_left()))
+        try:
+            found = member.fit(
+                self.problem, train_rows, valid_rows, plan.SEED + fold, clock, self.memo(member)
+            )
+            if not (np.isfinite(found.valid).all() and np.isfinite(found.test).all()):
+                raise ValueError("predictions that are no finite numbers")
+        except Exception as error:  # another member may do
+            self.failed.add(member.name)
+            print(f"WARNING: {member.name} failed: {error!r:.200}", flush=True)
+            traceback.print_exc()
+            return False
+        took = time.monotonic() - began
+        self.seconds[member.name] = took
+        self.results[key] = found
+        self.save(member, fold, found)
+        if fold != ALL:
+            score = plan.score_of_rows(self.data, valid_rows, found.valid)
+            print(f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g} ({took:.1f} s)", flush=True)
+            told = f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g}, {took:.1f} s"
+            report(self.run, "note", told)
+            state.follow(None if self.run is None else self.run.verdict)
+        else:
+            print(f"{member.name}, all rows ({took:.1f} s)", flush=True)
+        return True
+
+    def memo(self, member: Member) -> dict[str, Any]:
+        """What a fit to all rows is told: the medians of what the folds found."""
+        found = [
+            one.memo for (name, fold), one in self.results.items() if name == member.name and fold != ALL
+        ]
+        if not found:
+            return {}
+        told = dict(found[0])
+        for name, value in told.items():
+            if isinstance(value, int | float | list) and not isinstance(value, bool):
+                middle = np.median([each[name] for each in found if name in each], axis=0)
+                told[name] = np.round(middle).astype(int).tolist() if is_whole(value) else middle.tolist()
+        return told
+
+    # What earlier starts left
+
+    def file(self, member: Member, fold: int) -> str:
+        return f"{re.sub(r'[^a-z0-9]+', '-', member.name.lower())}_{fold}"
+
+    def save(self, member: Member, fold: int, found: Prediction) -> None:
+        facts = {
+            "valid": found.valid,
+            "test": found.test,
+            "memo": np.array(repr(found.memo)),
+            "done": found.complete,
+        }
+        save_result(self.file(member, fold), {**facts, "test_set": self.data.test_set})
+
+    def load(self, member: Member, fold: int) -> Prediction | None:
+        import ast
+
+        known = load_result(self.file(member, fold))
+        valid_rows = self.rows(fold)[1]
+        if (
+            known is None
+            or int(known["test_set"]) != self.data.test_set
+            or len(known["valid"]) != len(valid_rows)
+        ):
+            return None
+        memo = ast.literal_eval(str(known["memo"]))
+        return Prediction(known["valid"], known["test"], memo, bool(known["done"]))
+
+    # The blend
+
+    def common(self, names: list[str]) -> list[int]:
+        """The folds of which all of these have a result."""
+        have = [{fold for name, fold in self.results if name == each and fold != ALL} for each in names]
+        return sorted(set.intersection(*have)) if have else []
+
+    def held_out(self, name: str, folds: list[int]) -> np.ndarray:
+        return np.concatenate([self.results[name, fold].valid for fold in folds])
+
+    def score(self, folds: list[int], predictions: np.ndarray) -> float:
+        """Higher is better."""
+        rows = np.concatenate([self.rows(fold)[1] for fold in folds])
+        return self.problem.score(self.problem.targets[rows], predictions)
+
+    def members(self, folds: list[int]) -> list[str]:
+        """Names of those that have all of these folds, the best first."""
+        have = [name for name, fold in self.results if fold == folds[0]]
+        have = [name for name in dict.fromkeys(have) if all((name, fold) in self.results for fold in folds)]
+        return sorted(have, key=lambda name: -self.score(folds, self.held_out(name, folds)))
+
+    def climb(self, folds: list[int]) -> tuple[dict[str, float], float]:
+        """(weight of each member, the score of the blend) on the rows that these folds hold out: from the
+        best member on, what gains the most is added until nothing gains (Caruana et al., 2004)."""
+        names = self.members(folds)[:MOST_BLENDED]
+        if not names:
+            return {}, -np.inf
+        answers = [self.held_out(name, folds) for name in names]
+        counts, total, best = np.zeros(len(names)), np.zeros_like(answers[0]), -np.inf
+        for step in range(MOST_CLIMB):
+            tried = [self.score(folds, (total + each) / (step + 1)) for each in answers]
+            place = int(np.argmax(tried))
+            if not tried[place] > best + 1e-9:
+                break
+            best, total = tried[place], total + answers[place]
+            counts[place] += 1
+        return dict(zip(names, counts / counts.sum(), strict=True)), best
+
+    def folds_done(self) -> list[int]:
+        """The largest set of folds, from the first on, that some member has."""
+        done: list[int] = []
+        for fold in range(1, len(self.folds) + 1):
+            if not any(each == fold for _, each in self.results):
+                break
+            done.append(fold)
+        return done
+
+    def submit(self) -> float:
+        """Blend what there is and write it. The score of the blend, higher is better."""
+        candidates = []
+        for last in range(len(self.folds_done()), 0, -1):
+            folds = list(range(1, last + 1))
+            if self.data.times is not None:
+                folds = folds[:1]  # the latest is most like the test set
+            weights, score = self.climb(folds)
+            if weights:
+                candidates.append((folds, weights, score))
+                break
+        if not candidates:
+            return -np.inf
+        folds, weights, score = candidates[0]
+        self.weights, self.best = {name: weight for name, weight in weights.items() if weight}, score
+        rows = np.concatenate([self.rows(fold)[1] for fold in folds])
+        blended = sum(weight * self.held_out(name, folds) for name, weight in self.weights.items())
+        shown, thresholds = score_predictions(self.data, self.problem.targets[rows], np.asarray(blended))
+        self.data.thresholds = [thresholds["thresholds"]] if thresholds else []
+        constant = baseline_score(self.data, self.rows(folds[0])[0], self.rows(folds[0])[1])
+        if not (shown >= constant if plan.HIGHER_IS_BETTER else shown <= constant):
+            print(
+                f"WARNING: the blend ({shown:.5g}) is no better than a constant ({constant:.5g})", flush=True
+            )
+            return score
+        test = sum(weight * self.answers(name, folds) for name, weight in self.weights.items())
+        write_submission(self.data, plan.submission_of(self.data, np.asarray(test)), state.out_dir)
+        self.write_answers(rows, np.asarray(blended), np.asarray(test))
+        self.shown = shown
+        return score
+
+    def answers(self, name: str, folds: list[int]) -> np.ndarray:
+        """A member's predictions of the test set: by time those of the fit to all rows, where there is one;
+        else the mean over the folds and that fit, which counts as two."""
+        whole = self.results.get((name, ALL))
+        found = [self.results[name, fold].test for fold in folds]
+        if whole is not None:
+            found = [whole.test] if self.data.times is not None else [*found, whole.test, whole.test]
+        return np.mean(found, axis=0)
+
+    def write_answers(self, rows: np.ndarray, held_out: np.ndarray, test: np.ndarray) -> None:
+        """oof.csv and test_predictions.csv: blend.py joins them with other runs'."""
+        data, names = self.data, [f"p_{name}" for name in self.data.outputs]
+        order = np.argsort(rows, kind="stable")
+        oof = pd.DataFrame(held_out[order], columns=names)
+        truth = data.targets[rows[order]]
+        if truth.ndim == 1 and len(data.target_columns) > 1:
+            truth = np.eye(len(data.outputs), dtype=int)[truth]
+        elif truth.ndim == 1:
+            truth = np.array(data.outputs, dtype=object)[truth][:, None]
+        for place, name in enumerate(data.target_columns):
+            oof.insert(place, f"true_{name}", truth[:, place])
+        oof.insert(0, data.id_column, [data.ids[row] for row in rows[order]])
+        asked = pd.DataFrame(test, columns=names)
+        asked.insert(0, data.id_column, data.test_ids)
+        write_table(oof, state.out_dir / "oof.csv")
+        write_table(asked, state.out_dir / "test_predictions.csv")
+
+    # The order of work
+
+    def affordable(self, member: Member, share: float) -> bool:
+        return self.price(member) < share * state.seconds_left()
+
+    def try_members(self, members: list[Member]) -> None:
+        """The first fold of each, as long as it costs no more than a third of what is left."""
+        for member in members:
+            if state.stop or state.seconds_left() <= 0:
+                return
+            if not self.affordable(member, 0.34):
+                told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"
+                print(f"NOTE: no time for {member.name}: a fit takes about {told}", flush=True)
+                continue
+            if self.fit(member, 1, max(0.34 * state.seconds_left(), 1.5 * self.price(member))):
+                self.submit()
+
+    def complete(self, members: list[Member], extra: int = 1) -> None:
+        """The other folds of those that the blend wants, and of the next best; by time and where folds do not
+        fit a fit to all rows."""
+        by_name = {member.name: member for member in members}
+        if not (names := self.members([1])):
+            return
+        wanted = [name for name in names if self.weights.get(name)]
+        wanted += [name for name in names if name not in wanted][:extra]
+        wanted = [name for name in wanted if name in by_name]
+        each = sum(self.price(by_name[name]) for name in wanted)
+        whole = self.data.times is not None or 1.2 * each > 0.8 * state.seconds_left() / max(
+            1, len(self.folds) - 1
+        )
+        if whole:
+            for name in sorted((n for n in wanted if self.weights.get(n)), key=lambda n: -self.weights[n]):
+                self.fit(by_name[name], ALL, max(0.9 * state.seconds_left(), 0.1))
+            self.submit()
+            return
+        for fold in range(2, len(self.folds) + 1):
+            for name in wanted:
+                if state.stop or 1.2 * self.price(by_name[name]) > state.seconds_left():
+                    return
+                self.fit(by_name[name], fold, state.seconds_left())
+            self.submit()
+
+
+def is_whole(value: Any) -> bool:
+    return all(isinstance(each, int) for each in (value if isinstance(value, list) else [value]))
+
+
+def problem_of(data: Data) -> Problem:
+    """What members are told of the data."""
+    sign = 1 if plan.HIGHER_IS_BETTER else -1
+    kind = "values" if plan.ANSWER == "values" else "classes" if data.targets.ndim == 1 else "labels"
+    loss = "log_loss" if kind != "values" else "absolute" if plan.ABSOLUTE else "squared"
+    return Problem(
+        kind=kind,  # type: ignore[arg-type]
+        inputs=data.inputs,
+        test_inputs=data.test_inputs,
+        targets=data.targets,
+        outputs=list(data.outputs),
+        score=lambda truth, predictions: sign * score_predictions(data, truth, predictions)[0],
+        loss=loss,  # type: ignore[arg-type]
+        groups=data.groups,
+        times=data.times,
+        test_times=data.test_times,
+        columns=data.columns,
+        cores=usable_cores(),
+        metric=plan.SCORE,
+    )
+
+
+def choose_features(loop: Loop) -> None:
+    """Turn each possible input on or off where the first fold, the one most like the test set, gains by it:
+    more than chance would give it, by a paired test over rows."""
+    problem, (train_rows, valid_rows) = loop.problem, loop.folds[0]
+    by_time = loop.data.times is not None
+    choice = Choice(time=not by_time)
+    problem.shared["choice"] = choice
+    end = state.seconds_left() * (1 - TRIAL_SHARE)
+    quick = LightGBM("trial", {"learning_rate": 0.1, "num_leaves": 31}, patience=30)
+    if not quick.applies(problem) or quick.price(problem) > TRIAL_SHARE * state.seconds_left() / 3:
+        return
+
+    def errors(tried: Choice) -> np.ndarray | None:
+        problem.shared["choice"] = tried
+        try:
+            found = quick.fit(
+                problem, train_rows, valid_rows, plan.SEED, Deadline(state.seconds_left() - end), {}
+            )
+        except Exception as error:
+            print(f"NOTE: features cannot be tried: {error!r:.200}", flush=True)
+            return None
+        truth = problem.targets[valid_rows]
+        if problem.kind == "values":
+            apart = found.valid - truth
+            return (np.abs(apart) if problem.loss == "absolute" else apart**2).mean(axis=1)
+        chances = found.valid.clip(1e-6, 1 - 1e-6)
+        if problem.kind == "labels":
+            return -np.where(truth > 0.5, np.log(chances), np.log(1 - chances)).mean(axis=1)
+        return -np.log(chances[np.arange(len(truth)), truth])
+
+    best = errors(choice)
+    for what, tried in choices(problem, choice, problem.shared.get("gains", {})):
+        if best is None or state.seconds_left() < end:
+            break
+        found = errors(tried)
+        if found is None:
+            continue
+        gain = best - found
+        if gain.mean() > gain.std() / len(gain) ** 0.5:  # a standard error
+            print(f"Features: {what} ({100 * gain.mean() / best.mean():.2g} % less loss)", flush=True)
+            best, choice = found, tried
+    problem.shared["choice"] = choice
+
+
+def members_of(problem: Problem) -> list[Member]:
+    """Those that apply, that of the plan first."""
+    found = [member for member in (*TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
+    return sorted(found, key=lambda member: plan.MODEL.lower() != member.name.lower())
+
+
+def train_members(data: Data, run: Any) -> list[float]:
+    """Fit and blend until the minutes end, or nothing gains. The score of the blend, if there is one."""
+    state.predict_seconds = 1e-3  # every fit predicts the test set at once
+    state.reserve_minutes = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)
+    folds = split(data)
+    problem = problem_of(data)
+    loop = Loop(data, problem, folds, run)
+    plan.score_of_rows = lambda data, rows, found: score_predictions(data, data.targets[rows], found)[0]
+    choose_features(loop)
+    members = members_of(problem)
+    loop.try_members(members)
+    loop.complete(members)
+    losses = number = 0
+    while losses < LOSSES and not state.stop and is_table(problem):
+        number += 1
+        member = variation(number)
+        if not member.applies(problem) or not loop.affordable(member, 0.5):
+            break
+        before = loop.best
+        if not loop.fit(member, 1, 0.5 * state.seconds_left()):
+            break
+        members.append(member)
+        loop.complete([*members], extra=0)
+        losses = 0 if loop.best > before + 1e-6 * abs(before) else losses + 1
+    ended = "nothing gains any more" if losses >= LOSSES else "the time is over"
+    shares = ", ".join(
+        f"{name} {weight:.2f}" for name, weight in sorted(loop.weights.items(), key=lambda w: -w[1])
+    )
+    print(
+        f"BLEND: {shares or 'none'}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True
+    )
+    return [loop.shown] if loop.weights else []

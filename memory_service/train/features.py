@@ -1,0 +1,171 @@
+"""Columns of a table as inputs of a model, and which of the possible ones gain on held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.problem import Problem
+
+MEAN_ROWS = 20.0  # a category's mean target is drawn to the mean of all as if it had so many rows more
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which inputs there are beside numbers and categories as they stand.
+
+    dates    month, weekday, day of the year and hour of dates
+    time     the dates themselves, as days
+    codes    whole numbers that may be names are categories
+    counts   how often each category occurs
+    means    the mean target of each category, out of fold
+    ratios   ratios and differences of the strongest numbers
+    """
+
+    dates: bool = True
+    time: bool = True
+    codes: bool = False
+    counts: bool = False
+    means: bool = False
+    ratios: tuple[tuple[str, str], ...] = ()
+
+
+def names_of(problem: Problem, choice: Choice) -> tuple[list[str], list[str], list[str]]:
+    """Columns that are (numbers, categories, dates)."""
+    by_kind: dict[str, list[str]] = {}
+    for name, kind in problem.columns.items():
+        by_kind.setdefault(kind, []).append(name)
+    codes = by_kind.get("code", [])
+    numbers = by_kind.get("number", []) + ([] if choice.codes else codes)
+    categories = by_kind.get("category", []) + (codes if choice.codes else [])
+    return numbers, categories, by_kind.get("date", [])
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    return column.astype(object).where(column.notna(), "missing").astype(str)
+
+
+def date_parts(days: pd.Series) -> dict[str, pd.Series]:
+    """Calendar parts of days since 1970."""
+    moments = pd.to_datetime(days.to_numpy() * 86_400, unit="s", errors="coerce")
+    parts = {"weekday": moments.dayofweek, "month": moments.month, "day": moments.day}
+    parts["day of the year"] = moments.dayofyear
+    if (days.dropna() % 1 > 0).any():
+        parts["hour"] = moments.hour + moments.minute / 60
+    return {name: pd.Series(np.asarray(part, dtype=float), index=days.index) for name, part in parts.items()}
+
+
+def features_of(
+    problem: Problem, choice: Choice, train_rows: np.ndarray, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """(inputs of all rows of the training table, those of the test table, names of the categories).
+
+    What depends on targets is learned from `train_rows` alone, and for each of these from others of them.
+    """
+    numbers, categories, dates = names_of(problem, choice)
+    rows = len(problem.inputs)
+    both = pd.concat([problem.inputs, problem.test_inputs], ignore_index=True)
+    columns: dict[str, Any] = {name: both[name] for name in numbers}
+    for name in dates:
+        if choice.time:
+            columns[name] = both[name]
+        if choice.dates:
+            columns |= {f"{name}: {part}": values for part, values in date_parts(both[name]).items()}
+    for one, other in choice.ratios:
+        columns[f"{one} / {other}"] = both[one] / both[other].where(both[other] != 0)
+        columns[f"{one} - {other}"] = both[one] - both[other]
+    for name in categories:
+        text = as_text(both[name])
+        known = text.iloc[train_rows].value_counts()
+        columns[name] = pd.Categorical(text, categories=sorted(known.index))
+        if choice.counts:
+            columns[f"{name}: count"] = text.map(text.value_counts()).astype(float)
+        if choice.means and len(known) > 2:
+            columns |= mean_columns(problem, name, text, train_rows, seed)
+    table = pd.DataFrame(columns)
+    return table.iloc[:rows], table.iloc[rows:].reset_index(drop=True), categories
+
+
+def learned(problem: Problem) -> np.ndarray:
+    """Targets as columns: values, labels, whether it is the second, the third ... class; at most ten."""
+    targets = problem.targets
+    return (targets if targets.ndim == 2 else np.eye(problem.width)[targets][:, 1:])[:, :10]
+
+
+def mean_columns(
+    problem: Problem, name: str, text: pd.Series, train_rows: np.ndarray, seed: int
+) -> dict[str, np.ndarray]:
+    """The mean targets of each row's category; of training rows by the other fifths of them, whole groups."""
+    targets = learned(problem)
+    found = np.empty((len(text), targets.shape[1]))
+    keys = text.to_numpy()
+
+    def means(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        overall = targets[known].mean(axis=0)
+        grouped = pd.DataFrame(targets[known]).groupby(keys[known])
+        smooth = (grouped.sum() + MEAN_ROWS * overall) / (grouped.count() + MEAN_ROWS)
+        return smooth.reindex(keys[asked]).fillna(pd.Series(overall)).to_numpy()
+
+    others = np.setdiff1d(np.arange(len(text)), train_rows)
+    found[others] = means(train_rows, others)
+    units = train_rows if problem.groups is None else problem.groups[train_rows]
+    _, numbers = np.unique(units, return_inverse=True)
+    parts = np.random.default_rng(seed).integers(0, 5, numbers.max() + 1)[numbers]
+    for part in range(5):
+        if (parts == part).any() and (parts != part).any():
+            found[train_rows[parts == part]] = means(train_rows[parts != part], train_rows[parts == part])
+    return {f"{name}: mean {place}": found[:, place] for place in range(targets.shape[1])}
+
+
+def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[tuple[str, Choice]]:
+    """(what it is, the choice with it turned) of everything that can be tried for this table."""
+    numbers, categories, dates = names_of(problem, choice)
+    kinds = set(problem.columns.values())
+    found: list[tuple[str, Choice]] = []
+    if "code" in kinds:
+        found.append(("codes as categories", replace(choice, codes=not choice.codes)))
+    if dates:
+        found.append(("dates as days", replace(choice, time=not choice.time)))
+        found.append(("parts of dates", replace(choice, dates=not choice.dates)))
+    if categories:
+        found.append(("mean targets", replace(choice, means=not choice.means)))
+        found.append(("counts of categories", replace(choice, counts=not choice.counts)))
+    strongest = sorted((name for name in numbers if gains.get(name, 0) > 0), key=lambda name: -gains[name])[
+        :4
+    ]
+    pairs = tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :])
+    if pairs and not choice.ratios:
+        found.append(("ratios of the strongest numbers", replace(choice, ratios=pairs)))
+    return found
+
+
+def matrices_of(
+    problem: Problem, choice: Choice, train_rows: np.ndarray, seed: int, most: int = 60
+) -> tuple[np.ndarray, np.ndarray]:
+    """(all rows of the training table, the test table) as numbers, for linear models and networks:
+    standardised and smoothly held within 3, with a column where some are missing; categories as columns of 0
+    and 1, the `most` frequent of each."""
+    table, test, categories = features_of(problem, replace(choice, means=True), train_rows, seed)
+    pieces: list[list[np.ndarray]] = [[], []]
+    for name in table.columns:
+        column = table[name]
+        if name in categories:
+            usual = column.iloc[train_rows].value_counts().index[:most]
+            for place, part in enumerate((table, test)):
+                pieces[place] += [(part[name] == each).to_numpy(np.float32) for each in usual]
+            continue
+        known = column.iloc[train_rows].astype(float)
+        low, center, high = known.quantile([0.25, 0.5, 0.75])
+        scale = (high - low) / 1.35 or known.std()
+        center, scale = (float(each) for each in np.nan_to_num([center, scale]))
+        gaps = bool(known.isna().any())
+        for place, part in enumerate((table, test)):
+            values = ((part[name].astype(float) - center) / (scale or 1.0)).to_numpy()
+            filled = np.nan_to_num(values, posinf=0.0, neginf=0.0)
+            pieces[place].append((filled / np.sqrt(1 + (filled / 3) ** 2)).astype(np.float32))
+            if gaps:
+                pieces[place].append(np.isnan(values).astype(np.float32))
+    return tuple(np.column_stack(each).astype(np.float32) for each in pieces)  # type: ignore[return-value]

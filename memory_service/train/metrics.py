@@ -1,0 +1,214 @@
+"""Scores of predictions: `score_` and the function of `domain.description.metric_resolution`.
+
+`plan.K` is the k of ranked answers, and of an F-beta beta in percent. Rows first; targets are class numbers,
+or of labels and values a column for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    fbeta_score,
+    label_ranking_average_precision_score,
+    matthews_corrcoef,
+    recall_score,
+    roc_auc_score,
+)
+
+from memory_service.train.runtime import plan
+
+
+def score_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
+    if targets.ndim == 2:
+        return float(((predictions > 0.5) == (targets > 0.5)).mean())
+    return float((predictions.argmax(axis=1) == targets).mean())
+
+
+def score_error(targets: np.ndarray, predictions: np.ndarray) -> float:
+    if targets.ndim == 2:
+        return float(((predictions > 0.5) != (targets > 0.5)).mean())
+    return float((predictions.argmax(axis=1) != targets).mean())
+
+
+def score_balanced_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean recall of the classes that the fold has; of several labels the mean of that."""
+    pairs = [(targets, predictions.argmax(axis=1))]
+    if targets.ndim == 2:
+        pairs = list(zip(targets.T > 0.5, predictions.T > 0.5, strict=True))
+    each = [recall_score(*pair, labels=np.unique(pair[0]), average="macro") for pair in pairs]
+    return float(np.mean(each))
+
+
+def score_auc(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean over the classes of which the fold has both kinds; 0.5 where there is none."""
+    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    both = [i for i in range(truth.shape[1]) if 0 < truth[:, i].sum() < len(truth)]
+    return float(np.mean([roc_auc_score(truth[:, i], predictions[:, i]) for i in both])) if both else 0.5
+
+
+def score_gini(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Twice the ROC AUC less one; the mean over the classes of which the fold has both kinds."""
+    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    both = [i for i in range(truth.shape[1]) if 0 < truth[:, i].sum() < len(truth)]
+    return float(np.mean([2 * roc_auc_score(truth[:, i], predictions[:, i]) - 1 for i in both] or [0.0]))
+
+
+def score_average_precision(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Of the second of two classes; else the mean over the classes that the fold has."""
+    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    if targets.ndim == 1 and truth.shape[1] == 2:
+        truth, predictions = truth[:, 1:], predictions[:, 1:]
+    there = [i for i in range(truth.shape[1]) if truth[:, i].any()]
+    return float(np.mean([average_precision_score(truth[:, i], predictions[:, i]) for i in there] or [0.0]))
+
+
+def score_lwlrap(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Label-weighted label-ranking average precision: a sample counts as often as it has labels."""
+    truth = targets if targets.ndim == 2 else np.eye(predictions.shape[1])[targets]
+    weights = truth.sum(axis=1)
+    return float(label_ranking_average_precision_score(truth, predictions, sample_weight=weights))
+
+
+def score_log_loss(targets: np.ndarray, predictions: np.ndarray) -> float:
+    chances = predictions.clip(1e-7, 1 - 1e-7)
+    if targets.ndim == 2:
+        return float(-np.where(targets > 0.5, np.log(chances), np.log(1 - chances)).mean())
+    return float(-np.log(chances[np.arange(len(targets)), targets]).mean())
+
+
+def score_map_at_k(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Mean average precision of the K likeliest: of one true class 1 / its rank."""
+    order = (-predictions).argsort(axis=1)[:, : plan.K]
+    several = targets.ndim == 2
+    hits = np.take_along_axis(targets, order, axis=1) if several else order == targets[:, None]
+    precision = hits.cumsum(axis=1) / np.arange(1, order.shape[1] + 1)
+    most = targets.sum(axis=1).clip(1, plan.K) if several else 1
+    return float(((precision * hits).sum(axis=1) / most).mean())
+
+
+def score_f1(targets: np.ndarray, classes: np.ndarray) -> float:
+    """Of the second of two classes; of more classes, or several labels, the mean over them."""
+    two = targets.ndim == 1 and max(targets.max(), classes.max()) <= 1
+    return float(f1_score(targets, classes, average="binary" if two else "macro", zero_division=0))
+
+
+def score_f1_macro(targets: np.ndarray, classes: np.ndarray) -> float:
+    return float(f1_score(targets, classes, average="macro", zero_division=0))
+
+
+def score_f1_micro(targets: np.ndarray, classes: np.ndarray) -> float:
+    return float(f1_score(targets, classes, average="micro", zero_division=0))
+
+
+def score_f1_weighted(targets: np.ndarray, classes: np.ndarray) -> float:
+    return float(f1_score(targets, classes, average="weighted", zero_division=0))
+
+
+def score_f1_samples(targets: np.ndarray, classes: np.ndarray) -> float:
+    """The mean over the samples; with one label each the share that is right."""
+    average = "samples" if targets.ndim == 2 else "micro"
+    return float(f1_score(targets, classes, average=average, zero_division=0))
+
+
+def score_f_beta(targets: np.ndarray, classes: np.ndarray) -> float:
+    """Of the second of two classes; of more classes, or several labels, the mean over them."""
+    two = targets.ndim == 1 and max(targets.max(), classes.max()) <= 1
+    average = "binary" if two else "macro"
+    return float(fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
+
+
+def score_f_beta_macro(targets: np.ndarray, classes: np.ndarray) -> float:
+    return float(fbeta_score(targets, classes, beta=plan.K / 100, average="macro", zero_division=0))
+
+
+def score_f_beta_micro(targets: np.ndarray, classes: np.ndarray) -> float:
+    return float(fbeta_score(targets, classes, beta=plan.K / 100, average="micro", zero_division=0))
+
+
+def score_f_beta_samples(targets: np.ndarray, classes: np.ndarray) -> float:
+    """The mean over the samples; with one label each the share that is right."""
+    average = "samples" if targets.ndim == 2 else "micro"
+    return float(fbeta_score(targets, classes, beta=plan.K / 100, average=average, zero_division=0))
+
+
+def score_mcc(targets: np.ndarray, classes: np.ndarray) -> float:
+    """Of several labels the mean over them."""
+    pairs = zip(targets.T, classes.T, strict=True) if targets.ndim == 2 else [(targets, classes)]
+    return float(np.mean([matthews_corrcoef(*pair) for pair in pairs]))
+
+
+def score_kappa(targets: np.ndarray, grades: np.ndarray) -> float:
+    """Quadratic weighted: squared distances against those expected of grades put together by chance."""
+    apart = ((targets - grades) ** 2).mean()
+    by_chance = targets.var() + grades.var() + (targets.mean() - grades.mean()) ** 2
+    return float(1 - apart / by_chance) if by_chance > 0 else 0.0
+
+
+def score_rmse(targets: np.ndarray, predictions: np.ndarray) -> float:
+    return float(np.sqrt(((targets - predictions) ** 2).mean()))
+
+
+def score_rmse_columns(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean over the columns."""
+    return float(np.sqrt(((targets - predictions) ** 2).mean(axis=0)).mean())
+
+
+def score_rmsle(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Both are logarithms already; the mean over the columns."""
+    return float(np.sqrt(((targets - predictions.clip(min=0)) ** 2).mean(axis=0)).mean())
+
+
+def score_rmse_logs(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Both are logarithms already."""
+    return float(np.sqrt(((targets - predictions) ** 2).mean()))
+
+
+def score_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
+    return float(((targets - predictions) ** 2).mean())
+
+
+def score_mae(targets: np.ndarray, predictions: np.ndarray) -> float:
+    return float(np.abs(targets - predictions).mean())
+
+
+def score_r2(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean over the columns."""
+    spread = ((targets - targets.mean(axis=0)) ** 2).sum(axis=0).clip(1e-12)
+    return float((1 - ((targets - predictions) ** 2).sum(axis=0) / spread).mean())
+
+
+def score_spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean over the columns; 0 where one is constant."""
+    each = pd.DataFrame(targets).corrwith(pd.DataFrame(predictions), method="spearman")
+    return float(each.fillna(0).mean())
+
+
+def score_pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean over the columns; 0 where one is constant."""
+    each = pd.DataFrame(targets).corrwith(pd.DataFrame(predictions))
+    return float(each.fillna(0).mean())
+
+
+def score_dice(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
+    """The mean over the images; nothing there and nothing found is 1."""
+    both = found + true
+    return float(np.where(both > 0, 2 * common / both.clip(1), 1).mean())
+
+
+def score_dice_global(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
+    """Of the pixels of all images together."""
+    return float(2 * common.sum() / max((found + true).sum(), 1))
+
+
+def score_iou(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
+    """The mean over the images; nothing there and nothing found is 1."""
+    either = found + true - common
+    return float(np.where(either > 0, common / either.clip(1), 1).mean())
+
+
+def score_f05(common: np.ndarray, found: np.ndarray, true: np.ndarray) -> float:
+    """Of the pixels of all images together; precision weighs more than recall."""
+    return float(1.25 * common.sum() / max((found + 0.25 * true).sum(), 1))
