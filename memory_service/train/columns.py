@@ -12,6 +12,7 @@ from memory_service.train.runtime import (
     Data,
     as_days,
     as_numbers,
+    files_of,
     group_column,
     groups_of,
     is_dates,
@@ -72,7 +73,7 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         use_usual("values" if values else "labels")
     train, columns, targets, outputs = (read_values if values else read_labels)(train, test, sample)
     if values and plan.LOGS:
-        targets = np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
+        targets = in_logs(targets)
     keep_first(train, test)
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     group = group_column(train) if "group" in plan.SPLIT else None
@@ -99,6 +100,34 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         columns={name: kinds[name] for name in given},
         **data,
     )
+
+
+def read_files(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> Data:
+    """The data of a problem of pictures or sounds: `inputs` are paths."""
+    reads = read_values if plan.ANSWER == "values" else read_labels
+    train, columns, targets, outputs = reads(train, test, sample)
+    if plan.ANSWER == "values" and plan.LOGS:
+        targets = in_logs(targets)
+    asked = sample if test is None else test
+    return Data(
+        id_column=str(train.columns[0] if sample is None else sample.columns[0]),
+        ids=train.iloc[:, 0].tolist(),
+        target_columns=columns,
+        inputs=files_of("train", train),
+        targets=targets,
+        outputs=outputs,
+        test_ids=asked.iloc[:, 0].tolist(),
+        test_inputs=files_of("test", asked),
+        sample=sample,
+        groups=groups_of(train),
+        times=times_of(train),
+        test_times=times_of(test),
+    )
+
+
+def in_logs(targets: np.ndarray) -> np.ndarray:
+    """Targets as they are judged."""
+    return np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
 
 
 def other_data() -> Data | None:

@@ -193,8 +193,8 @@ class CatBoost:
         most = 3_000 if len(valid_rows) else int(memo.get("rounds", 300))
         settings = {
             "iterations": max(most, 1), "learning_rate": 0.06, "depth": 6, "loss_function": loss,
-            "random_seed": seed, "thread_count": problem.cores, "allow_writing_files": False, "verbose": False,
-            **self.settings,
+            "random_seed": seed, "thread_count": problem.cores, "allow_writing_files": False,
+            "verbose": False, **self.settings,
         }  # fmt: skip
         if (
             len(valid_rows)
@@ -414,6 +414,8 @@ def neighbours(problem: Problem, seed: int, strength: float) -> Any:
     return kind(n_neighbors=int(min(strength, max(1, len(problem.inputs) // 2))), weights="distance")
 
 
+SMALL_TREES = {"learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 0.5}
+LARGE_TREES = {"learning_rate": 0.03, "num_leaves": 95, "min_data_in_leaf": 30, "feature_fraction": 0.6}
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 TABLE_MEMBERS: tuple[Any, ...] = (
@@ -422,8 +424,8 @@ TABLE_MEMBERS: tuple[Any, ...] = (
     CatBoost(),
     Estimator("extremely random trees", forest("ExtraTrees"), seconds=6e-6),
     XGBoost(),
-    LightGBM("LightGBM, small trees", {"learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 0.5}),
-    LightGBM("LightGBM, large trees", {"learning_rate": 0.03, "num_leaves": 95, "min_data_in_leaf": 30, "feature_fraction": 0.6}),
+    LightGBM("LightGBM, small trees", SMALL_TREES),
+    LightGBM("LightGBM, large trees", LARGE_TREES),
     Estimator("random forest", forest("RandomForest"), seconds=1.2e-5),
     Estimator("nearest neighbours", neighbours, (16.0, 5.0, 40.0), 3e-7, 30_000),
 )  # fmt: skip

@@ -61,6 +61,8 @@ def _special(candidate: Candidate) -> dict[str, Any]:
     if together.n > 1 and not option.is_trees:
         said |= {"n_gpus": together.n, "interconnect": together.link}
         said |= {"sharding": "fsdp"} if option.sharded else {}
+    if candidate.problem.question.weights == "none" and not option.model.pretrained:
+        said |= {"weights": "none"}
     if option.is_trees and not fitted_at_once(option):
         said |= {"tree_device": "cuda" if candidate.on_card else "cpu"}
     return said

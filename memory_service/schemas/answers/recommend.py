@@ -69,6 +69,7 @@ class TrainingSettings(Answer):
     )
     sharding: Literal["fsdp"] | None = left_out("Where a decoder's weights are spread over the cards.")
     tree_device: Literal["cpu", "cuda"] | None = left_out("Where boosted trees grow.")
+    weights: Literal["none"] | None = left_out("Where a model that has weights is trained from random ones.")
     folds: int
     epochs: int = Field(description="Of a fold; of boosted trees the most rounds, which early stopping ends.")
     early_stopping_patience: int = Field(description="Epochs without a gain; rounds of boosted trees.")

@@ -15,6 +15,7 @@ from memory_service.services.planning.script_kinds import (
     DECODERS,
     DETECTORS,
     DONE_BY,
+    FROM_RANDOM,
     KINDS,
     OWN_MODELS,
     SCRIPTED,
@@ -85,6 +86,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
         if plan.get("sharding") and (why := why_not_sharded(plan)):
             raise NoScript(why)
         kind = DECODERS.get(plan["task"])
+    if plan.get("weights") == "none":
+        kind = FROM_RANDOM.get(plan["task"], kind)
     own = OWN_MODELS.get(plan["task"], ())
     if kind is not None and kind.words["pairs"] and _answer_of(plan) == "labels":
         kind = CLASSES_OF_PAIRS

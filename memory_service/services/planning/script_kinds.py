@@ -122,6 +122,11 @@ def _box_kind(library: str, needs: str) -> Kind:
     return Kind(parts, {**_BOXES, "needs": needs})
 
 
+def _file_kind(words: Mapping[str, Any], labels: bool) -> Kind:
+    layout = {name: words[name] for name in ("layout", "needs")}
+    return Kind(("read_files",), {**_FRAMES, **layout, "labels": labels})
+
+
 def _frame_kind(labels: bool, needs: str = "lightgbm") -> Kind:
     """Rows of tables, texts or series: learned by the members of `memory_service.train`."""
     return Kind(("read_frames",), {**_FRAMES, "labels": labels, "needs": needs})
@@ -164,6 +169,15 @@ SERIES = "time-series-regression"
 KINDS |= {(SERIES, library): _frame_kind(False, library) for library in TREES}
 
 CLASSES_OF_PAIRS = _network_kind("texts", "texts", _PAIRS, True)
+
+FROM_RANDOM = {
+    "image-classification": _file_kind(_IMAGES, True),
+    "image-regression": _file_kind(_IMAGES, False),
+    "audio-classification": _file_kind(_SOUNDS, True),
+    "text-classification": _frame_kind(True),
+    "text-regression": _frame_kind(False),
+}
+"""Task -> the sort of script of a plan without weights: small networks of `memory_service.train`."""
 
 DECODERS = {
     "text-classification": _network_kind("texts", "decoders", _DECODERS, True),
