@@ -1,0 +1,103 @@
+"""Least squares on a Gaussian kernel: the cheap learner of features of pictures and sounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from memory_service.train.problem import Prediction, Problem
+
+__all__ = ["kernel_regression", "mean_loss", "targets_of"]
+
+LANDMARKS = 2000
+ROWS = 20_000
+WIDTHS = (0.5, 1.5, 4.0)
+RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
+SHARPNESS = (3.0, 5.0, 8.0, 12.0, 18.0, 27.0)
+
+
+def kernel_regression(
+    problem: Problem,
+    blocks: Sequence[np.ndarray],
+    test_blocks: Sequence[np.ndarray],
+    train_rows: np.ndarray,
+    valid_rows: np.ndarray,
+    seed: int,
+    memo: dict[str, Any],
+) -> Prediction:
+    """Fit `problem` on blocks of features, (rows, features) each, that count alike.
+
+    Width of the kernel, ridge and sharpness of the probabilities are those with the least loss on
+    `valid_rows`; where there are none, those of `memo`. At most 20 000 rows are learned from, and 2000
+    are centres of the kernel.
+    """
+    from scipy.linalg import cholesky, eigh, solve_triangular
+
+    rng = np.random.default_rng(seed)
+    train_rows = rng.permutation(train_rows)[:ROWS]
+    rows = np.concatenate([train_rows, valid_rows])
+    x = np.hstack([_scaled(b, t, train_rows, rows) for b, t in zip(blocks, test_blocks, strict=True)])
+    y = targets_of(problem)[train_rows]
+    centre, spread = y.mean(0), (y.std(0) + 1e-9 if problem.kind == "values" else np.ones(y.shape[1]))
+    n, v = len(train_rows), len(valid_rows)
+    centres = np.sort(rng.permutation(n)[:LANDMARKS])
+    distances = np.maximum((x**2).sum(1)[:, None] + (x[centres] ** 2).sum(1) - 2 * x @ x[centres].T, 0)
+    best = float("inf")
+    for width in WIDTHS if v else (float(memo.get("width", 1.5)),):
+        kernel = np.exp(-width / (2 * len(blocks)) * distances)
+        lower = cholesky(kernel[centres].astype(float) + 1e-5 * np.eye(len(centres)), lower=True)
+        features = solve_triangular(lower, kernel[:n].T, lower=True).T
+        values, vectors = eigh(features.T @ features)
+        answer = vectors.T @ (features.T @ ((y - centre) / spread))
+        for ridge in RIDGES if v else (float(memo.get("ridge", 0.01)),):
+            weights = vectors @ (answer / (np.maximum(values, 0) + ridge)[:, None])
+            raw = kernel[n:] @ solve_triangular(lower, weights, lower=True, trans=1) * spread + centre
+            for sharpness in _sharpness(problem, bool(v), memo):
+                given = _given(problem, raw, sharpness)
+                loss = mean_loss(problem, problem.targets[valid_rows], given[:v]) if v else 0.0
+                if loss < best:
+                    chosen = {"width": width, "ridge": ridge, "sharpness": sharpness}
+                    best, result = loss, Prediction(given[:v], given[v:], chosen)
+    return result
+
+
+def _scaled(block: np.ndarray, test: np.ndarray, train_rows: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    centre = block[train_rows].mean(0)
+    scale = np.sqrt(((block[train_rows] - centre) ** 2).sum(1).mean()) + 1e-9
+    return ((np.concatenate([block[rows], test]) - centre) / scale).astype(np.float32)
+
+
+def targets_of(problem: Problem) -> np.ndarray:
+    """What least squares fits, (rows, outputs): of a class 0 and 1."""
+    if problem.kind == "classes":
+        return np.asarray(np.eye(problem.width)[problem.targets])
+    return np.asarray(problem.targets, np.float64).reshape(len(problem.targets), -1)
+
+
+def _sharpness(problem: Problem, choose: bool, memo: dict[str, Any]) -> tuple[float, ...]:
+    if problem.kind == "values":
+        return (1.0,)
+    return SHARPNESS if choose else (float(memo.get("sharpness", 8.0)),)
+
+
+def _given(problem: Problem, raw: np.ndarray, sharpness: float) -> np.ndarray:
+    """Probabilities of what least squares gave for 0 and 1."""
+    if problem.kind == "values":
+        return np.asarray(raw)
+    if problem.kind == "labels":
+        return np.asarray(1 / (1 + np.exp(-sharpness * (raw - 0.5))))
+    power = np.exp(sharpness * (raw - raw.max(1, keepdims=True)))
+    return np.asarray(power / power.sum(1, keepdims=True))
+
+
+def mean_loss(problem: Problem, truth: np.ndarray, given: np.ndarray) -> float:
+    """What a fit minimises: of classes and labels the log loss."""
+    if problem.kind == "classes":
+        return float(-np.log(given[np.arange(len(truth)), truth] + 1e-9).mean())
+    truth = truth.reshape(given.shape)
+    if problem.kind == "labels":
+        return float(-np.log(np.where(truth > 0.5, given, 1 - given) + 1e-9).mean())
+    off = np.abs(truth - given)
+    return float(off.mean() if problem.loss == "absolute" else (off**2).mean())

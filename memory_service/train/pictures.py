@@ -1,0 +1,229 @@
+"""Pictures without pretrained weights: gradients and colours with a kernel, and a small network."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memory_service.train.kernels import kernel_regression, targets_of
+from memory_service.train.networks import Augmentation, fit_network, samples_wanted
+from memory_service.train.problem import Clock, Prediction, Problem
+
+__all__ = ["PictureGradients", "PictureNetwork", "gradients", "picture", "read_pictures"]
+
+log = logging.getLogger(__name__)
+STORE = 96
+FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+
+
+def picture(path: Path | str) -> Any:
+    """The RGB picture of a file: more than 8 bits are stretched to 8, transparent parts are white."""
+    from PIL import Image, ImageOps
+
+    with Image.open(path) as file:
+        file.draft("RGB", (2 * STORE, 2 * STORE))
+        image: Image.Image = file
+        if image.mode.startswith(("I", "F")):
+            values = np.nan_to_num(np.asarray(image, np.float64))
+            low, high = values.min(), values.max()
+            image = Image.fromarray(np.uint8((values - low) / max(high - low, 1e-9) * 255))
+        elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+            white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+            image = Image.alpha_composite(white, image.convert("RGBA"))
+        return ImageOps.exif_transpose(image).convert("RGB")
+
+
+def read_pictures(paths: Sequence[Path | str], pixels: int) -> np.ndarray:
+    """uint8 (pictures, 1 or 3, pixels, pixels). A file that cannot be read is the mean of the others."""
+    out = np.zeros((len(paths), 3, pixels, pixels), np.uint8)
+    broken = []
+    for i, path in enumerate(paths):
+        try:
+            out[i] = np.asarray(picture(path).resize((pixels, pixels), reducing_gap=3.0)).transpose(2, 0, 1)
+        except (OSError, ValueError, SyntaxError, MemoryError) as error:
+            broken.append(i)
+            reason = f"{path}: {error}"
+    if broken:
+        log.warning("%d of %d pictures cannot be read, for example %s", len(broken), len(paths), reason)
+        good = np.setdiff1d(np.arange(len(paths)), broken)
+        out[broken] = np.uint8(out[good[:: max(1, len(good) // 1000)]].mean(0)) if len(good) else 0
+    grey = all(np.array_equal(out[:, 0], out[:, c]) for c in (1, 2))
+    return out[:, :1].copy() if grey else out
+
+
+def gradients(pictures: np.ndarray, cells: int, bins: int = 9) -> np.ndarray:
+    """Histograms of oriented gradients of square pictures, (pictures, channels, pixels, pixels).
+
+    Of `cells` cells a side, blocks of 2 x 2 cells are normalised, clipped at 0.2 and normalised again.
+    """
+    grey = np.sqrt(pictures.mean(1, dtype=np.float32) / 255)
+    n, pixels = grey.shape[:2]
+    down, across = np.zeros_like(grey), np.zeros_like(grey)
+    down[:, 1:-1] = grey[:, 2:] - grey[:, :-2]
+    across[:, :, 1:-1] = grey[:, :, 2:] - grey[:, :, :-2]
+    length, angle = np.hypot(across, down), np.arctan2(down, across) * (bins / np.pi)
+    each = pixels // cells
+    histogram = np.empty((n, bins, cells, cells), np.float32)
+    for b in range(bins):
+        off = np.abs((angle - b + bins / 2) % bins - bins / 2)
+        share = (length * np.maximum(1 - off, 0))[:, : cells * each, : cells * each]
+        histogram[:, b] = share.reshape(n, cells, each, cells, each).mean((2, 4))
+    parts = [histogram[:, :, a : cells - 1 + a, b : cells - 1 + b] for a in (0, 1) for b in (0, 1)]
+    blocks = np.concatenate(parts, 1)
+    for limit in (0.2, 1.0):
+        blocks = np.minimum(blocks / (np.sqrt((blocks**2).sum(1, keepdims=True)) + 0.01), limit)
+    return blocks.reshape(n, -1)
+
+
+def _features(pictures: np.ndarray) -> list[np.ndarray]:
+    """Gradients, and of colour pictures a thumbnail and the histogram of each channel."""
+    parts = [pictures[i : i + 500] for i in range(0, len(pictures), 500)]
+    shape = [np.concatenate([np.hstack([gradients(p, 8), gradients(p, 4)]) for p in parts])]
+    if pictures.shape[1] == 1:
+        return shape
+    size = pictures.shape[2] // 8
+    small = [p.reshape(len(p), 3, 8, size, 8, size).mean((3, 5)).reshape(len(p), -1) for p in parts]
+    levels = [[(p // 16 == k).mean((2, 3)) for k in range(16)] for p in parts]
+    colours = [np.sqrt(np.hstack(level)) for level in levels]
+    return [*shape, np.concatenate(small), np.concatenate(colours)]
+
+
+def are_pictures(problem: Problem) -> bool:
+    inputs = problem.inputs
+    return isinstance(inputs, list) and all(str(p).lower().endswith(FILES) for p in inputs[:20])
+
+
+class PictureGradients:
+    """Gradients and colours of pictures, and least squares on a Gaussian kernel."""
+
+    name = "gradients of pictures, kernel"
+    blocks: tuple[list[np.ndarray], list[np.ndarray]]
+    of: Problem | None = None
+
+    def applies(self, problem: Problem) -> bool:
+        return are_pictures(problem)
+
+    def price(self, problem: Problem) -> float:
+        return 12.0 + 0.008 * (len(problem.inputs) + len(problem.test_inputs))
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,  # noqa: ARG002
+        memo: dict[str, Any],
+    ) -> Prediction:
+        if self.of is not problem:
+            n = len(problem.inputs)
+            blocks = _features(read_pictures([*problem.inputs, *problem.test_inputs], 64))
+            self.of, self.blocks = problem, ([b[:n] for b in blocks], [b[n:] for b in blocks])
+        return kernel_regression(problem, *self.blocks, train_rows, valid_rows, seed, memo)
+
+
+def smaller(pixels: int) -> Callable[[Any], Any]:
+    """A function that makes uint8 pictures smaller, by areas."""
+
+    def shrink(x: Any) -> Any:
+        from torch import cat
+        from torch.nn.functional import interpolate
+
+        if x.shape[2] <= pixels or not len(x):
+            return x
+        parts = [interpolate(p.float(), (pixels, pixels), mode="area") for p in x.split(1000)]
+        return cat([p.round().byte() for p in parts])
+
+    return shrink
+
+
+def flips(
+    problem: Problem, pictures: np.ndarray, rows: np.ndarray, rng: np.random.Generator
+) -> tuple[bool, bool]:
+    """Whether pictures that are flipped left to right, and then upside down, teach what holds for others.
+
+    A ridge regression of coarse gradients learns from 1500 rows at most with and without their flips; a
+    flip is kept where the error of 500 others falls.
+    """
+    rows = rng.permutation(rows)[:2000]
+    cut = len(rows) * 3 // 4
+    y = targets_of(problem)[rows]
+    y = (y - y[:cut].mean(0)) / (y[:cut].std() + 1e-9)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        coarse = x.reshape(len(x), x.shape[1], 8, x.shape[2] // 8, 8, x.shape[3] // 8).mean((3, 5))
+        return np.hstack([gradients(x, 4), coarse.reshape(len(x), -1) / 255 * (x.shape[1] == 3)])
+
+    def error(shown: list[np.ndarray]) -> float:
+        x, many = np.concatenate(shown), len(shown)
+        inside = x.T @ x
+        off = []
+        for ridge in (0.01, 0.1, 1.0):
+            weights = np.linalg.solve(
+                inside + ridge * many * np.eye(x.shape[1]), x.T @ np.tile(y[:cut], (many, 1))
+            )
+            off.append(((held @ weights - y[cut:]) ** 2).mean())
+        return float(min(off))
+
+    import torch
+
+    few = smaller(32)(torch.from_numpy(pictures[rows])).numpy()
+    known = few[:cut]
+    plain, held = features(known), features(few[cut:])
+    mirrored = [plain, features(known[..., ::-1])]
+    turned = [features(known[..., ::-1, :]), features(known[..., ::-1, ::-1])]
+    errors = error([plain]), error(mirrored), error([*mirrored, *turned])
+    return errors[1] < errors[0], errors[2] < min(errors[:2])
+
+
+class PictureNetwork:
+    """A small convolutional network from random weights, as large as the seconds allow."""
+
+    name = "small network, pictures"
+    of: Problem | None = None
+    pictures: np.ndarray
+    flipped: tuple[bool, bool]
+
+    def applies(self, problem: Problem) -> bool:
+        return are_pictures(problem) and find_spec("torch") is not None
+
+    def price(self, problem: Problem) -> float:
+        return 10.0 + 2.5e-3 * samples_wanted(len(problem.inputs))
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        import torch
+
+        if self.of is not problem:
+            paths = [*problem.inputs, *problem.test_inputs]
+            self.pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
+            self.of = problem
+            self.flipped = flips(problem, self.pictures, train_rows, np.random.default_rng(0))
+        x = torch.from_numpy(self.pictures)
+        n = len(problem.inputs)
+        augment = Augmentation(
+            degrees=10,
+            bend=0.01,
+            light=0.2 * (x.shape[1] == 3),
+            mirrored=self.flipped[0],
+            turned=self.flipped[1],
+        )
+        return fit_network(problem, x[:n], x[n:], SIZES, augment, (train_rows, valid_rows), seed, clock, memo)
+
+
+SIZES = [
+    (smaller(p), w)
+    for p, w in ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
+]
