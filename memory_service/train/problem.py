@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ class Problem:
     score                 the metric of (truth, predictions): higher is better
     groups, times         one value a row: rows of a group stay together, later rows validate
     columns               of a table: column -> number, code, category, date or text
+    cache                 a folder where a member keeps what is dear to make
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -37,6 +39,7 @@ class Problem:
     test_times: np.ndarray | None = None
     columns: dict[str, str] = field(default_factory=dict)
     cores: int = 1
+    cache: Path | None = None
 
     @property
     def width(self) -> int:
