@@ -35,6 +35,7 @@ from memory_service.train.runtime import (
 )
 from memory_service.train.table_network import TableNetwork
 from memory_service.train.tables import TABLE_MEMBERS, LightGBM, is_table, variation
+from memory_service.train.texts import TEXT_MEMBERS
 
 ALL = 0  # the number of the fold that holds out nothing
 MOST_CLIMB = 30  # steps of the hill climb: a weight is a whole number of them
@@ -81,7 +82,7 @@ class Loop:
 
     def price(self, member: Member) -> float:
         """Seconds of one more fit: what the last took, or its law, corrected by those of others."""
-        if member.name in self.seconds:
+        if member.name in self.seconds and not getattr(member, "once", False):
             return self.seconds[member.name]
         return float(member.price(self.problem)) / max(self.problem.cores**0.7, 1.0)
 
@@ -279,7 +280,8 @@ class Loop:
         for member in members:
             if state.stop or state.seconds_left() <= 0:
                 return
-            if not self.affordable(member, 0.34):
+            anytime = getattr(member, "anytime", False) and state.seconds_left() > 20
+            if not anytime and not self.affordable(member, 0.65 if getattr(member, "once", False) else 0.34):
                 told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"
                 print(f"NOTE: no time for {member.name}: a fit takes about {told}", flush=True)
                 continue
@@ -300,7 +302,9 @@ class Loop:
             1, len(self.folds) - 1
         )
         if whole:
-            for name in sorted((n for n in wanted if self.weights.get(n)), key=lambda n: -self.weights[n]):
+            for name in sorted(
+                (n for n in wanted if self.weights.get(n)), key=lambda n: self.price(by_name[n])
+            ):
                 self.fit(by_name[name], ALL, max(0.9 * state.seconds_left(), 0.1))
             self.submit()
             return
@@ -335,6 +339,7 @@ def problem_of(data: Data) -> Problem:
         columns=data.columns,
         cores=usable_cores(),
         metric=plan.SCORE,
+        cache=state.out_dir,
     )
 
 
@@ -384,7 +389,11 @@ def choose_features(loop: Loop) -> None:
 
 def members_of(problem: Problem) -> list[Member]:
     """Those that apply, that of the plan first."""
-    found = [member for member in (*TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
+    if isinstance(problem.inputs, list):
+        from memory_service.train.pictures import PICTURE_MEMBERS
+
+        return [member for member in PICTURE_MEMBERS if member.applies(problem)]
+    found = [member for member in (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
     return sorted(found, key=lambda member: plan.MODEL.lower() != member.name.lower())
 
 

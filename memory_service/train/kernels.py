@@ -9,8 +9,6 @@ import numpy as np
 
 from memory_service.train.problem import Prediction, Problem
 
-__all__ = ["kernel_regression", "mean_loss", "targets_of"]
-
 LANDMARKS = 2000
 ROWS = 20_000
 WIDTHS = (0.5, 1.5, 4.0)

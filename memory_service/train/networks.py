@@ -14,8 +14,6 @@ from memory_service.train.problem import Clock, Prediction, Problem
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Augmentation", "fit_network", "samples_wanted", "speed", "train"]
-
 RATE, DECAY, WARMUP = 3e-3, 0.02, 0.08
 VIEWS = 8
 
@@ -225,7 +223,7 @@ def fit_network(
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
     seen = train(network, len(train_rows), loss, clock, seconds, seed, batch)
     given = {
-        many: predict(network, (small_valid, small_test), normal, augment, many, problem.kind)
+        many: predict_network(network, (small_valid, small_test), normal, augment, many, problem.kind)
         for many in ({0, views} if len(valid_rows) else {views * memo.get("views", 1)})
     }
     truth = problem.targets[valid_rows]
@@ -235,7 +233,7 @@ def fit_network(
     return Prediction(valid, answer, {"views": int(best > 0)}, seen >= 0.6 * wanted)
 
 
-def predict(
+def predict_network(
     network: Any,
     parts: Sequence[Tensor],
     normal: Callable[[Tensor], Tensor],

@@ -14,8 +14,6 @@ from memory_service.train.kernels import kernel_regression, targets_of
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Clock, Prediction, Problem
 
-__all__ = ["PictureGradients", "PictureNetwork", "gradients", "picture", "read_pictures"]
-
 log = logging.getLogger(__name__)
 STORE = 96
 FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -117,7 +115,7 @@ class PictureGradients:
         train_rows: np.ndarray,
         valid_rows: np.ndarray,
         seed: int,
-        clock: Clock,  # noqa: ARG002
+        clock: Clock,
         memo: dict[str, Any],
     ) -> Prediction:
         if self.of is not problem:
@@ -185,6 +183,7 @@ class PictureNetwork:
     """A small convolutional network from random weights, as large as the seconds allow."""
 
     name = "small network, pictures"
+    anytime = True
     of: Problem | None = None
     pictures: np.ndarray
     flipped: tuple[bool, bool]
@@ -227,3 +226,5 @@ SIZES = [
     (smaller(p), w)
     for p, w in ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
 ]
+
+PICTURE_MEMBERS = (PictureGradients(), PictureNetwork())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
-
-__all__ = ["Clock", "Member", "Prediction", "Problem"]
 
 
 @dataclass
@@ -25,6 +24,7 @@ class Problem:
     columns               of a table: column -> number, code, category, date or text
     metric                the function of the score, such as "auc"; "" where it is the loss
     shared                what members keep for each other: encoded texts, features of a fold
+    cache                 a folder where a member keeps what is dear to make
     """
 
     kind: Literal["classes", "labels", "values"]
@@ -41,6 +41,7 @@ class Problem:
     cores: int = 1
     metric: str = ""
     shared: dict[str, Any] = field(default_factory=dict)
+    cache: Path | None = None
 
     @property
     def width(self) -> int:
@@ -67,7 +68,11 @@ class Clock(Protocol):
 
 
 class Member(Protocol):
-    """One way to learn a problem."""
+    """One way to learn a problem. Two more attributes are read where a member has them:
+
+    anytime   it ends whenever the clock says so, and is fitted however little time there is
+    once      most of its price is paid once, whatever the number of fits
+    """
 
     name: str
 

