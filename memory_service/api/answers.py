@@ -31,14 +31,17 @@ def json_answer(data: Any, status: int = 200, headers: dict[str, str] | None = N
     return Response(as_bytes(data), status, headers, media_type="application/json")
 
 
-def plan_answer(request: Request, body: bytes, form: str) -> bytes:
+def plan_answer(request: Request, body: bytes, form: str, single: bool | None = None) -> bytes:
     """The JSON of a plan in the form that was asked for; NoScript where that is a script and there is none
-    for it."""
+    for it.
+
+    single   a script that needs no package
+    """
     if form == _JSON:
         return body
     plan = orjson.loads(body)
     if form == _SCRIPT:
-        return plan_script(plan, server=str(request.base_url).rstrip("/")).encode()
+        return plan_script(plan, str(request.base_url).rstrip("/"), single=bool(single)).encode()
     return (blend_script if form == _BLEND else plan_markdown)(plan).encode()
 
 

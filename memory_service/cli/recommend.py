@@ -60,22 +60,24 @@ def recommend(
 
     answer = planned(given)
     if script is not None:
-        _write_folder(script, answer, lambda number: planned({**given, "run": number}))
+        _write_folder(script, answer, lambda number: planned({**given, "run": number}), asked)
     if form in (Form.script, Form.blend, Form.text) and not json:
-        sys.stdout.write(_written(form, answer))
+        sys.stdout.write(_written(form, answer, single="single" in given, server=asked))
         return
     emit(answer, json or form is Form.json, render_plan)
 
 
-def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int], Any]) -> None:
+def _write_folder(
+    folder: Path, answer: Mapping[str, Any], of_run: Callable[[int], Any], server: str | None
+) -> None:
     """train.py of the plan, run_N.py of each run of its portfolio, blend.py, and the modules they import."""
     from memory_service.services.planning.plan_script import blend_script, plan_files
     from memory_service.services.planning.script_choice import NoScript
 
-    files = plan_files(answer)
+    files = plan_files(answer, server or "")
     for run in answer["portfolio"] if len(answer["portfolio"]) > 1 else ():
         try:
-            own = plan_files(of_run(run["run"]))
+            own = plan_files(of_run(run["run"]), server or "")
             files |= {f"run_{run['run']}.py": own.pop("train.py"), **own}
         except NoScript as error:
             stderr.print(f"run {run['run']}: {error}", highlight=False, markup=False, soft_wrap=True)
@@ -88,13 +90,13 @@ def _write_folder(folder: Path, answer: Mapping[str, Any], of_run: Callable[[int
     stderr.print(f"{folder}: {', '.join(sorted(files))}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _written(form: Form, answer: Mapping[str, Any]) -> str:
-    """The plan as a file: a script, or text to paste."""
+def _written(form: Form, answer: Mapping[str, Any], *, single: bool, server: str | None) -> str:
+    """The plan as a file: a script, or text to paste; a script reports to the server that planned it."""
     if form is Form.text:
         return plan_text.plan_markdown(answer)
     from memory_service.services.planning.plan_script import blend_script, plan_script
 
-    return blend_script(answer) if form is Form.blend else plan_script(answer)
+    return blend_script(answer) if form is Form.blend else plan_script(answer, server or "", single=single)
 
 
 def render_plan(answer: Mapping[str, Any]) -> RenderableType:

@@ -90,6 +90,10 @@ class RecommendRequest(Request):
         "place of the main run's."
     )
 
+    single: bool | None = f.optional(
+        "Of a script: one file that needs no package; else it may import `memory_service.train`."
+    )
+
     @model_validator(mode="wrap")
     @classmethod
     def _has_card_and_task(
@@ -107,6 +111,7 @@ class RecommendRequest(Request):
     def to_domain(self) -> Question:
         """The request as the planner takes it; the cards of production stand in where none is visible."""
         given = self.model_dump(include=set(RecommendBody.model_fields), exclude_none=True)
+        given.pop("single", None)
         done = tuple(Done(**each) for each in given.pop("done", ()))
         production = tuple(given.pop("plan_for", "").split(",")) if self.plan_for else ()
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production

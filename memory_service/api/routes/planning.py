@@ -40,7 +40,7 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
     """One explicit training plan for this task, this data, this card, these minutes."""
     form, query = accepted_form(request), request.scope["query_string"]
     answer = recommend_json(database_of(request), asked.to_domain(), query)
-    return Response(plan_answer(request, answer, form), media_type=form)
+    return Response(plan_answer(request, answer, form, asked.single), media_type=form)
 
 
 @router.post("/recommend", response_model=Recommendation, responses=_LEFT)
@@ -48,7 +48,7 @@ def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
     """The same question as JSON, for a long `description`; or what is left of a plan's minutes."""
     form = accepted_form(request)
     answer = recommend_json(database_of(request), asked.to_domain())
-    return Response(plan_answer(request, answer, form), media_type=form)
+    return Response(plan_answer(request, answer, form, asked.single), media_type=form)
 
 
 @router.get("/brief", response_model=Brief, responses=refusals(404))

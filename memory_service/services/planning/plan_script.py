@@ -48,10 +48,10 @@ def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = Fal
     return joined(head, [*parts, ending], {f"memory_service.train.{name}": modules[name] for name in modules})
 
 
-def plan_files(plan: Mapping[str, Any]) -> dict[str, str]:
+def plan_files(plan: Mapping[str, Any], server: str = "") -> dict[str, str]:
     """The same as a folder's files, by name: train.py has what the plan decides, and imports what all scripts
     share, which is the same text for every plan."""
-    head, parts, ending, modules = _pieces(plan)
+    head, parts, ending, modules = _pieces(plan, server)
     files = {"train.py": joined(head, [*parts, ending], modules)}
     return files | {f"{name}.py": beside(text) for name, text in modules.items()}
 
