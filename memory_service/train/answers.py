@@ -37,18 +37,21 @@ def value_medians(targets: np.ndarray, width: int) -> np.ndarray:
 
 
 def cut_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
-    """Class numbers, of several labels 0 and 1, by thresholds; of three classes the likeliest."""
+    """Class numbers, of several labels 0 and 1, by thresholds; of three classes the likeliest, where rare ones
+    may count for more."""
     if len(thresholds) == predictions.shape[1]:
         return (predictions > thresholds).astype(int)
-    if len(thresholds) == 0:
-        return predictions.argmax(axis=1)
+    if predictions.shape[1] > 2:  # the power of each class's share that its probability is divided by
+        shares = predictions.mean(axis=0).clip(1e-6)
+        return (predictions / shares ** thresholds[0]).argmax(axis=1)
     return (predictions[:, 1] > thresholds[0]).astype(int)
 
 
 def cut_defaults(data: Data) -> list[float]:
-    """One for each label, one for two classes, none for more."""
-    several = data.targets.ndim == 2
-    return [0.5] * (len(data.outputs) if several else int(len(data.outputs) == 2))
+    """One for each label, one for two classes; of more the power 0, by which all count alike."""
+    if data.targets.ndim == 2:
+        return [0.5] * len(data.outputs)
+    return [0.5 if len(data.outputs) == 2 else 0.0]
 
 
 def cut_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
@@ -57,8 +60,9 @@ def cut_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> li
         if plan.SCORE.endswith(("_micro", "_samples")):
             return [best_threshold(truth.ravel(), predictions.ravel())] * truth.shape[1]
         return [best_threshold(*label) for label in zip(truth.T, predictions.T, strict=True)]
-    if not cut_defaults(data):
-        return []
+    if predictions.shape[1] > 2:
+        powers = (0.0, 0.25, 0.5, 0.75, 1.0)
+        return [max(powers, key=lambda power: plan.score_of(truth, cut_classes(predictions, [power])))]
     return [best_threshold(truth, predictions[:, 1], both=plan.SCORE in ("f1_macro", "f_beta_macro"))]
 
 

@@ -38,8 +38,9 @@ from memory_service.train.tables import TABLE_MEMBERS, LightGBM, is_table, varia
 from memory_service.train.texts import TEXT_MEMBERS
 
 ALL = 0  # the number of the fold that holds out nothing
-MOST_CLIMB = 30  # steps of the hill climb: a weight is a whole number of them
-MOST_BLENDED = 12  # members, the best ones
+MOST_CLIMB = 20  # steps of the hill climb: a weight is a whole number of them
+MOST_BLENDED = 8  # members, the best ones
+MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
 
@@ -178,6 +179,9 @@ class Loop:
     def score(self, folds: list[int], predictions: np.ndarray) -> float:
         """Higher is better."""
         rows = np.concatenate([self.rows(fold)[1] for fold in folds])
+        if len(rows) > MOST_JUDGED:
+            drawn = np.random.default_rng(len(rows)).choice(len(rows), MOST_JUDGED, replace=False)
+            rows, predictions = rows[drawn], predictions[drawn]
         return self.problem.score(self.problem.targets[rows], predictions)
 
     def members(self, folds: list[int]) -> list[str]:
@@ -285,7 +289,8 @@ class Loop:
                 told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"
                 print(f"NOTE: no time for {member.name}: a fit takes about {told}", flush=True)
                 continue
-            if self.fit(member, 1, max(0.34 * state.seconds_left(), 1.5 * self.price(member))):
+            seconds = 0.34 * state.seconds_left()
+            if self.fit(member, 1, seconds if anytime else max(seconds, 1.5 * self.price(member))):
                 self.submit()
 
     def complete(self, members: list[Member], extra: int = 1) -> None:
@@ -294,17 +299,16 @@ class Loop:
         by_name = {member.name: member for member in members}
         if not (names := self.members([1])):
             return
-        wanted = [name for name in names if self.weights.get(name)]
+        weights, _ = self.climb([1])
+        wanted = [name for name in names if weights.get(name)]
         wanted += [name for name in names if name not in wanted][:extra]
         wanted = [name for name in wanted if name in by_name]
         each = sum(self.price(by_name[name]) for name in wanted)
-        whole = self.data.times is not None or 1.2 * each > 0.8 * state.seconds_left() / max(
-            1, len(self.folds) - 1
-        )
+        more = max(1, len(self.folds) - 1)
+        whole = self.data.times is not None or 1.2 * each * more > 0.8 * state.seconds_left()
         if whole:
-            for name in sorted(
-                (n for n in wanted if self.weights.get(n)), key=lambda n: self.price(by_name[n])
-            ):
+            weighted = [name for name in wanted if weights.get(name)]
+            for name in sorted(weighted, key=lambda name: self.price(by_name[name])):
                 self.fit(by_name[name], ALL, max(0.9 * state.seconds_left(), 0.1))
             self.submit()
             return
