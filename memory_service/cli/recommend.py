@@ -15,6 +15,7 @@ from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
+from memory_service.cli.describe import question_of
 from memory_service.domain.planning.explanation import plan_text
 from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
 from memory_service.schemas.recommend import RecommendRequest, plan_request
@@ -38,6 +39,12 @@ def recommend(
     form: Annotated[
         Form, typer.Option(help="Tables, a script, the script that joins its runs, text to paste, or JSON.")
     ] = Form.tables,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder of data: what `describe` says of it is part of the question."
+        ),
+    ] = None,
     script: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the script to this folder: train.py and what all share."),
@@ -45,6 +52,7 @@ def recommend(
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
+    given = given if data is None else {**question_of(data), **given}
     asked = server_asked(server, database)
     if asked is None:
         from memory_service.services.planning.recommend import recommend as ask

@@ -37,8 +37,8 @@ def value_medians(targets: np.ndarray, width: int) -> np.ndarray:
 
 
 def cut_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
-    """Class numbers, of several labels 0 and 1, by thresholds; of three classes the likeliest, where rare ones
-    may count for more."""
+    """Class numbers, of several labels 0 and 1, by thresholds; of three classes the likeliest, where rare
+    ones may count for more."""
     if len(thresholds) == predictions.shape[1]:
         return (predictions > thresholds).astype(int)
     if predictions.shape[1] > 2:  # the power of each class's share that its probability is divided by

@@ -398,7 +398,14 @@ def members_of(problem: Problem) -> list[Member]:
 
         return [member for member in PICTURE_MEMBERS if member.applies(problem)]
     found = [member for member in (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
-    return sorted(found, key=lambda member: plan.MODEL.lower() != member.name.lower())
+    some = 0.2 * state.seconds_left()
+
+    def order(member: Member) -> tuple[bool, float]:
+        """The plan's model, then what is cheaper."""
+        price = some if getattr(member, "anytime", False) else member.price(problem)
+        return plan.MODEL.lower() != member.name.lower(), price
+
+    return sorted(found, key=order)
 
 
 def train_members(data: Data, run: Any) -> list[float]:

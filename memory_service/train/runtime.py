@@ -41,6 +41,7 @@ class Plan(SimpleNamespace):
     BATCH_SIZE, GRAD_ACCUMULATION, EPOCHS, NUM_WORKERS = 0, 1, 1, 0
     PRETRAINED, HUB_NAME, LORA_RANK, LAYER_DECAY, EMA = False, "", 0, 1.0, 0.0
     MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM, TTA = 0.0, False, 1.0, False
+    SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None
     ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`

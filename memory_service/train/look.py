@@ -1,0 +1,158 @@
+"""What a folder of data says of its problem, in about a second: nothing but these facts leaves the box."""
+
+from __future__ import annotations
+
+import wave
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.columns import column_kind
+from memory_service.train.runtime import IMAGE_FILES, as_days, plan, read_table, target_columns
+
+SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3")
+MOST_ROWS = 50_000  # that are looked at
+MOST_FILES = 30
+FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Facts of train.csv, test.csv, sample_submission.csv and the files beside them.
+
+    Raises FileNotFoundError without a train.csv. `task`, `n_train`, `n_test`, `n_classes`, `n_features`,
+    `image_size`, `seq_len` and `group_by` are fields of a question of /recommend.
+
+    >>> describe(Path("data"))  # doctest: +SKIP
+    {'task': 'tabular-classification', 'n_train': 18310, 'target': ['died'], 'n_classes': 2, ...}
+    """
+    plan.DATA_DIR = folder
+    train, test, sample = (read_table(f"{name}.csv") for name in ("train", "test", "sample_submission"))
+    if train is None:
+        raise FileNotFoundError(f"there is no train.csv in {folder}")
+    targets = target_columns(train, test, sample)
+    asked = test if test is not None else sample
+    found: dict[str, Any] = {"n_train": len(train), "target": targets[:20]}
+    if asked is not None:
+        found["n_test"] = len(asked)
+    some = train.head(MOST_ROWS)
+    inputs = [name for name in train.columns[1:] if test is not None and name in test.columns]
+    inputs = [name for name in inputs if name not in targets]
+    kinds = {name: column_kind(some[name]) for name in inputs}
+    found["columns"] = kinds
+    answer = target_facts(some, targets)
+    what = what_files(folder)
+    found |= answer
+    if what is not None:
+        found |= what
+        task = what["modality"]
+    else:
+        found["n_features"] = len(kinds)
+        others = [name for name, kind in kinds.items() if kind != "text"]
+        texts = [name for name, kind in kinds.items() if kind == "text"]
+        task = "text" if texts and len(others) <= 1 else "tabular"
+        if texts:
+            found["texts"] = texts
+            words = some[texts[0]].dropna().astype(str).str.split().str.len()
+            found["seq_len"] = int(min(512, max(16, 1.5 * words.quantile(0.95))))
+        assert asked is not None  # else there are no kinds, or the sample is there
+        found |= time_facts(some, asked, kinds)
+        if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
+            task = "time-series"
+    found |= group_facts(train, test, inputs)
+    kind = "regression" if answer["answer"] == "values" else "classification"
+    if task == "masks":
+        found |= {"answer": "masks", "n_classes": 2}
+        found.pop("rarest_class", None)
+    found["task"] = {"masks": "image-segmentation"}.get(task, f"{task}-{kind}")
+    return found
+
+
+def target_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
+    """answer: values, classes or labels; of classes how many there are and the share of the rarest."""
+    columns = train[targets]
+    numbers = columns.apply(pd.to_numeric, errors="coerce")
+    if len(targets) > 1 and numbers.dropna().isin([0, 1]).all(axis=None):
+        return {"answer": "labels", "n_classes": len(targets)}
+    one = columns.iloc[:, 0].dropna() if len(targets) else pd.Series(dtype=object)
+    whole = bool((numbers.iloc[:, 0].dropna() % 1 == 0).all()) if len(targets) else False
+    if len(targets) and numbers.notna().mean().min() > 0.99 and (not whole or one.nunique() > FEW_CLASSES):
+        return {"answer": "values"}
+    shares = one.value_counts(normalize=True)
+    return {
+        "answer": "classes",
+        "n_classes": int(one.nunique()),
+        "rarest_class": round(float(shares.min()), 5),
+    }
+
+
+def what_files(folder: Path) -> dict[str, Any] | None:
+    """modality: image, audio or masks, and sizes; None where the rows are all there is."""
+    place = next(
+        (folder / name for name in ("train", "train_images", "train_audio") if (folder / name).is_dir()), None
+    )
+    if place is None:
+        return None
+    files = [path for _, path in zip(range(4000), sorted(place.iterdir()), strict=False)]
+    drawn = files[:: max(1, len(files) // MOST_FILES)]
+    if any(path.suffix.lower() in SOUND_FILES for path in drawn):
+        seconds = []
+        for path in drawn:
+            with suppress(OSError, wave.Error, EOFError), wave.open(str(path)) as file:
+                seconds.append(file.getnframes() / file.getframerate())
+        found: dict[str, Any] = {"modality": "audio"}
+        if seconds:
+            found["seconds"] = round(float(np.median(seconds)), 2)
+            found["seq_len"] = int(max(32, 100 * np.quantile(seconds, 0.9)))
+        return found
+    if not any(path.suffix.lower() in IMAGE_FILES for path in drawn):
+        return None
+    sizes = []
+    with suppress(ImportError):
+        from PIL import Image
+
+        for path in drawn:
+            with suppress(OSError, SyntaxError), Image.open(path) as image:
+                sizes.append(image.size)
+    masks = (folder / "train_masks").is_dir()
+    found = {"modality": "masks" if masks else "image"}
+    if sizes:
+        found |= {"image_size": int(np.median([min(size) for size in sizes])), "sizes": sorted({*sizes})[:5]}
+    return found
+
+
+def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> dict[str, Any]:
+    """Of the first column of dates: whether the test rows are later, and how many rows share a moment."""
+    dates = [name for name, kind in kinds.items() if kind == "date"]
+    if not dates:
+        return {}
+    before, behind = as_days(train[dates[0]]), as_days(test[dates[0]])
+    later = bool(behind.min() > before.quantile(0.999))
+    each = round(float(before.value_counts().mean()), 2)
+    names = [name for name, kind in kinds.items() if kind in ("category", "code")]
+    alone = [
+        name for name in names if not pd.DataFrame({"day": before, "key": train[name]}).duplicated().any()
+    ]
+    series = each == 1 or any(train[name].nunique() < 3 * each for name in alone)
+    return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
+
+
+def group_facts(train: pd.DataFrame, test: pd.DataFrame | None, inputs: list[str]) -> dict[str, Any]:
+    """Columns of many rows a value of which the test set has none: their rows belong together."""
+    if test is None:
+        return {}
+    new = []
+    for name in inputs:
+        rows = len(train) / max(train[name].nunique(), 1)
+        kind = column_kind(train[name].head(MOST_ROWS))
+        if kind in ("category", "code", "text") and rows >= 2 and train[name].nunique() >= 5:
+            seen = test[name].dropna().isin(train[name]).mean()
+            if seen < 0.05:
+                new.append(name)
+    return {"group_by": new[0]} if new else {}
+
+
+FIELDS = ("task", "n_train", "n_test", "n_classes", "n_features", "image_size", "seq_len", "group_by")
+"""Of `describe`, what a question of /recommend takes."""
