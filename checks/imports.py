@@ -2,7 +2,7 @@
 
     python -m checks.imports         (`make check`)
 
-Three installations: light (no extra), `[planner]` and `[server]`. What an installation imports as soon as one
+Four installations: light (no extra), `[planner]`, `[server]` and `[train]`. What an installation imports as soon as one
 of its modules is loaded must be required by it; what a function imports when it is called, by some extra, or
 be in `OPTIONAL`. Requirements of requirements do not count: they may go without notice.
 """
@@ -36,12 +36,18 @@ LIGHT = (
 """What commands load where only the light package is installed, with all that these load."""
 
 SERVER = ("memory_service.measure",)
-"""What traces and calibrates. All other modules are a planner's."""
+"""What traces and calibrates."""
 
-OPTIONAL = {"keras", "lightning", "pytorch_lightning", "transformers", "xgboost"}
-"""What the script has already where `ASKED_BY` is loaded at all."""
+TRAIN = ("memory_service.train",)
+"""What training scripts import. All other modules are a planner's."""
 
-ASKED_BY = ("memory_service.client", "memory_service.integrations")
+OPTIONAL = {
+    "bitsandbytes", "huggingface_hub", "keras", "lightning", "pytorch_lightning", "soundfile", "torch",
+    "transformers", "xgboost",
+}  # fmt: skip
+"""What the script has already where `ASKED_BY` is loaded at all, or does without."""
+
+ASKED_BY = ("memory_service.client", "memory_service.integrations", *TRAIN)
 
 Sources = Mapping[str, str]
 """Name of a module -> its text."""
@@ -110,12 +116,14 @@ def faults(modules: Sources, project: Mapping[str, object], owners: Mapping[str,
     project   the table of pyproject.toml
     owners    name of an import -> the distributions that have it
     """
-    light, planner, server = (requirements(project, extra) for extra in ("", "planner", "server"))
+    light, planner, server, train = (
+        requirements(project, extra) for extra in ("", "planner", "server", "train")
+    )
     extras: Mapping[str, object] = project["optional-dependencies"]  # type: ignore[assignment]
     declared = set().union(*(requirements(project, name) for name in extras if name not in ("test", "dev")))
     found = {name: list(imports_of(text)) for name, text in modules.items()}
     in_light = _closure(found, [name for name in found if _within(name, LIGHT)])
-    in_planner = _closure(found, [name for name in found if not _within(name, SERVER)])
+    in_planner = _closure(found, [name for name in found if not _within(name, (*SERVER, *TRAIN))])
     out = []
     for name, imports in found.items():
         kind, has = ("[server]", server)
@@ -123,6 +131,8 @@ def faults(modules: Sources, project: Mapping[str, object], owners: Mapping[str,
             kind, has = ("the light installation", light)
         elif name in in_planner:
             kind, has = ("[planner]", planner)
+        elif _within(name, TRAIN):
+            kind, has = ("[train]", train)
         for each in imports:
             top = each.module.partition(".")[0]
             if top in sys.stdlib_module_names or top == PACKAGE:
