@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -35,8 +36,7 @@ def read_sound(path: Path | str) -> tuple[int, np.ndarray]:
     except ValueError:
         if find_spec("soundfile") is None:
             raise
-        import soundfile
-
+        soundfile = import_module("soundfile")
         try:
             samples, rate = soundfile.read(path)
         except soundfile.LibsndfileError as error:
