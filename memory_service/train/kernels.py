@@ -64,7 +64,7 @@ def kernel_regression(
 def _scaled(block: np.ndarray, test: np.ndarray, train_rows: np.ndarray, rows: np.ndarray) -> np.ndarray:
     centre = block[train_rows].mean(0)
     scale = np.sqrt(((block[train_rows] - centre) ** 2).sum(1).mean()) + 1e-9
-    return ((np.concatenate([block[rows], test]) - centre) / scale).astype(np.float32)
+    return np.asarray((np.concatenate([block[rows], test]) - centre) / scale, np.float32)
 
 
 def targets_of(problem: Problem) -> np.ndarray:

@@ -56,7 +56,7 @@ class Augmentation:
     stretch                 a change of scale of each axis for itself
     bend                    smooth displacement, a share of the picture
     mirrored, turned        flips left to right; flips upside down and turns by 90 degrees
-    light                   change of brightness and contrast, in standard deviations
+    light                   change of contrast and of the brightness of the first three channels, in deviations
     gaps                    stripes that are blanked, as shares of width and height
     """
 
@@ -101,7 +101,9 @@ class Augmentation:
             grid = grid + fine.permute(0, 2, 3, 1)
         x = functional.grid_sample(x, grid, align_corners=False, padding_mode="border")
         if self.light:
-            x = x * tensor(np.exp(draw(self.light, n, 1, 1, 1))) + tensor(draw(self.light, n, 1, 1, 1))
+            colours = x[:, :3] * tensor(np.exp(draw(self.light, n, 1, 1, 1)))
+            colours = colours + tensor(draw(self.light, n, min(3, x.shape[1]), 1, 1))
+            x = torch.cat([colours, x[:, 3:]], 1)
         for axis, share in zip((3, 2), self.gaps, strict=True):
             if share:
                 place = np.arange(x.shape[axis])[None]
@@ -227,8 +229,10 @@ def fit_network(
         for many in ({0, views} if len(valid_rows) else {views * memo.get("views", 1)})
     }
     truth = problem.targets[valid_rows]
-    off = {many: mean_loss(problem, truth, valid * spread + centre) for many, (valid, _) in given.items()}
-    best = min(off, key=lambda many: off[many]) if len(valid_rows) else next(iter(given))
+    off = {
+        m: mean_loss(problem, truth, valid * spread + centre) for m, (valid, _) in given.items() if len(valid)
+    }
+    best = min(given, key=lambda many: off.get(many, 0.0))
     valid, answer = (part * spread + centre for part in given[best])
     return Prediction(valid, answer, {"views": int(best > 0)}, seen >= 0.6 * wanted)
 

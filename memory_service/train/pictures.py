@@ -19,12 +19,15 @@ STORE = 96
 FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
-def picture(path: Path | str) -> Any:
-    """The RGB picture of a file: more than 8 bits are stretched to 8, transparent parts are white."""
+def picture(path: Path | str, least: int = 2 * STORE, upright: bool = True) -> Any:
+    """The RGB picture of a file: more than 8 bits are stretched to 8, transparent parts are white.
+
+    A JPEG may come smaller than it is, with at least `least` pixels a side.
+    """
     from PIL import Image, ImageOps
 
     with Image.open(path) as file:
-        file.draft("RGB", (2 * STORE, 2 * STORE))
+        file.draft("RGB", (least, least))
         image: Image.Image = file
         if image.mode.startswith(("I", "F")):
             values = np.nan_to_num(np.asarray(image, np.float64))
@@ -33,7 +36,7 @@ def picture(path: Path | str) -> Any:
         elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
             white = Image.new("RGBA", image.size, (255, 255, 255, 255))
             image = Image.alpha_composite(white, image.convert("RGBA"))
-        return ImageOps.exif_transpose(image).convert("RGB")
+        return (ImageOps.exif_transpose(image) if upright else image).convert("RGB")
 
 
 def read_pictures(paths: Sequence[Path | str], pixels: int) -> np.ndarray:

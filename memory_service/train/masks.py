@@ -1,0 +1,274 @@
+"""Segmentation without pretrained weights: a small U-Net, and the threshold that a held-out part asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memory_service.train.networks import Augmentation, multiplications, speed, train
+from memory_service.train.pictures import picture
+from memory_service.train.problem import Clock
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["MaskPrediction", "dice", "fit_masks", "hold_out", "read_mask", "run_lengths"]
+
+SIZES = ((256, 16), (192, 16), (192, 12), (160, 12), (128, 12), (96, 8))
+THRESHOLDS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
+AREAS = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03)
+AUGMENT = Augmentation(degrees=5, shift=0.1, scale=0.25, light=0.3, mirrored=True)
+FIRST = 0.35
+
+
+@dataclass
+class MaskPrediction:
+    """Masks of the rows that validate, at their own size, and run lengths of the test pictures.
+
+    score       mean Dice of the rows that validate; of none, None
+    threshold   of the probability of a pixel
+    smallest    share of the picture below which a mask is left out
+    """
+
+    valid: list[np.ndarray]
+    test: list[str]
+    score: float | None
+    threshold: float = 0.5
+    smallest: float = 0.0
+    complete: bool = True
+    passes: list[float] = field(default_factory=list)
+
+
+def run_lengths(mask: np.ndarray) -> str:
+    """Starts and lengths of the runs of a mask, down the columns, counted from 1."""
+    flat = np.concatenate([[0], mask.T.reshape(-1) > 0, [0]]).astype(np.int8)
+    edges = np.flatnonzero(np.diff(flat)) + 1
+    return " ".join(f"{a} {b - a}" for a, b in zip(edges[::2], edges[1::2], strict=True))
+
+
+def read_mask(given: str, size: tuple[int, int]) -> Any:
+    """The mask of a picture of `size`, (width, height): of a file, of run lengths, or empty."""
+    from PIL import Image
+
+    flat = np.zeros(size[0] * size[1], np.uint8)
+    if re.fullmatch(r"\d+ \d+( \d+ \d+)*", given.strip()):
+        numbers = np.array(given.split(), int)
+        for start, length in zip(numbers[::2], numbers[1::2], strict=True):
+            flat[start - 1 : start - 1 + length] = 255
+    elif given.strip():
+        with Image.open(given) as file:
+            values = np.asarray(file.convert("L") if file.mode not in ("L", "P", "I;16", "I", "1") else file)
+        return Image.fromarray(np.uint8(255 * (values > 0.5 * values.max())))
+    return Image.fromarray(flat.reshape(size).T.copy())
+
+
+def dice(truth: np.ndarray, mask: np.ndarray) -> float:
+    """Of two empty masks 1."""
+    both = float(truth.sum() + mask.sum())
+    return 1.0 if both == 0 else 2 * float((truth & mask).sum()) / both
+
+
+def hold_out(
+    images: Sequence[Path], groups: np.ndarray | None, seed: int, share: float = 0.2
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and to validate: whole groups; without groups, pictures that look alike stay together."""
+    from sklearn.cluster import KMeans
+
+    if groups is None:
+        small = [np.asarray(picture(p, 64).resize((16, 16)), np.float32).reshape(-1) for p in images]
+        clusters = int(np.clip(len(images) // 8, 2, 100))
+        groups = KMeans(clusters, n_init=1, random_state=seed).fit_predict(np.stack(small))
+    names, numbers = np.unique(groups, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(names))
+    sizes = np.cumsum(np.bincount(numbers)[order])
+    held = order[: max(1, int(np.searchsorted(sizes, share * len(images))))]
+    valid = np.isin(numbers, held)
+    return np.flatnonzero(~valid), np.flatnonzero(valid)
+
+
+def unet(width: int) -> Any:
+    """Five levels from half the size on; what is above is added to what is below, each by one convolution."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    def layer(inside: int, outside: int, size: int = 3, stride: int = 1) -> Any:
+        weights = nn.Conv2d(inside, outside, size, stride, size // 2, bias=False)
+        return nn.Sequential(weights, nn.BatchNorm2d(outside), nn.ReLU(inplace=True))
+
+    widths = [width * min(2**k, 8) for k in range(5)]
+
+    class UNet(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            pairs = list(zip([width, *widths[:-1]], widths, strict=True))
+            self.stem = layer(3, width, 5, 2)
+            self.down = nn.ModuleList(nn.Sequential(layer(a, b), layer(b, b)) for a, b in pairs)
+            self.across = nn.ModuleList(layer(b, a, 1) for a, b in pairs[1:])
+            self.up = nn.ModuleList(layer(a, a) for a in widths[:-1])
+            self.last = nn.Conv2d(width, 1, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            size, kept, x = x.shape[2:], [], self.stem(x)
+            for level, down in enumerate(self.down):
+                x = down(functional.max_pool2d(x, 2) if level else x)
+                kept.append(x)
+            for level in (3, 2, 1, 0):
+                above = functional.interpolate(self.across[level](x), kept[level].shape[2:], mode="bilinear")
+                x = self.up[level](above + kept[level])
+            return functional.interpolate(self.last(x), size, mode="bilinear")
+
+    network = UNet()
+    torch.nn.init.constant_(network.last.bias, -2.0)
+    return network
+
+
+def _read(
+    images: Sequence[Path], masks: Sequence[str] | None, side: int, shape: tuple[int, int]
+) -> tuple[Tensor, list[tuple[int, int]]]:
+    """uint8 (pictures, 3 colours and the mask, height, width), and the own sizes: (width, height)."""
+    import torch
+    from PIL import Image
+
+    out = np.zeros((len(images), 3 if masks is None else 4, *shape), np.uint8)
+    sizes, broken = [], []
+    for i, path in enumerate(images):
+        try:
+            with Image.open(path) as file:
+                sizes.append(file.size)
+            out[i, :3] = np.asarray(picture(path, 2 * side, False).resize(shape[::-1])).transpose(2, 0, 1)
+        except (OSError, ValueError, SyntaxError):
+            broken.append(i)
+            sizes[i:] = [sizes[-1] if sizes else shape[::-1]]
+        if masks is not None:
+            out[i, 3] = np.asarray(read_mask(masks[i], sizes[i]).resize(shape[::-1], Image.Resampling.BOX))
+    return torch.from_numpy(out), sizes
+
+
+def _shape(images: Sequence[Path], side: int) -> tuple[int, int]:
+    """Height and width with the usual ratio of the pictures, `side` the longer one, in steps of 32."""
+    from PIL import Image
+
+    ratios = []
+    for path in images[:: max(1, len(images) // 50)]:
+        try:
+            with Image.open(path) as file:
+                ratios.append(file.size[0] / file.size[1])
+        except OSError:
+            continue
+    ratio = float(np.median(ratios)) if ratios else 1.0
+    both = (side / max(ratio, 1), side * min(ratio, 1))
+    return max(32, round(both[0] / 32) * 32), max(32, round(both[1] / 32) * 32)
+
+
+def fit_masks(
+    images: Sequence[Path],
+    masks: Sequence[str],
+    test_images: Sequence[Path],
+    train_rows: np.ndarray,
+    valid_rows: np.ndarray,
+    seed: int,
+    clock: Clock,
+) -> MaskPrediction:
+    """Masks of the test pictures by a small U-Net.
+
+    With `valid_rows` a third of the time goes to a network that has not seen them: threshold and
+    smallest area are those with the best mean Dice. The rest of the time trains a network on all rows.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    rows, n = np.concatenate([train_rows, valid_rows]), len(test_images) + len(valid_rows)
+    wanted = float(np.clip(15 * len(rows), 3000, 60_000))
+    per_second = speed(unet(8), (3, 96, 96), clock, 8)
+    for side, width in SIZES:
+        shape = _shape(images, side)
+        cost = multiplications(unet(width), (3, *shape)) / per_second
+        if cost * (3 * wanted + 2 * n) < (1 - FIRST * bool(len(valid_rows))) * 0.85 * clock.left():
+            break
+    x, sizes = _read(images, masks, side, shape)
+    test, test_sizes = _read(test_images, None, side, shape)
+    result = MaskPrediction([], [], None)
+    reserve = 2.5 * cost * n + 1 + 2e-7 * sum(w * h for w, h in test_sizes)
+    seconds = clock.left() - reserve
+    nets = []
+    if len(valid_rows):
+        nets.append(_train(x[train_rows], width, clock, FIRST * seconds, seed, result))
+        maps = _maps(nets[0], x[valid_rows, :3])
+        truth = [np.asarray(read_mask(masks[i], sizes[i])) > 0 for i in valid_rows]
+        _choose(result, maps, truth)
+        result.valid = [_mask(m, sizes[i], result) for m, i in zip(maps, valid_rows, strict=True)]
+        result.score = float(np.mean([dice(t, m) for t, m in zip(truth, result.valid, strict=True)]))
+    nets.append(_train(x[rows], width, clock, clock.left() - reserve, seed + 1, result))
+    for i in range(0, len(test), 100):
+        maps = _maps(nets[-1], test[i : i + 100])
+        result.test += [
+            run_lengths(_mask(m, s, result)) for m, s in zip(maps, test_sizes[i : i + 100], strict=True)
+        ]
+    result.complete = result.passes[-1] * len(rows) > 0.6 * wanted
+    return result
+
+
+def _normal(x: Tensor) -> Tensor:
+    return (x.float() - 110.0) / 60.0
+
+
+def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, result: MaskPrediction) -> Any:
+    from torch import cat
+    from torch.nn.functional import binary_cross_entropy_with_logits
+
+    def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
+        batch = AUGMENT(cat([_normal(x[now, :3]), x[now, 3:].float() / 255], 1), rng)
+        logits, truth = network(batch[:, :3]), batch[:, 3:]
+        given = logits.sigmoid()
+        overlap = (2 * (given * truth).sum((1, 2, 3)) + 1) / ((given + truth).sum((1, 2, 3)) + 1)
+        return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
+
+    network = unet(width)
+    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 2, 8)))
+    result.passes.append(seen / len(x))
+    return network
+
+
+def _maps(network: Any, x: Tensor) -> np.ndarray:
+    """Probabilities, float32 (pictures, height, width): the mean with those of the mirrored picture."""
+    import torch
+
+    out = []
+    with torch.no_grad():
+        for i in range(0, len(x), 16):
+            batch = _normal(x[i : i + 16])
+            both = network(batch).sigmoid() + network(batch.flip(3)).sigmoid().flip(3)
+            out.append(both[:, 0].numpy() / 2)
+    return np.concatenate(out)
+
+
+def _large(probabilities: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(probabilities).resize(size, Image.Resampling.BILINEAR))
+
+
+def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPrediction) -> np.ndarray:
+    mask = _large(probabilities, size) > choice.threshold
+    return mask if mask.mean() >= choice.smallest else np.zeros_like(mask)
+
+
+def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -> None:
+    """Threshold and smallest area with the best mean Dice; those before others must be better by 0.001."""
+    best = -1.0
+    large = [np.uint8(_large(m, t.shape[::-1]) * 255) for m, t in zip(maps, truth, strict=True)]
+    for threshold in THRESHOLDS:
+        shown = [m > threshold * 255 for m in large]
+        scores = np.array([dice(t, m) for t, m in zip(truth, shown, strict=True)])
+        areas = np.array([m.mean() for m in shown])
+        empty = np.array([not t.any() for t in truth])
+        for area in AREAS:
+            score = float(np.where(areas < area, empty, scores).mean())
+            if score > best + 0.001:
+                best, result.threshold, result.smallest = score, threshold, area

@@ -1,0 +1,210 @@
+"""Sounds without pretrained weights: statistics of MFCC with a kernel, and a small network on log-mels."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memory_service.train.kernels import kernel_regression
+from memory_service.train.networks import Augmentation, fit_network, samples_wanted
+from memory_service.train.problem import Clock, Prediction, Problem
+
+__all__ = ["SoundNetwork", "SoundStatistics", "log_mels", "read_sound", "read_sounds"]
+
+log = logging.getLogger(__name__)
+FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
+MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
+AUGMENT = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
+
+
+def read_sound(path: Path | str) -> tuple[int, np.ndarray]:
+    """Rate and samples of one channel, float32; ValueError for what cannot be read."""
+    from scipy.io import wavfile
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)
+            rate, samples = wavfile.read(path)
+    except ValueError:
+        if find_spec("soundfile") is None:
+            raise
+        soundfile = import_module("soundfile")
+        try:
+            samples, rate = soundfile.read(path)
+        except soundfile.LibsndfileError as error:
+            raise ValueError(str(error)) from error
+    wave = np.asarray(samples, np.float32) - (128 if samples.dtype == np.uint8 else 0)
+    wave = wave if wave.ndim == 1 else wave.mean(1)
+    if rate < 1000 or len(wave) < rate // 100:
+        raise ValueError(f"{len(wave)} samples at {rate} Hz")
+    return int(rate), np.nan_to_num(wave - wave.mean())
+
+
+def heard(rate: int, wave: np.ndarray) -> np.ndarray:
+    """The part of a sound from the first to the last 10 ms that come within 40 dB of the loudest."""
+    step = rate // 100
+    power = (wave[: len(wave) // step * step].reshape(-1, step) ** 2).mean(1)
+    loud = np.flatnonzero(power > 1e-4 * power.max())
+    return wave[max(0, loud[0] - 2) * step : (loud[-1] + 3) * step] if len(loud) else wave
+
+
+def log_mels(rate: int, wave: np.ndarray, hop: float, top: float) -> np.ndarray:
+    """Logarithms of 40 mel bands from 50 Hz to `top` Hz, (bands, frames of `hop` seconds)."""
+    window = int(rate * max(0.025, 2 * hop))
+    size = 2 ** int(np.ceil(np.log2(max(window, 256))))
+    starts = (np.arange(max(1, round(len(wave) / rate / hop))) * hop * rate).astype(int)
+    padded = np.pad(wave, (window // 2, window))
+    pieces = padded[starts[:, None] + np.arange(window)] * np.hanning(window).astype(np.float32)
+    power = np.abs(np.fft.rfft(pieces, size)) ** 2
+    low, high = 2595 * np.log10(1 + np.array([50.0, top]) / 700)
+    mel = np.linspace(low, high, MELS + 2)
+    edges = (700 * (10 ** (mel / 2595) - 1) * size / rate)[:, None]
+    place = np.arange(size // 2 + 1)[None]
+    rise = (place - edges[:-2]) / np.maximum(edges[1:-1] - edges[:-2], 1)
+    fall = (edges[2:] - place) / np.maximum(edges[2:] - edges[1:-1], 1)
+    bands = np.clip(np.minimum(rise, fall), 0, None) @ power.T
+    return np.asarray(np.log(bands + 1e-7 * bands.max() + 1e-12), np.float32)
+
+
+def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
+    """Log-mels, uint8 (sounds, 1, bands, frames), and statistics of MFCC, (sounds, features).
+
+    Frames cover the 95th percentile of the lengths without silence, 10 seconds at most; of what is
+    longer, the loudest part is taken. Each sound is normalised for itself. A file that cannot be
+    read is the mean of the others.
+    """
+    known = [_try(p) for p in paths[:: max(1, len(paths) // 300)]]
+    found = [(rate, len(heard(rate, wave)) / rate) for rate, wave, _ in known if not rate < 1]
+    if not found:
+        raise ValueError(f"no sound can be read, for example {paths[0]}: {known[0][2]}")
+    top = min(11_025.0, 0.48 * float(np.percentile([rate for rate, _ in found], 5)))
+    seconds = min(LONGEST, float(np.percentile([s for _, s in found], 95)))
+    count = int(np.clip(seconds / 0.02, 64, 160))
+    out = np.zeros((len(paths), 1, MELS, count), np.uint8)
+    statistics: list[np.ndarray | None] = []
+    reasons: list[str] = []
+    for i, path in enumerate(paths):
+        rate, wave, reason = _try(path)
+        if reason:
+            reasons.append(f"{path}: {reason}")
+            statistics.append(None)
+            continue
+        wave = heard(rate, wave)
+        frames = log_mels(rate, wave, seconds / count, min(top, rate / 2))
+        if frames.shape[1] > count:
+            loudness = np.cumsum(np.exp(frames - frames.max()).sum(0))
+            first = int(np.argmax(loudness[count - 1 :] - np.r_[0, loudness[:-count]]))
+            frames = frames[:, first : first + count]
+        statistics.append(_statistics(frames))
+        frames = (frames - frames.mean()) / (frames.std() + 1e-3)
+        left = (count - frames.shape[1]) // 2
+        whole = np.repeat(frames.min(1, keepdims=True), count, 1)
+        whole[:, left : left + frames.shape[1]] = frames
+        out[i, 0] = np.uint8(np.clip(whole / 3.5, -1, 1) * 127 + 128)
+    good = np.array([s is not None for s in statistics])
+    if reasons:
+        log.warning("%d of %d sounds cannot be read, for example %s", len(reasons), len(paths), reasons[0])
+        out[~good] = np.uint8(out[good].mean(0))
+    rows = np.stack([s for s in statistics if s is not None])
+    features = np.tile(rows.mean(0), (len(paths), 1))
+    features[good] = rows
+    return out, features
+
+
+def _try(path: Path | str) -> tuple[int, np.ndarray, str]:
+    try:
+        return *read_sound(path), ""
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        return 0, np.zeros(0), str(error) or type(error).__name__
+
+
+def _statistics(frames: np.ndarray) -> np.ndarray:
+    """Of MFCC: means in eight parts of the time, deviations, and deviations of changes."""
+    from scipy.fft import dct
+
+    mfcc = dct(frames, axis=0, norm="ortho")[:COEFFICIENTS]
+    change = np.diff(mfcc, axis=1, prepend=mfcc[:, :1])
+    place = np.linspace(0, mfcc.shape[1], 9)
+    parts = [mfcc[:, int(a) : max(int(b), int(a) + 1)].mean(1) for a, b in pairwise(place)]
+    parts[0] = parts[0].copy()
+    all_parts = np.stack([*parts, mfcc.mean(1), mfcc.std(1), change.std(1)])
+    all_parts[:9, 0] -= mfcc[0].mean()  # loudness says how the sound was recorded
+    return all_parts.reshape(-1)
+
+
+class SoundStatistics:
+    """Statistics of MFCC, and least squares on a Gaussian kernel."""
+
+    name = "MFCC statistics, kernel"
+    of: Problem | None = None
+    read: tuple[np.ndarray, np.ndarray]
+
+    def applies(self, problem: Problem) -> bool:
+        return isinstance(problem.inputs, list) and all(
+            str(p).lower().endswith(FILES) for p in problem.inputs[:20]
+        )
+
+    def price(self, problem: Problem) -> float:
+        return 12.0 + 0.01 * (len(problem.inputs) + len(problem.test_inputs))
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        if self.of is not problem:
+            self.of, self.read = problem, read_sounds([*problem.inputs, *problem.test_inputs])
+        return self.learn(problem, (train_rows, valid_rows), seed, clock, memo)
+
+    def learn(
+        self,
+        problem: Problem,
+        rows: tuple[np.ndarray, np.ndarray],
+        seed: int,
+        clock: Clock,  # noqa: ARG002
+        memo: dict[str, Any],
+    ) -> Prediction:
+        n, features = len(problem.inputs), self.read[1] / (self.read[1].std(0) + 1e-6)
+        return kernel_regression(problem, [features[:n]], [features[n:]], *rows, seed, memo)
+
+
+class SoundNetwork(SoundStatistics):
+    """A small convolutional network on log-mels, as wide as the seconds allow."""
+
+    name = "small network, sounds"
+
+    def applies(self, problem: Problem) -> bool:
+        return super().applies(problem) and find_spec("torch") is not None
+
+    def price(self, problem: Problem) -> float:
+        return 10.0 + 4e-3 * samples_wanted(len(problem.inputs))
+
+    def learn(
+        self,
+        problem: Problem,
+        rows: tuple[np.ndarray, np.ndarray],
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        import torch
+
+        n, x = len(problem.inputs), torch.from_numpy(self.read[0])
+        sizes = [(_as_it_is, width) for width in (32, 24, 16, 12, 8)]
+        return fit_network(problem, x[:n], x[n:], sizes, AUGMENT, rows, seed, clock, memo)
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
