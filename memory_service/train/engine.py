@@ -395,8 +395,9 @@ def members_of(problem: Problem) -> list[Member]:
     """Those that apply, that of the plan first."""
     if isinstance(problem.inputs, list):
         from memory_service.train.pictures import PICTURE_MEMBERS
+        from memory_service.train.sounds import SOUND_MEMBERS
 
-        return [member for member in PICTURE_MEMBERS if member.applies(problem)]
+        return [member for member in (*PICTURE_MEMBERS, *SOUND_MEMBERS) if member.applies(problem)]
     found = [member for member in (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
     some = 0.2 * state.seconds_left()
 

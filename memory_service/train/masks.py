@@ -13,13 +13,22 @@ import numpy as np
 from memory_service.train.networks import Augmentation, multiplications, speed, train
 from memory_service.train.pictures import picture
 from memory_service.train.problem import Clock
+from memory_service.train.runtime import (
+    Data,
+    add_out_of_fold,
+    plan,
+    report,
+    run_lengths,
+    split,
+    state,
+    usable_cores,
+    write_submission,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["MaskPrediction", "dice", "fit_masks", "hold_out", "read_mask", "run_lengths"]
-
-SIZES = ((256, 16), (192, 16), (192, 12), (160, 12), (128, 12), (96, 8))
+MASK_SIZES = ((256, 16), (192, 16), (192, 12), (160, 12), (128, 12), (96, 8))
 THRESHOLDS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
 AREAS = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03)
 AUGMENT = Augmentation(degrees=5, shift=0.1, scale=0.25, light=0.3, mirrored=True)
@@ -42,13 +51,6 @@ class MaskPrediction:
     smallest: float = 0.0
     complete: bool = True
     passes: list[float] = field(default_factory=list)
-
-
-def run_lengths(mask: np.ndarray) -> str:
-    """Starts and lengths of the runs of a mask, down the columns, counted from 1."""
-    flat = np.concatenate([[0], mask.T.reshape(-1) > 0, [0]]).astype(np.int8)
-    edges = np.flatnonzero(np.diff(flat)) + 1
-    return " ".join(f"{a} {b - a}" for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 def read_mask(given: str, size: tuple[int, int]) -> Any:
@@ -186,7 +188,7 @@ def fit_masks(
     rows, n = np.concatenate([train_rows, valid_rows]), len(test_images) + len(valid_rows)
     wanted = float(np.clip(15 * len(rows), 3000, 60_000))
     per_second = speed(unet(8), (3, 96, 96), clock, 8)
-    for side, width in SIZES:
+    for side, width in MASK_SIZES:
         shape = _shape(images, side)
         cost = multiplications(unet(width), (3, *shape)) / per_second
         if cost * (3 * wanted + 2 * n) < (1 - FIRST * bool(len(valid_rows))) * 0.85 * clock.left():
@@ -272,3 +274,38 @@ def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -
             score = float(np.where(areas < area, empty, scores).mean())
             if score > best + 0.001:
                 best, result.threshold, result.smallest = score, threshold, area
+
+
+def train_masks(data: Data, run: Any) -> list[float]:
+    """Train as long as there is time, write the submission and oof.csv; the mean Dice of the rows that were
+    held out: whole groups of GROUP_BY, or pictures that look like none of the others."""
+    import pandas as pd
+    import torch
+
+    state.predict_seconds = 1e-3
+    state.reserve_minutes = min(state.reserve_minutes, 0.04 * state.minutes + 0.05)
+    if state.stop or state.seconds_left() < 1:
+        return []
+    torch.set_num_threads(usable_cores())
+    images = [Path(each) for each in data.inputs]
+    sides = split(data)[0] if data.groups is not None else hold_out(images, None, plan.SEED)
+    masks = [str(each) for each in data.targets]
+    found = fit_masks(images, masks, [Path(each) for each in data.test_inputs], *sides, plan.SEED, RunClock())
+    answers = pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: found.test})
+    write_submission(data, answers, state.out_dir)
+    held = {}
+    for row, mask in zip(sides[1], found.valid, strict=True):
+        truth = np.asarray(read_mask(masks[row], mask.shape[::-1])) > 0
+        held[data.ids[row]] = [run_lengths(truth), run_lengths(mask)]
+    add_out_of_fold(data, held)
+    told = f"Dice={found.score:.4g} of {len(sides[1])} pictures held out, threshold {found.threshold:g}"
+    print(f"small U-Net: {told}, smallest share {found.smallest:g}", flush=True)
+    report(run, "note", told)
+    return [] if found.score is None else [found.score]
+
+
+class RunClock:
+    """The clock of the run."""
+
+    def left(self) -> float:
+        return state.seconds_left()

@@ -16,7 +16,7 @@ from memory_service.train.problem import Clock, Prediction, Problem
 
 log = logging.getLogger(__name__)
 STORE = 96
-FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+PICTURE_FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
 def picture(path: Path | str, least: int = 2 * STORE, upright: bool = True) -> Any:
@@ -96,7 +96,7 @@ def _features(pictures: np.ndarray) -> list[np.ndarray]:
 
 def are_pictures(problem: Problem) -> bool:
     inputs = problem.inputs
-    return isinstance(inputs, list) and all(str(p).lower().endswith(FILES) for p in inputs[:20])
+    return isinstance(inputs, list) and all(str(p).lower().endswith(PICTURE_FILES) for p in inputs[:20])
 
 
 class PictureGradients:
@@ -222,10 +222,12 @@ class PictureNetwork:
             mirrored=self.flipped[0],
             turned=self.flipped[1],
         )
-        return fit_network(problem, x[:n], x[n:], SIZES, augment, (train_rows, valid_rows), seed, clock, memo)
+        return fit_network(
+            problem, x[:n], x[n:], PICTURE_SIZES, augment, (train_rows, valid_rows), seed, clock, memo
+        )
 
 
-SIZES = [
+PICTURE_SIZES = [
     (smaller(p), w)
     for p, w in ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
 ]

@@ -17,10 +17,8 @@ from memory_service.train.kernels import kernel_regression
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Clock, Prediction, Problem
 
-__all__ = ["SoundNetwork", "SoundStatistics", "log_mels", "read_sound", "read_sounds"]
-
 log = logging.getLogger(__name__)
-FILES = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
+SOUND_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
 AUGMENT = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
@@ -149,7 +147,7 @@ class SoundStatistics:
 
     def applies(self, problem: Problem) -> bool:
         return isinstance(problem.inputs, list) and all(
-            str(p).lower().endswith(FILES) for p in problem.inputs[:20]
+            str(p).lower().endswith(SOUND_ENDINGS) for p in problem.inputs[:20]
         )
 
     def price(self, problem: Problem) -> float:
@@ -173,7 +171,7 @@ class SoundStatistics:
         problem: Problem,
         rows: tuple[np.ndarray, np.ndarray],
         seed: int,
-        clock: Clock,  # noqa: ARG002
+        clock: Clock,
         memo: dict[str, Any],
     ) -> Prediction:
         n, features = len(problem.inputs), self.read[1] / (self.read[1].std(0) + 1e-6)
@@ -184,6 +182,7 @@ class SoundNetwork(SoundStatistics):
     """A small convolutional network on log-mels, as wide as the seconds allow."""
 
     name = "small network, sounds"
+    anytime = True
 
     def applies(self, problem: Problem) -> bool:
         return super().applies(problem) and find_spec("torch") is not None
@@ -208,3 +207,6 @@ class SoundNetwork(SoundStatistics):
 
 def _as_it_is(x: Any) -> Any:
     return x
+
+
+SOUND_MEMBERS = (SoundStatistics(), SoundNetwork())

@@ -33,7 +33,8 @@ _TRAIN = Path(__file__).parents[2] / "train"
 FRAME_MODULES = (
     "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "engine",
 )  # fmt: skip
-FILE_MODULES = ("kernels", "networks", "pictures")
+FILE_MODULES = ("kernels", "networks", "pictures", "sounds")
+MASK_MODULES = ("problem", "kernels", "networks", "pictures", "masks")
 
 
 def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = False) -> str:
@@ -43,7 +44,7 @@ def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = Fal
     single   one file that needs no other; else one of rows imports `memory_service.train`
     """
     head, parts, ending, modules = _pieces(plan, server)
-    if single or "engine" not in modules:
+    if single or not {"engine", "masks"} & modules.keys():
         return standalone(head, parts, modules.values(), ending)
     return joined(head, [*parts, ending], {f"memory_service.train.{name}": modules[name] for name in modules})
 
@@ -64,8 +65,9 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
     modules = ["runtime", "metrics", "answers", *(("ddp", "torch_loop") if kind.words["network"] else ())]
     modules += ["detection"] if kind.words["boxes"] else []
-    modules += FRAME_MODULES if kind.words["frames"] else []
-    modules += FILE_MODULES if kind.parts == ("read_files",) else []
+    if kind.words["frames"]:
+        modules += MASK_MODULES if kind.words["masks"] else FRAME_MODULES
+        modules += FILE_MODULES if kind.parts == ("read_files",) else []
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in modules}
 

@@ -122,6 +122,9 @@ def _box_kind(library: str, needs: str) -> Kind:
     return Kind(parts, {**_BOXES, "needs": needs})
 
 
+_MASKS_FROM_RANDOM = Kind(("read_masks",), {**_FRAMES, **_MASKS, "network": False, "needs": "torch, Pillow"})
+
+
 def _file_kind(words: Mapping[str, Any], labels: bool) -> Kind:
     layout = {name: words[name] for name in ("layout", "needs")}
     return Kind(("read_files",), {**_FRAMES, **layout, "labels": labels})
@@ -174,6 +177,7 @@ FROM_RANDOM = {
     "image-classification": _file_kind(_IMAGES, True),
     "image-regression": _file_kind(_IMAGES, False),
     "audio-classification": _file_kind(_SOUNDS, True),
+    "image-segmentation": _MASKS_FROM_RANDOM,
     "text-classification": _frame_kind(True),
     "text-regression": _frame_kind(False),
 }
