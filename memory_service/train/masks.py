@@ -78,7 +78,7 @@ def dice(truth: np.ndarray, mask: np.ndarray) -> float:
 def hold_out(
     images: Sequence[Path], groups: np.ndarray | None, seed: int, share: float = 0.2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and to validate: whole groups; without groups, pictures that look alike stay together."""
+    """Rows to train on and to validate: whole groups, or pictures that look like none of the others."""
     from sklearn.cluster import KMeans
 
     if groups is None:

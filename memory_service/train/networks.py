@@ -56,7 +56,7 @@ class Augmentation:
     stretch                 a change of scale of each axis for itself
     bend                    smooth displacement, a share of the picture
     mirrored, turned        flips left to right; flips upside down and turns by 90 degrees
-    light                   change of contrast and of the brightness of the first three channels, in deviations
+    light                   change of contrast and of brightness of the first three channels, in deviations
     gaps                    stripes that are blanked, as shares of width and height
     """
 

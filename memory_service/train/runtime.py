@@ -57,7 +57,7 @@ class Plan(SimpleNamespace):
     train = None  # another way to train than fold after fold: see `engine`
 
 
-plan = Plan()
+plan: Any = Plan()
 
 
 @dataclass

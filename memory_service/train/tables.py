@@ -100,7 +100,10 @@ class LightGBM:
             "seed": seed, **objective(problem), **self.settings,
         }  # fmt: skip
         targets = each_target(problem)
-        rounds, valid, asked, complete = [], [], [], True
+        rounds: list[int] = []
+        valid: list[Any] = []
+        asked: list[Any] = []
+        complete = True
         gains = np.zeros(table.shape[1])
         for place, target in enumerate(targets):
             allowed = clock.left() / (len(targets) - place)
@@ -176,7 +179,8 @@ class CatBoost:
 
         table, test, categories = sides(problem, train_rows)
         table, test = (each.astype(dict.fromkeys(categories, str)) for each in (table, test))
-        end, cut = clock.left() * 0.15, []
+        end = clock.left() * 0.15
+        cut: list[int] = []
 
         class InTime:
             def after_iteration(self, info: Any) -> bool:
@@ -263,14 +267,18 @@ class XGBoost:
             by_order = problem.metric in BY_ORDER
             settings |= {"objective": "binary:logistic", "eval_metric": "auc" if by_order else "logloss"}
         targets = each_target(problem)
-        rounds, valid, asked, complete = [], [], [], True
+        rounds: list[int] = []
+        valid: list[Any] = []
+        asked: list[Any] = []
+        complete = True
         frame = xgboost.DMatrix(test, enable_categorical=True)
         for place, target in enumerate(targets):
             allowed = clock.left() / (len(targets) - place)
-            until, cut = clock.left() - 0.85 * allowed, []
+            until = clock.left() - 0.85 * allowed
+            cut: list[int] = []
 
             class InTime(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-                def after_iteration(self, _model: Any, epoch: int, _log: Any, until=until, cut=cut) -> bool:  # type: ignore[no-untyped-def]
+                def after_iteration(self, _model: Any, epoch: int, _log: Any, until=until, cut=cut) -> bool:
                     if clock.left() <= until:
                         cut.append(epoch)
                     return bool(cut)
