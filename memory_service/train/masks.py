@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MASK_SIZES = ((256, 16), (192, 16), (192, 12), (160, 12), (128, 12), (96, 8))
 THRESHOLDS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
 AREAS = (0.0, 0.0003, 0.001, 0.003, 0.01, 0.03)
-AUGMENT = Augmentation(degrees=5, shift=0.1, scale=0.25, light=0.3, mirrored=True)
+MASK_AUGMENTATION = Augmentation(degrees=5, shift=0.1, scale=0.25, light=0.3, mirrored=True)
 FIRST = 0.35
 
 
@@ -225,7 +225,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
     from torch.nn.functional import binary_cross_entropy_with_logits
 
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
-        batch = AUGMENT(cat([_normal(x[now, :3]), x[now, 3:].float() / 255], 1), rng)
+        batch = MASK_AUGMENTATION(cat([_normal(x[now, :3]), x[now, 3:].float() / 255], 1), rng)
         logits, truth = network(batch[:, :3]), batch[:, 3:]
         given = logits.sigmoid()
         overlap = (2 * (given * truth).sum((1, 2, 3)) + 1) / ((given + truth).sum((1, 2, 3)) + 1)

@@ -20,7 +20,7 @@ from memory_service.train.problem import Clock, Prediction, Problem
 log = logging.getLogger(__name__)
 SOUND_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
-AUGMENT = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
+SOUND_AUGMENTATION = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
 
 def read_sound(path: Path | str) -> tuple[int, np.ndarray]:
@@ -202,7 +202,7 @@ class SoundNetwork(SoundStatistics):
 
         n, x = len(problem.inputs), torch.from_numpy(self.read[0])
         sizes = [(_as_it_is, width) for width in (32, 24, 16, 12, 8)]
-        return fit_network(problem, x[:n], x[n:], sizes, AUGMENT, rows, seed, clock, memo)
+        return fit_network(problem, x[:n], x[n:], sizes, SOUND_AUGMENTATION, rows, seed, clock, memo)
 
 
 def _as_it_is(x: Any) -> Any:
