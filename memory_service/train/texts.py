@@ -72,7 +72,7 @@ def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
             day = pd.to_datetime(column, errors="coerce", format="mixed")
             parts = {
                 "month": day.dt.month,
-                "weekday": day.dt.dayofweek,
+                "weekday": day.dt.day_of_week,
                 "hour": day.dt.hour,
                 "year": day.dt.year,
             }
