@@ -33,6 +33,7 @@ from memory_service.train.runtime import (
     write_submission,
     write_table,
 )
+from memory_service.train.series import SERIES_MEMBERS
 from memory_service.train.table_network import TableNetwork
 from memory_service.train.tables import TABLE_MEMBERS, LightGBM, is_table, variation
 from memory_service.train.texts import TEXT_MEMBERS
@@ -394,10 +395,9 @@ def choose_features(loop: Loop) -> None:
 def members_of(problem: Problem) -> list[Member]:
     """Those that apply, that of the plan first."""
     if isinstance(problem.inputs, list):
-        from memory_service.train.pictures import PICTURE_MEMBERS
-        from memory_service.train.sounds import SOUND_MEMBERS
-
-        return [member for member in (*PICTURE_MEMBERS, *SOUND_MEMBERS) if member.applies(problem)]
+        return [member for member in plan.file_members if member.applies(problem)]
+    if series := [member for member in SERIES_MEMBERS if member.applies(problem)]:
+        return [*series, TABLE_MEMBERS[0]]
     found = [member for member in (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
     some = 0.2 * state.seconds_left()
 
@@ -422,7 +422,8 @@ def train_members(data: Data, run: Any) -> list[float]:
     loop.try_members(members)
     loop.complete(members)
     losses = number = 0
-    while losses < LOSSES and not state.stop and is_table(problem):
+    series = any(member in SERIES_MEMBERS for member in members)
+    while losses < LOSSES and not state.stop and is_table(problem) and not series:
         number += 1
         member = variation(number)
         if not member.applies(problem) or not loop.affordable(member, 0.5):

@@ -54,6 +54,7 @@ class Plan(SimpleNamespace):
     fuse = None  # boxes have no plain mean
     neighbors = None  # embeddings, which are matched
     write_held_out = None  # another oof.csv
+    file_members = ()  # of files, for `engine`
     train = None  # another way to train than fold after fold: see `engine`
 
 

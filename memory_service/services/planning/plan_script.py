@@ -31,7 +31,8 @@ _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\n{}\nif __name__ == "__main__":\n    {}\n'
 _TRAIN = Path(__file__).parents[2] / "train"
 FRAME_MODULES = (
-    "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "engine",
+    "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "smoothing", "day_effects",
+    "series", "engine",
 )  # fmt: skip
 FILE_MODULES = ("kernels", "networks", "pictures", "sounds")
 MASK_MODULES = ("problem", "kernels", "networks", "pictures", "masks")
@@ -67,7 +68,7 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     modules += ["detection"] if kind.words["boxes"] else []
     if kind.words["frames"]:
         modules += MASK_MODULES if kind.words["masks"] else FRAME_MODULES
-        modules += FILE_MODULES if kind.parts == ("read_files",) else []
+        modules += FILE_MODULES if kind.words["media"] else []
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in modules}
 

@@ -21,7 +21,7 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "table", "files", "network", "layout_matters", "members",
-     "tokens", "library", "linear", "blend", "pairs", "entities", "series", "frames"), False,
+     "tokens", "library", "linear", "blend", "pairs", "entities", "series", "frames", "media"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
@@ -127,7 +127,7 @@ _MASKS_FROM_RANDOM = Kind(("read_masks",), {**_FRAMES, **_MASKS, "network": Fals
 
 def _file_kind(words: Mapping[str, Any], labels: bool) -> Kind:
     layout = {name: words[name] for name in ("layout", "needs")}
-    return Kind(("read_files",), {**_FRAMES, **layout, "labels": labels})
+    return Kind(("read_files",), {**_FRAMES, **layout, "labels": labels, "media": True})
 
 
 def _frame_kind(labels: bool, needs: str = "lightgbm") -> Kind:

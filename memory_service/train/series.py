@@ -1,0 +1,533 @@
+"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin before it.
+
+A row is predicted from an origin, the last period whose targets are known. For training rows origins are drawn
+1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.boosting import grow
+from memory_service.train.day_effects import day_effects
+from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.smoothing import smooth
+
+MOST_CELLS = 40_000_000  # periods times series
+MONTH = 365.25 / 12
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rows of a table as series over periods of one length; training rows, then test rows.
+
+    keys      the columns that name a series
+    period    of each row, from 0
+    number    of each row's series
+    horizon   how many periods the test rows reach past the training rows
+    seasons   their lengths in periods, shortest first
+    dates     of each period; none where the table has no dates
+    """
+
+    keys: list[str]
+    period: np.ndarray
+    number: np.ndarray
+    horizon: int
+    seasons: list[int]
+    dates: pd.DatetimeIndex | None
+    step: float
+
+
+def recognise(problem: Problem) -> Series | None:
+    """The series of a table whose test rows lie behind its training rows; None where it has none."""
+    if problem.kind != "values" or problem.times is None or problem.test_times is None or not problem.columns:
+        return None
+    rows = len(problem.inputs)
+    times = np.concatenate([problem.times, problem.test_times]).astype(float)
+    moments = np.unique(times[np.isfinite(times)])
+    if len(moments) < 8 or not np.isfinite(times).all():
+        return None
+    dates = dates_of(problem)
+    period, step = periods_of(times, moments, dates)
+    horizon = int(period[rows:].max() - period[:rows].max())
+    keys = keys_of(problem, period)
+    together = pd.concat([problem.inputs[keys], problem.test_inputs[keys]], ignore_index=True).astype(str)
+    number = together.groupby(keys).ngroup().to_numpy() if keys else np.zeros(len(times), int)
+    if horizon < 1 or (period.max() + 1) * (number.max() + 1) > MOST_CELLS:
+        return None
+    cells = pd.DataFrame({"number": number[:rows], "period": period[:rows]}).drop_duplicates()
+    spans = cells.groupby("number")["period"].agg(["min", "max", "size"])
+    moments_before = np.cumsum(np.bincount(cells["period"], minlength=int(period.max()) + 1) > 0)
+    possible = (moments_before[spans["max"]] - moments_before[spans["min"]] + 1).sum()
+    known = np.isin(number[rows:], number[:rows]).mean()
+    if rows > 3 * len(cells) or len(cells) < 0.3 * possible or spans["size"].median() < 6 or known < 0.5:
+        return None
+    of_period = None
+    if dates is not None:
+        first = pd.Series(dates).groupby(period).first().reindex(range(period.max() + 1))
+        of_period = pd.DatetimeIndex(first.interpolate() if step < 27 else first.ffill())
+    return Series(
+        keys, period, number, horizon, seasons_of(step, int(period[:rows].max()) + 1), of_period, step
+    )
+
+
+def dates_of(problem: Problem) -> pd.DatetimeIndex | None:
+    """The dates of all rows, by the first column of dates."""
+    for name in (name for name, kind in problem.columns.items() if kind == "date"):
+        column = pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
+        if pd.api.types.is_numeric_dtype(column):  # days since 1970
+            parsed = pd.to_datetime(column * 86_400, errors="coerce", unit="s", utc=True)
+        else:
+            parsed = pd.to_datetime(column, errors="coerce", format="mixed", utc=True)
+        if parsed.notna().all():
+            return pd.DatetimeIndex(parsed).tz_localize(None)
+    return None
+
+
+def periods_of(
+    times: np.ndarray, moments: np.ndarray, dates: pd.DatetimeIndex | None
+) -> tuple[np.ndarray, float]:
+    """(the period of each row, days from one to the next). Months and years count as the calendar does."""
+    gaps, sizes = np.unique(np.diff(moments).round(6), return_counts=True)
+    step = float(gaps[sizes.argmax()])
+    if step < 1 and sizes.max() < 0.3 * sizes.sum():  # at any moment
+        step = 1.0
+    if step > 27 and dates is not None:
+        months = max(1, round(step / MONTH))
+        found = (dates.year * 12 + dates.month - 1).to_numpy() // months
+        return found - found.min(), months * MONTH
+    return np.floor((times - moments[0]) / step + 1e-6).astype(int), step
+
+
+def keys_of(problem: Problem, period: np.ndarray) -> list[str]:
+    """As few columns as tell the rows of one period apart."""
+    train = problem.inputs
+    names = [name for name, kind in problem.columns.items() if kind in ("category", "code", "text")]
+    names = [name for name in names if 1 < train[name].nunique() <= len(train) / 3]
+    codes = {name: pd.factorize(train[name].astype(str))[0] for name in names}
+    now, keys = period[: len(train)].astype(np.int64), list[str]()
+
+    def cells(of: np.ndarray, name: str) -> np.ndarray:
+        return np.unique(of * (codes[name].max() + 1) + codes[name], return_inverse=True)[1]
+
+    distinct = len(np.unique(now))
+    while names and distinct < 0.98 * len(train) and len(keys) < 5:
+        tried = {name: cells(now, name) for name in names}
+        best = max(names, key=lambda name: tried[name].max())
+        if tried[best].max() + 1 < 1.05 * distinct:
+            break
+        now, distinct = tried[best], tried[best].max() + 1
+        keys.append(best)
+        names.remove(best)
+    return keys
+
+
+def seasons_of(step: float, length: int) -> list[int]:
+    """Periods of a day, a week and a year, where they are whole and the training rows have one and a half."""
+    days = (1.0, 7.0, 364.0) if step <= 1.01 else (364.0,) if step < 27 else (365.25,)
+    found = [round(each / step) for each in days]
+    return sorted({each for each in found if each > 1 and 1.5 * each <= length})
+
+
+def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int) -> np.ndarray:
+    """(periods, series) means of the targets of `rows`, NaN where there are none.
+
+    Absent rows count as 0 where targets are counts that are never 0 and the test rows have fewer gaps.
+    """
+    shape = (int(series.period.max()) + 1, int(series.number.max()) + 1)
+    place = series.period[rows] * shape[1] + series.number[rows]
+    sizes = np.bincount(place, minlength=shape[0] * shape[1])
+    sums = np.bincount(place, weights=values, minlength=shape[0] * shape[1])
+    with np.errstate(invalid="ignore"):
+        grid = (sums / np.where(sizes, sizes, np.nan)).reshape(shape)
+    if values.min() > 0 and np.array_equal(values, values.round()):
+        last = series.period[rows].max()
+        seen = np.isfinite(grid[: last + 1])
+        alive = np.logical_or.accumulate(seen) & (seen.any(axis=1) > 0)[:, None]
+        asked = pd.DataFrame(
+            {"p": series.period[-test_rows:], "s": series.number[-test_rows:]}
+        ).drop_duplicates()
+        full = len(asked) / max(asked["p"].nunique() * asked["s"].nunique(), 1)
+        if seen.sum() / alive.sum() < full - 0.1:
+            grid[: last + 1][alive & ~seen] = 0.0
+    return grid
+
+
+class Past:
+    """What a grid knows: values before, means of windows, of seasons. Periods and origins: one a row."""
+
+    def __init__(self, grid: np.ndarray) -> None:
+        self.grid = grid
+        seen = np.isfinite(grid)
+        zeros = np.zeros((1, grid.shape[1]))
+        self.sums = np.vstack([zeros, np.cumsum(np.where(seen, grid, 0.0), axis=0)])
+        self.sizes = np.vstack([zeros, np.cumsum(seen, axis=0)])
+
+    def value(self, period: np.ndarray, number: np.ndarray) -> np.ndarray:
+        found = self.grid[np.clip(period, 0, None), number]
+        return np.where(period >= 0, found, np.nan)
+
+    def mean(self, first: np.ndarray, last: np.ndarray, number: np.ndarray) -> np.ndarray:
+        """Of the periods `first` to `last`."""
+        start, end = np.clip(first, 0, len(self.grid)), np.clip(last + 1, 0, len(self.grid))
+        size = self.sizes[end, number] - self.sizes[start, number]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(size > 0, (self.sums[end, number] - self.sums[start, number]) / size, np.nan)
+
+    def seasonal(
+        self, period: np.ndarray, origin: np.ndarray, number: np.ndarray, season: int, most: int
+    ) -> np.ndarray:
+        """(rows, most): the last values at or before the origin that are whole seasons before the period."""
+        back = np.ceil((period - origin) / season).astype(int)
+        return np.column_stack([self.value(period - (back + k) * season, number) for k in range(most)])
+
+
+def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
+    """Of each row, NaN of none."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian(values, axis=1) if median else np.nanmean(values, axis=1))
+
+
+def proportional(grid: np.ndarray) -> bool:
+    """Whether series vary as much as they are large, so that ratios are alike and differences are not."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        means, spreads = np.nanmean(grid, axis=0), np.nanstd(grid, axis=0)
+    fine = np.isfinite(means) & (spreads > 0) & (means > 0)
+    if np.nanmin(grid) < 0 or fine.sum() < 5 or means[fine].max() < 3 * means[fine].min():
+        return False
+    return bool(np.corrcoef(np.log(means[fine]), np.log(spreads[fine]))[0, 1] > 0.6)
+
+
+def parts(problem: Problem, series: Series, train_rows: np.ndarray, valid_rows: np.ndarray) -> dict[str, Any]:
+    """The rows that are asked for, and the origins from which they are."""
+    last = int(series.period[train_rows].max())
+    newest = int(series.period[np.concatenate([train_rows, valid_rows])].max())
+    test_rows = np.arange(len(problem.inputs), len(series.period))
+    return {"valid": (valid_rows, last), "test": (test_rows, newest)}
+
+
+def judged(problem: Problem, rows: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean error of predictions of validation rows, as the fit minimises it."""
+    errors = problem.targets.reshape(len(problem.targets), -1)[rows] - predictions
+    return float(np.abs(errors).mean() if problem.loss == "absolute" else (errors**2).mean())
+
+
+class Forecaster:
+    """What members have in common: series of a problem are looked for once."""
+
+    name = ""
+    _found: tuple[Any, Series | None] = (None, None)
+
+    def series(self, problem: Problem) -> Series | None:
+        if Forecaster._found[0] is not problem.inputs:
+            Forecaster._found = (problem.inputs, recognise(problem))
+        return Forecaster._found[1]
+
+    def applies(self, problem: Problem) -> bool:
+        return self.series(problem) is not None
+
+    def grids(self, problem: Problem, rows: np.ndarray) -> tuple[Series, list[np.ndarray]]:
+        series = self.series(problem)
+        if series is None:
+            raise ValueError("the table has no series")
+        columns = problem.targets.reshape(len(problem.targets), -1)[rows]
+        tests = len(problem.test_inputs)
+        return series, [grid_of(series, rows, column.astype(float), tests) for column in columns.T]
+
+    def choose(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        choices: list[dict[str, int]],
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        """The forecast of the best choice for the validation rows; without them, of the memo's."""
+        chosen, found, complete = memo, np.zeros((0, problem.width)), True
+        if len(valid_rows):
+            best = np.inf
+            series, grids = self.grids(problem, train_rows)
+            asked = parts(problem, series, train_rows, valid_rows)["valid"]
+            for choice in choices:
+                began = time.monotonic()
+                tried = np.column_stack([self.forecast(series, grid, *asked, choice) for grid in grids])
+                loss = judged(problem, valid_rows, tried)
+                if loss < best:
+                    best, chosen, found = loss, choice, tried
+                if clock.left() < 3 * (time.monotonic() - began):
+                    complete = False
+                    break
+        series, grids = self.grids(problem, np.concatenate([train_rows, valid_rows]).astype(int))
+        asked = parts(problem, series, train_rows, valid_rows)["test"]
+        choice = {name: int(chosen.get(name, choices[0][name])) for name in choices[0]}
+        test = np.column_stack([self.forecast(series, grid, *asked, choice) for grid in grids])
+        return Prediction(found, test, dict(choice), complete)
+
+    def forecast(
+        self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
+    ) -> np.ndarray:
+        raise NotImplementedError
+
+
+def filled(found: np.ndarray, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int) -> np.ndarray:
+    """NaN as the mean of the series' last values, or of all series'."""
+    past, number = Past(grid), series.number[rows]
+    means = past.mean(np.full(len(rows), origin - 60), np.full(len(rows), origin), number)
+    found = np.where(np.isfinite(found), found, means)
+    return np.where(np.isfinite(found), found, np.nanmean(grid[: origin + 1]))
+
+
+class SeasonalNaive(Forecaster):
+    """The mean or median of a series' last values one, two ... seasons before."""
+
+    name = "seasonal naive"
+
+    def price(self, problem: Problem) -> float:
+        return 1 + 1e-5 * len(problem.inputs)
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        series = self.series(problem)
+        seasons = [*(series.seasons if series else []), 1]
+        choices = [
+            {"season": s, "values": k, "median": m} for s in seasons for k in (1, 2, 4, 8, 16) for m in (0, 1)
+        ]
+        choices = [choice for choice in choices if choice["values"] > 2 or not choice["median"]]
+        return self.choose(problem, train_rows, valid_rows, choices, clock, memo)
+
+    def forecast(
+        self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
+    ) -> np.ndarray:
+        period, number = series.period[rows], series.number[rows]
+        origins = np.full(len(rows), origin)
+        values = Past(grid).seasonal(period, origins, number, choice["season"], choice["values"])
+        return filled(mean_of_known(values, bool(choice["median"])), series, grid, rows, origin)
+
+
+class Smoothing(Forecaster):
+    """Exponential smoothing with a damped trend and Theta of each series, their mean, less its season."""
+
+    name = "exponential smoothing and Theta"
+
+    def price(self, problem: Problem) -> float:
+        return 2 + 2e-4 * len(problem.inputs)
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        series = self.series(problem)
+        positive = [1, 0] if problem.targets.min() >= 0 else [0]
+        seasons = [*(series.seasons if series else []), 1]
+        choices = [{"season": season, "log": log} for season in seasons for log in positive]
+        return self.choose(problem, train_rows, valid_rows, choices, clock, memo)
+
+    def forecast(
+        self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
+    ) -> np.ndarray:
+        known = np.log1p(grid[: origin + 1]) if choice["log"] else grid[: origin + 1]
+        period = series.period[rows]
+        ahead = smooth(known, int(max(period.max() - origin, 1)), choice["season"])
+        found = ahead[np.clip(period - origin - 1, 0, len(ahead) - 1), series.number[rows]]
+        return filled(np.expm1(found) if choice["log"] else found, series, grid, rows, origin)
+
+
+class BoostedLags(Forecaster):
+    """LightGBM of all series: values at seasons before the origin, means, calendar, day effects, the other columns.
+
+    relative   targets and values as ratios to the series' level, or differences from it: trends go on
+    """
+
+    def __init__(self, name: str, relative: bool, objective: str = "") -> None:
+        self.name, self.relative, self.objective = name, relative, objective
+
+    def applies(self, problem: Problem) -> bool:
+        if importlib.util.find_spec("lightgbm") is None or self.series(problem) is None:
+            return False
+        targets = problem.targets
+        return not self.objective or bool(targets.min() >= 0 and np.array_equal(targets, targets.round()))
+
+    def price(self, problem: Problem) -> float:
+        return 8 + 4e-4 * max(len(problem.inputs), 20_000)
+
+    def fit(
+        self,
+        problem: Problem,
+        train_rows: np.ndarray,
+        valid_rows: np.ndarray,
+        seed: int,
+        clock: Clock,
+        memo: dict[str, Any],
+    ) -> Prediction:
+        everything = np.concatenate([train_rows, valid_rows]).astype(int)
+        series, grids = self.grids(problem, everything)
+        columns = problem.targets.reshape(len(problem.targets), -1).astype(float)
+        asked = parts(problem, series, train_rows, valid_rows)
+        rows, origins = drawn(series, train_rows, seed)
+        found: dict[str, list[np.ndarray]] = {"valid": [], "test": []}
+        rounds, complete, began = [], True, clock.left()
+        for place, grid in enumerate(grids):
+            ratios = self.relative and proportional(grid)
+            effects = day_effects(grid, series.dates, series.step, int(series.period[train_rows].max()))
+
+            def side(
+                rows: np.ndarray,
+                origin: np.ndarray,
+                grid: np.ndarray = grid,
+                effects: Any = effects,
+                ratios: bool = ratios,
+            ) -> Any:
+                table = table_of(problem, series, Past(grid), rows, origin, effects)
+                base = table["level"].fillna(np.nanmean(grid)).to_numpy()
+                base = np.maximum(base, 0.02 * np.nanmean(grid)) if ratios else base
+                if self.relative:
+                    values = [name for name in table.columns if name.startswith(("lag", "mean", "level"))]
+                    table[values] = (
+                        table[values].div(base, axis=0) if ratios else table[values].sub(base, axis=0)
+                    )
+                return table, base if self.relative else np.zeros(len(rows)), ratios
+
+            def turned(rows: np.ndarray, made: Any, column: np.ndarray) -> Any:
+                table, base, ratios = made
+                weight = (base if problem.loss == "absolute" else base**2) if ratios else None
+                return table, column[rows] / base if ratios else column[rows] - base, weight
+
+            settings = self._settings(problem, seed)
+            fit = turned(rows, side(rows, origins), columns[:, place])
+            valid = side(valid_rows, np.full(len(valid_rows), asked["valid"][1])) if len(valid_rows) else None
+            held = turned(valid_rows, valid, columns[:, place]) if valid else None
+            until = time.monotonic() + max(0.85 * clock.left() - 0.1 * began, 0.5) / (len(grids) - place)
+            wanted = 4000 if held else int(1.05 * memo.get("rounds", 300)) + 1
+            model, whole = grow(settings, fit, held, wanted, until)
+            best, complete = model.best_iteration or None, complete and whole
+            rounds.append(best or model.current_iteration())
+            test = side(asked["test"][0], np.full(len(asked["test"][0]), asked["test"][1]))
+            for name, made in (("valid", valid), ("test", test)):
+                if made:
+                    raw = model.predict(made[0], num_iteration=best)
+                    raw = raw * made[1] if made[2] else raw + made[1]
+                    found[name].append(
+                        np.clip(raw, 0, None) if columns[train_rows, place].min() >= 0 else raw
+                    )
+        valid_found = np.column_stack(found["valid"]) if found["valid"] else np.zeros((0, problem.width))
+        return Prediction(
+            valid_found, np.column_stack(found["test"]), {"rounds": int(np.median(rounds))}, complete
+        )
+
+    def _settings(self, problem: Problem, seed: int) -> dict[str, Any]:
+        loss = "l1" if problem.loss == "absolute" else "l2"
+        return {
+            "objective": self.objective or loss,
+            "metric": loss,
+            "learning_rate": 0.03,
+            "num_leaves": 31,
+            "min_child_samples": 20,
+            "feature_fraction": 0.6,
+            "bagging_fraction": 0.8,
+            "bagging_freq": 1,
+            "cat_smooth": 20,
+            "seed": seed,
+            "num_threads": problem.cores,
+        }
+
+
+def drawn(series: Series, rows: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(training rows, an origin for each): few rows several times, without the first periods of many."""
+    rng = np.random.default_rng(seed)
+    period = series.period[rows]
+    first, last = period.min(), period.max()
+    warm = first + min(series.horizon + 2 * (series.seasons or [4])[0], (last - first) // 3)
+    rows = rows[period >= warm]
+    if len(rows) > 400_000:
+        rows = rng.choice(rows, 400_000, replace=False)
+    rows = np.tile(rows, int(np.clip(80_000 // len(rows), 1, 4)))
+    return rows, series.period[rows] - rng.integers(1, series.horizon + 1, len(rows))
+
+
+def table_of(
+    problem: Problem, series: Series, past: Past, rows: np.ndarray, origin: np.ndarray, effects: Any
+) -> pd.DataFrame:
+    """The features of rows, each from its origin; values of the series are named lag, mean or level."""
+    period, number = series.period[rows], series.number[rows]
+    found: dict[str, Any] = {"ahead": period - origin}
+    seasons = series.seasons or [1]
+    short, length = seasons[0], len(past.grid)
+    found["level"] = past.mean(origin - max(short, 3 if series.step < 300 else 1) + 1, origin, number)
+    found["lag last"] = past.value(origin, number)
+    for window in sorted({2 * short, 4 * short, 8 * short, 26 * short if short < 12 else 3 * short}):
+        found[f"mean {window}"] = past.mean(origin - window + 1, origin, number)
+    for season in seasons:
+        values = past.seasonal(period, origin, number, season, 8 if 8 * season < length else 3)
+        found |= {f"lag {season} {k}": values[:, k] for k in range(min(4, values.shape[1]))}
+        found[f"mean of {season}"], found[f"mean median {season}"] = (
+            mean_of_known(values),
+            mean_of_known(values, median=True),
+        )
+    year = seasons[-1]
+    if year > 12 * max(short, 2) or (len(seasons) == 1 and year >= 12):
+        back = np.ceil((period - origin) / year).astype(int) * year
+        width = max(1, year // 52)
+        found["mean then"] = past.mean(
+            period - back - width, np.minimum(period - back + width, origin), number
+        )
+        found["mean year ago"] = past.mean(origin - year - 4 * width + 1, origin - year, number)
+        found["mean now"] = past.mean(origin - 4 * width + 1, origin, number)
+    if series.dates is not None:
+        dates = series.dates[period]
+        yearly = series.step * year > 360  # else a day of the year is one of a single past
+        if series.step < 20:
+            found |= {
+                "day": dates.day,
+                "weekday": dates.day_of_week,
+                "to month's end": dates.days_in_month - dates.day,
+            }
+            found |= {"day of year": dates.day_of_year} if yearly else {}
+        if series.step < 1:
+            found["hour"] = dates.hour + dates.minute / 60
+        if series.step < 300 and yearly:
+            found["month"] = dates.month
+    table = pd.DataFrame(found, index=range(len(rows)))
+    if effects is not None:
+        table = pd.concat([table, effects(period, origin)], axis=1)
+    for name, kind in problem.columns.items():
+        column = pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
+        if kind == "number":
+            table[name] = pd.to_numeric(column, errors="coerce").astype(float).to_numpy()[rows]
+        elif kind in ("category", "code") or name in series.keys:
+            kinds = column.astype(str).astype("category")
+            table[name] = kinds.iloc[rows].reset_index(drop=True)
+    return table
+
+
+SERIES_MEMBERS = (
+    SeasonalNaive(),
+    Smoothing(),
+    BoostedLags("boosting with lags", relative=False),
+    BoostedLags("boosting with lags, relative to the level", relative=True),
+    BoostedLags("boosting with lags, counts", relative=False, objective="poisson"),
+)
