@@ -108,7 +108,7 @@ def read_files(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFr
     train, columns, targets, outputs = reads(train, test, sample)
     if plan.ANSWER == "values" and plan.LOGS:
         targets = in_logs(targets)
-    asked = sample if test is None else test
+    asked: Any = sample if test is None else test
     return Data(
         id_column=str(train.columns[0] if sample is None else sample.columns[0]),
         ids=train.iloc[:, 0].tolist(),

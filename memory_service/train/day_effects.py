@@ -42,7 +42,7 @@ LEAST_EXPLAINED = 0.05  # of the days' variance, by a country's holidays
 def day_effects(
     grid: np.ndarray, dates: pd.DatetimeIndex | None, step: float, last: int
 ) -> Callable[[np.ndarray, np.ndarray], pd.DataFrame] | None:
-    """A function of (period, origin) to features, for series of days; None where they span less than 13 months.
+    """A function of (period, origin) to features, for series of days; None of less than 13 months.
 
     grid   (periods, series); only what lies before an origin goes into its features
     last   the last period of which a country's holidays may be learned
@@ -81,7 +81,7 @@ def day_effects(
 
 
 def effects_of(grid: np.ndarray) -> np.ndarray:
-    """Of each day, the mean series' distance from the median of the same weekday in the weeks around, relative."""
+    """Of each day, how far the mean series lies from the median of the same weekday around, as a share."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         total = np.nanmean(grid / np.nanmean(np.abs(grid), axis=0), axis=1)
@@ -114,7 +114,7 @@ def places_of(keys: np.ndarray, most: int = 4) -> np.ndarray:
 
 
 def holidays_of(dates: pd.DatetimeIndex, apart: np.ndarray, last: int) -> np.ndarray | None:
-    """Of each day a number of the holiday that it is, follows or precedes in the country that explains most."""
+    """Of each day a number of the holiday that it is, follows or precedes, in the country that fits best."""
     if importlib.util.find_spec("holidays") is None:
         return None
     import holidays

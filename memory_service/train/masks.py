@@ -126,7 +126,7 @@ def unet(width: int) -> Any:
             return functional.interpolate(self.last(x), size, mode="bilinear")
 
     network = UNet()
-    torch.nn.init.constant_(network.last.bias, -2.0)
+    torch.nn.init.constant_(network.last.bias, -2.0)  # type: ignore[arg-type]
     return network
 
 
@@ -202,7 +202,7 @@ def fit_masks(
     if len(valid_rows):
         nets.append(_train(x[train_rows], width, clock, FIRST * seconds, seed, result))
         maps = _maps(nets[0], x[valid_rows, :3])
-        truth = [np.asarray(read_mask(masks[i], sizes[i])) > 0 for i in valid_rows]
+        truth = [np.greater(read_mask(masks[i], sizes[i]), 0) for i in valid_rows]
         _choose(result, maps, truth)
         result.valid = [_mask(m, sizes[i], result) for m, i in zip(maps, valid_rows, strict=True)]
         result.score = float(np.mean([dice(t, m) for t, m in zip(truth, result.valid, strict=True)]))

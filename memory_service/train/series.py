@@ -1,7 +1,7 @@
-"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin before it.
+"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin.
 
-A row is predicted from an origin, the last period whose targets are known. For training rows origins are drawn
-1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
+A row is predicted from an origin, the last period whose targets are known. For training rows origins are
+drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ class Smoothing(Forecaster):
 
 
 class BoostedLags(Forecaster):
-    """LightGBM of all series: values at seasons before the origin, means, calendar, day effects, the other columns.
+    """LightGBM of all series: values at seasons before the origin, means, calendar, day effects, columns.
 
     relative   targets and values as ratios to the series' level, or differences from it: trends go on
     """

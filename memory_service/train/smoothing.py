@@ -61,7 +61,7 @@ def slope_of(plain: np.ndarray) -> np.ndarray:
 
 
 def season_of(known: np.ndarray, season: int) -> np.ndarray:
-    """(season, series): how far each place of a season lies from the mean around it, over the last seasons."""
+    """(season, series): how far each place of a season lies from the mean around it, of late."""
     if season < 2:
         return np.zeros((1, known.shape[1]))
     there = np.isfinite(known)

@@ -277,14 +277,9 @@ class XGBoost:
             until = clock.left() - 0.85 * allowed
             cut: list[int] = []
 
-            class InTime(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-                def after_iteration(self, _model: Any, epoch: int, _log: Any, until=until, cut=cut) -> bool:
-                    if clock.left() <= until:
-                        cut.append(epoch)
-                    return bool(cut)
-
+            stop = rounds_callback(xgboost, clock, until, cut)
             learn = xgboost.DMatrix(table.iloc[train_rows], target[train_rows], enable_categorical=True)
-            more: dict[str, Any] = {"callbacks": [InTime()]}
+            more: dict[str, Any] = {"callbacks": [stop]}
             if len(valid_rows):
                 judge = xgboost.DMatrix(table.iloc[valid_rows], target[valid_rows], enable_categorical=True)
                 more |= {"evals": [(judge, "valid")], "early_stopping_rounds": 80, "verbose_eval": False}
@@ -297,6 +292,18 @@ class XGBoost:
             asked.append(model.predict(frame, iteration_range=(0, best)))
         held_out = assembled(problem, valid) if len(valid_rows) else np.empty((0, problem.width))
         return Prediction(held_out, assembled(problem, asked), {"rounds": rounds}, complete)
+
+
+def rounds_callback(library: Any, clock: Clock, until: float, cut: list[int]) -> Any:
+    """Ends XGBoost when the clock has no more than `until` seconds left; the round goes into `cut`."""
+
+    class InTime(library.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, _model: Any, epoch: int, _log: Any) -> bool:
+            if clock.left() <= until:
+                cut.append(epoch)
+            return bool(cut)
+
+    return InTime()
 
 
 @dataclass

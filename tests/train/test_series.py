@@ -36,7 +36,7 @@ def score(truth: Rows, predictions: Rows) -> float:
 
 
 def problem_of(table: pd.DataFrame, horizon_days: float, **kinds: str) -> tuple[Problem, Rows]:
-    """The problem whose test set is what lies in the last days of `table` (date, y, others), and its truth."""
+    """The problem whose test set is the last days of `table` (date, y, others), and its truth."""
     table = table.sort_values("date", kind="stable")
     days = ((table["date"] - pd.Timestamp(1970, 1, 1)) / pd.Timedelta(days=1)).to_numpy()
     known = days <= days.max() - horizon_days

@@ -31,8 +31,8 @@ _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\n{}\nif __name__ == "__main__":\n    {}\n'
 _TRAIN = Path(__file__).parents[2] / "train"
 FRAME_MODULES = (
-    "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "smoothing", "day_effects",
-    "series", "engine",
+    "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "smoothing",
+    "day_effects", "series", "engine",
 )  # fmt: skip
 FILE_MODULES = ("kernels", "networks", "pictures", "sounds")
 MASK_MODULES = ("problem", "kernels", "networks", "pictures", "masks")
