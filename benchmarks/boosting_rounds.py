@@ -164,7 +164,7 @@ def _xgboost(
 def _catboost(
     train: Any, valid: Any, classes: int, rate: float, seed: int, patience: int, until: float
 ) -> tuple[list[float], list[float]]:
-    import catboost  # type: ignore[import-untyped]
+    import catboost
 
     objective: dict[str, Any] = {"loss_function": "RMSE"}
     if classes == 2:

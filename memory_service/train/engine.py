@@ -8,9 +8,11 @@ fitted is written to OUT_DIR at once, so that a run that was cut goes on where i
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 import traceback
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +35,9 @@ from memory_service.train.runtime import (
     write_submission,
     write_table,
 )
-from memory_service.train.series import SERIES_MEMBERS
+from memory_service.train.series import SERIES_MEMBERS, BoostedLags
 from memory_service.train.table_network import TableNetwork
-from memory_service.train.tables import TABLE_MEMBERS, LightGBM, is_table, variation
+from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
 from memory_service.train.texts import TEXT_MEMBERS
 
 ALL = 0  # the number of the fold that holds out nothing
@@ -74,6 +76,8 @@ class Loop:
     failed: set[str] = field(default_factory=set)
     weights: dict[str, float] = field(default_factory=dict)
     best: float = -np.inf
+    shown: float | None = None  # the score of the blend, as the metric has it
+    series: bool = False  # every window before the test set counts, not the latest alone
 
     # One fit
 
@@ -101,9 +105,8 @@ class Loop:
         train_rows, valid_rows = self.rows(fold)
         began, clock = time.monotonic(), Deadline(min(seconds, state.seconds_left()))
         try:
-            found = member.fit(
-                self.problem, train_rows, valid_rows, plan.SEED + fold, clock, self.memo(member)
-            )
+            seed = plan.SEED + fold + zlib.crc32(member.name.encode()) % 1000
+            found = member.fit(self.problem, train_rows, valid_rows, seed, clock, self.memo(member))
             if not (np.isfinite(found.valid).all() and np.isfinite(found.test).all()):
                 raise ValueError("predictions that are no finite numbers")
         except Exception as error:  # another member may do
@@ -167,6 +170,26 @@ class Loop:
         memo = ast.literal_eval(str(known["memo"]))
         return Prediction(known["valid"], known["test"], memo, bool(known["done"]))
 
+    def restore(self, members: list[Member]) -> int:
+        """Take what an earlier start of this run has fitted, and add the further members that it had tried.
+        How many these are."""
+        number, more = 0, list(members)
+        while more:
+            known = 0
+            for member in more:
+                for fold in range(ALL, len(self.folds) + 1):
+                    if (found := self.load(member, fold)) is not None:
+                        self.results[member.name, fold] = found
+                        known += 1
+            another = further(members, number + 1)
+            more = [another] if another is not None and known and self.load(another, 1) is not None else []
+            members += more
+            number += len(more)
+        if self.results:
+            print(f"{len(self.results)} fits of an earlier start are kept", flush=True)
+            self.submit()
+        return number
+
     # The blend
 
     def common(self, names: list[str]) -> list[int]:
@@ -222,7 +245,7 @@ class Loop:
         candidates = []
         for last in range(len(self.folds_done()), 0, -1):
             folds = list(range(1, last + 1))
-            if self.data.times is not None:
+            if self.data.times is not None and not self.series:
                 folds = folds[:1]  # the latest is most like the test set
             weights, score = self.climb(folds)
             if weights:
@@ -241,6 +264,7 @@ class Loop:
             print(
                 f"WARNING: the blend ({shown:.5g}) is no better than a constant ({constant:.5g})", flush=True
             )
+            self.shown = None
             return score
         test = sum(weight * self.answers(name, folds) for name, weight in self.weights.items())
         write_submission(self.data, plan.submission_of(self.data, np.asarray(test)), state.out_dir)
@@ -307,6 +331,11 @@ class Loop:
         each = sum(self.price(by_name[name]) for name in wanted)
         more = max(1, len(self.folds) - 1)
         whole = self.data.times is not None or 1.2 * each * more > 0.8 * state.seconds_left()
+        if self.series:
+            for fold in range(2, len(self.folds) + 1):
+                for name in wanted:
+                    if 2 * each < state.seconds_left():
+                        self.fit(by_name[name], fold, state.seconds_left())
         if whole:
             weighted = [name for name in wanted if weights.get(name)]
             for name in sorted(weighted, key=lambda name: self.price(by_name[name])):
@@ -409,36 +438,50 @@ def members_of(problem: Problem) -> list[Member]:
     return sorted(found, key=order)
 
 
+def further(members: list[Member], number: int) -> Member | None:
+    """One more member: LightGBM with other settings; of series the best boosting with another seed."""
+    boosted = [member for member in SERIES_MEMBERS if isinstance(member, BoostedLags) and member in members]
+    if boosted:
+        another = copy.copy(boosted[number % len(boosted)])
+        another.name = f"{another.name}, seed {number}"
+        return another
+    return variation(number) if any(isinstance(member, LightGBM) for member in members) else None
+
+
 def train_members(data: Data, run: Any) -> list[float]:
     """Fit and blend until the minutes end, or nothing gains. The score of the blend, if there is one."""
     state.predict_seconds = 1e-3  # every fit predicts the test set at once
     state.reserve_minutes = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)
     folds = split(data)
     problem = problem_of(data)
-    loop = Loop(data, problem, folds, run)
+    loop = Loop(data, problem, folds, run, series=any(member.applies(problem) for member in SERIES_MEMBERS))
     plan.score_of_rows = lambda data, rows, found: score_predictions(data, data.targets[rows], found)[0]
-    choose_features(loop)
+    if not loop.series and not state.stop:
+        choose_features(loop)
     members = members_of(problem)
+    number = loop.restore(members)
     loop.try_members(members)
     loop.complete(members)
-    losses = number = 0
-    series = any(member in SERIES_MEMBERS for member in members)
-    while losses < LOSSES and not state.stop and is_table(problem) and not series:
+    losses = 0
+    ended = "there is nothing else to try"
+    while (member := further(members, number + 1)) is not None:
         number += 1
-        member = variation(number)
-        if not member.applies(problem) or not loop.affordable(member, 0.5):
+        if state.stop or not loop.affordable(member, 0.5):
+            ended = "the time is over"
             break
         before = loop.best
         if not loop.fit(member, 1, 0.5 * state.seconds_left()):
             break
         members.append(member)
-        loop.complete([*members], extra=0)
+        loop.complete(members, extra=0)
         losses = 0 if loop.best > before + 1e-6 * abs(before) else losses + 1
-    ended = "nothing gains any more" if losses >= LOSSES else "the time is over"
+        if losses >= (LOSSES if not loop.series else 4):
+            ended = "nothing gains any more"
+            break
     shares = ", ".join(
         f"{name} {weight:.2f}" for name, weight in sorted(loop.weights.items(), key=lambda w: -w[1])
     )
     print(
         f"BLEND: {shares or 'none'}; {ended}, {state.elapsed():.0f} of {60 * state.minutes:.0f} s", flush=True
     )
-    return [loop.shown] if loop.weights else []
+    return [] if loop.shown is None else [loop.shown]

@@ -114,7 +114,7 @@ def test_a_run_that_has_no_script_is_named(tmp_path: Path, monkeypatch: pytest.M
     asked = {"task": "time-series-regression", "gpu": "rtx4090", "minutes": 30, "n_train": 300_000}
     answer = plan(**asked)
     models = {run["run"]: run["model"] for run in answer["portfolio"]}
-    _write_folder(tmp_path, answer, lambda number: plan(**asked, model=models[number]))
+    _write_folder(tmp_path, answer, lambda number: plan(**asked, model=models[number]), None)
     without = next(number for number, model in models.items() if model == "series-transformer")
     assert said[0].startswith(f"run {without}: There is no script for series-transformer")
     assert not (tmp_path / f"run_{without}.py").exists()
