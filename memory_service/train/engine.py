@@ -102,6 +102,8 @@ class Loop:
         if (known := self.load(member, fold)) is not None:
             self.results[key] = known
             return True
+        if state.stop or state.seconds_left() <= 0:
+            return False
         train_rows, valid_rows = self.rows(fold)
         began, clock = time.monotonic(), Deadline(min(seconds, state.seconds_left()))
         try:
