@@ -202,7 +202,7 @@ def fit_masks(
     if len(valid_rows):
         nets.append(_train(x[train_rows], width, clock, FIRST * seconds, seed, result))
         maps = _maps(nets[0], x[valid_rows, :3])
-        truth = [np.greater(read_mask(masks[i], sizes[i]), 0) for i in valid_rows]
+        truth = [np.asarray(read_mask(masks[i], sizes[i])) > 0 for i in valid_rows]
         _choose(result, maps, truth)
         result.valid = [_mask(m, sizes[i], result) for m, i in zip(maps, valid_rows, strict=True)]
         result.score = float(np.mean([dice(t, m) for t, m in zip(truth, result.valid, strict=True)]))
@@ -264,9 +264,9 @@ def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPredicti
 def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -> None:
     """Threshold and smallest area with the best mean Dice; those before others must be better by 0.001."""
     best = -1.0
-    large = [np.uint8(_large(m, t.shape[::-1]) * 255) for m, t in zip(maps, truth, strict=True)]
+    large: list[np.ndarray] = [np.uint8(_large(m, t.shape[::-1]) * 255) for m, t in zip(maps, truth, strict=True)]
     for threshold in THRESHOLDS:
-        shown = [m > threshold * 255 for m in large]
+        shown: list[np.ndarray] = [m > threshold * 255 for m in large]
         scores = np.array([dice(t, m) for t, m in zip(truth, shown, strict=True)])
         areas = np.array([m.mean() for m in shown])
         empty = np.array([not t.any() for t in truth])
