@@ -45,7 +45,7 @@ def test_no_writer_waits_for_the_price_of_a_row(seeded_sqlite: Database, priced:
     assert priced == ["ZZ Card", "ZZ Card", "resnet50.a1_in1k"]
 
 
-def test_a_row_is_priced_once_as_long_as_it_stays_the_same(seeded_sqlite: Database, priced: list[str]) -> None:
+def test_a_row_that_stays_the_same_is_priced_once(seeded_sqlite: Database, priced: list[str]) -> None:
     correct_row(seeded_sqlite, "gpus", "a100", {"tdp_w": 399.0}, encoder=HashEncoder)
     correct_row(seeded_sqlite, "gpus", "a100", {"source": "measured by hand"}, encoder=HashEncoder)
     with seeded_sqlite.read() as transaction:
