@@ -245,20 +245,23 @@ class Reporter:
         """Until told to stop, or hung up on."""
         with suppress(OSError, AssertionError):
             server = Connection(port)
-            begun, answer = server.ask("POST", "/runs", json.dumps(BEGIN | {"run_id": self.run_id}).encode())
-            if begun not in (200, 201):
-                self.problems.append(f"{begun} for a run: {answer[:200]!r}")
-                return
-            self.begun.set()
-            while not self.over.is_set():
-                size = random.choice((1, 5, 20, 100))
-                said = [{"seq": self.told + n, **event} for n, event in enumerate(events(size))]
-                body = json.dumps({"events": said}).encode()
-                status, answer = server.ask("POST", f"/runs/{self.run_id}/events", body)
-                if status != 200:
-                    self.problems.append(f"{status} for events: {answer[:200]!r}")
+            if self._send(server, "/runs", BEGIN | {"run_id": self.run_id}):
+                self.begun.set()
+            while self.begun.is_set() and not self.over.is_set():
+                some = events(random.choice((1, 5, 20, 100)))
+                said = [{"seq": self.told + n, **event} for n, event in enumerate(some)]
+                if not self._send(server, f"/runs/{self.run_id}/events", {"events": said}):
                     return
-                self.told += size
+                self.told += len(said)
+
+    def _send(self, server: Connection, path: str, body: object) -> bool:
+        """Whether it was taken; sent again after a 503, which says that the database is busy."""
+        while (answer := server.ask("POST", path, json.dumps(body).encode()))[0] == 503:
+            if self.over.wait(0.2):
+                return False
+        if answer[0] not in (200, 201):
+            self.problems.append(f"{answer[0]} for {path}: {answer[1][:200]!r}")
+        return answer[0] in (200, 201)
 
 
 def main() -> None:
