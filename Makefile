@@ -93,6 +93,9 @@ check: $(STAMP)
 audit: $(STAMP)
 	$(BIN)/python -m checks.audit
 
+# BEFORE=memory_service-1.0.0-py3-none-any.whl: the last release, whose database is upgraded. PYTHONS: others than .venv's.
+BEFORE ?=
+PYTHONS ?=
 release: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -100,7 +103,8 @@ release: $(STAMP)
 	cp docs/sbom.cdx.json dist/
 	@$(PIP) install --quiet --target build/twine twine
 	PYTHONPATH=build/twine $(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
-	$(BIN)/python -m checks.installed dist/*.whl dist/*.tar.gz
+	for python in $(BIN)/python $(PYTHONS); do $(BIN)/python -m checks.installed dist/*.whl dist/*.tar.gz \
+	  --python $$python $(if $(BEFORE),--before $(BEFORE)) || exit 1; done
 	@ls -l dist && echo "Nothing was published."
 
 sbom: $(STAMP)

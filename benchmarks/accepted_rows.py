@@ -134,22 +134,36 @@ def broken_by_sheets(
 
 
 def broken_by_corrections(
-    client: TestClient, corrections: Iterable[tuple[str, dict[str, Any]]]
+    client: TestClient, corrections: Iterable[tuple[str, dict[str, Any]]], at_once: int = 1
 ) -> tuple[int, list[str]]:
-    """The same of shipped models that are corrected; each correction is taken back."""
+    """The same of shipped models that are corrected; they are taken back one by one, or after `at_once` of
+    different models: all that was priced before a change is priced anew after it."""
     accepted, broken = 0, []
+    made: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    def ask() -> None:
+        for name, (changes, row) in made.items():
+            but = ("/conflicts", "/gpus", "/browse/devices")
+            found = broken_answers(client, "a100", name, row["tasks"][0], but=but)
+            broken.extend(f"{name} {changes}: {asked}" for asked in found)
+        for name, (changes, row) in made.items():
+            back = client.patch(f"/models/{name}", json={field: row["before"][field] for field in changes})
+            assert back.status_code == 200, back.text
+        made.clear()
+
     for name, changes in corrections:
+        if name in made:
+            ask()
         before = client.get(f"/models/{name}").json()
         corrected = client.patch(f"/models/{name}", json=changes)
-        accepted += corrected.status_code == 200
         if corrected.status_code == 200:
-            task = corrected.json()["tasks"][0]
-            found = broken_answers(client, "a100", name, task, but=("/conflicts", "/gpus", "/browse/devices"))
-            broken += [f"{name} {changes}: {asked}" for asked in found]
-            back = client.patch(f"/models/{name}", json={field: before[field] for field in changes})
-            assert back.status_code == 200, back.text
+            accepted += 1
+            made[name] = (changes, {"tasks": corrected.json()["tasks"], "before": before})
         elif corrected.status_code != 422:
             broken.append(f"PATCH {name} {changes}: {corrected.status_code}")
+        if len(made) == at_once:
+            ask()
+    ask()
     return accepted, broken
 
 

@@ -1,14 +1,19 @@
 """Does an installation do what its extra promises, from an empty environment on?
 
     python -m checks.installed dist/*.whl dist/*.tar.gz        (`make release`)
+        --python python3.13             another Python than this one
+        --extra light --extra server    these only, of wheels and of source distributions
+        --before OLD.whl                of the last release: its database is upgraded, too
 
-Each file is installed by pip, light and as `[planner]` and `[server]` (the wheel alone), into environments
-that hold nothing else, and used as somebody would: plans, reviews, MCP, doctor, old databases, demo. Light
-asks a server of this environment.
+Each file is installed by pip, light and as `[planner]` and `[server]` (of a source distribution only where it
+is asked for), into environments that hold nothing else, and used as somebody would: plans, reviews, MCP,
+doctor, old databases, demo, and with `[server]` the commands of the pages. Light asks a server of this
+environment.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -24,7 +29,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["EXTRAS", "OLD", "ask_server", "empty_environment", "main", "old_database", "serving", "use_alone"]
+__all__ = [
+    "EXTRAS", "OLD", "ask_server", "empty_environment", "fill", "main", "old_database", "serving", "upgraded",
+    "use_alone",
+]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("", "planner", "server")
@@ -102,6 +110,9 @@ def use_alone(python: Path, home: Path, *, tells_vectors: bool, traces: bool) ->
     looked = {one["part"]: one for one in json.loads(command(python, "doctor", "--json", own=own).stdout)}
     assert looked["packages"]["status"] == ("ok" if traces else "note"), looked
     assert "sound" in command(python, "db", "check", "--json", own=own).stdout
+    told = command(python, "predict", "resnet50", "--gpu", "t4", "--json", own=own).stdout
+    assert json.loads(told)["curve"]
+    brief(python, home, own)
     speak_mcp(python, own)
     if traces:
         command(python, "profile", "resnet18", "--image-size", "64", "--json", own=own)
@@ -129,15 +140,23 @@ def ask_server(python: Path, home: Path, server: str) -> None:
     assert "loader-workers" in alone
     assert "name a server" in alone
     assert json.loads(command(python, "similar", "photos of dogs", "--json", own=own).stdout)["items"]
-    assert json.loads(command(python, "predict", "resnet50", "--gpu", "t4", "--json", own=own).stdout)[
-        "curve"
-    ]
+    told = command(python, "predict", "resnet50", "--gpu", "t4", "--json", own=own).stdout
+    assert json.loads(told)["curve"]
+    brief(python, home, own)
     speak_mcp(python, own)
     watch = ("watch", str(home / "log"), "--task", "image", "--gpu", "t4", "--json", "--")
     done = command(python, *watch, sys.executable, "-c", "print(1)", own=own | {"MEMORY_MODE": "offline"})
     assert json.loads(done.stdout)["status"] == "completed"
     assert json.loads(command(python, "sync", "--json", own=own).stdout)["spools"][0]["outcome"] == "sent"
     assert "memory-service[planner]" in command(python, "db", "upgrade", code=1, own=own).stderr
+
+
+def brief(python: Path, home: Path, own: dict[str, str]) -> None:
+    """A description understood and planned for."""
+    file = home / "description.md"
+    file.write_text("Classify 12,000 photos of leaves into 12 species. Macro F1.", encoding="utf-8")
+    words = ("brief", str(file), "--gpu", "t4", "--minutes", "30", "--json")
+    assert json.loads(command(python, *words, own=own).stdout)["plan"]["feasible"]
 
 
 def speak_mcp(python: Path, own: dict[str, str]) -> None:
@@ -187,6 +206,74 @@ def old_database(python: Path, home: Path, kept: Path) -> None:
     assert all(titles[row["slug"]] == row["n_train"] for row in tables["competitions"])
 
 
+TAUGHT = "/predict?model=resnet50&gpu=t4&batch_size=64&precision=fp16"
+EDITED = "/competitions/dog-breed-identification"
+_RUN = {
+    "run_id": "5f0c0a52-7c1e-4d09-9a07-3b1f4c2d8e90", "task": "image", "gpu": "t4", "model": "resnet50",
+    "batch_size": 64, "precision": "fp16", "folds": 5, "epochs": 4, "n_train": 20_000, "minutes": 60,
+    "started_at": "2026-03-01T12:00:00Z",
+}  # fmt: skip
+_EPOCHS = [
+    {"seq": n, "kind": "epoch", "at": f"2026-03-01T12:{2 * n:02d}:00Z", "fold": 0, "epoch": n, "seconds": 90}
+    for n in range(4)
+]
+
+
+def fill(url: str) -> dict[str, Any]:
+    """What a server is told: a run, which teaches it, and a corrected row; `kept` afterwards."""
+    before = json.loads(_get(f"{url}{TAUGHT}"))["step_seconds"]["value"]
+    _send("POST", f"{url}/runs", _RUN)
+    _send("POST", f"{url}/runs/{_RUN['run_id']}/events", {"events": _EPOCHS})
+    end = {"status": "completed", "best_metric": 0.9, "at": "2026-03-01T12:10:00Z"}
+    _send("POST", f"{url}/runs/{_RUN['run_id']}/finish", end)
+    _send("PATCH", f"{url}{EDITED}", {"n_train": 10_223})
+    found = kept(url)
+    assert abs(found["step_seconds"] / before - 1) > 0.02, f"the run taught nothing: {found}, {before}"
+    return found
+
+
+def kept(url: str) -> dict[str, Any]:
+    """What must be as before after an upgrade."""
+    run = json.loads(_get(f"{url}/runs/{_RUN['run_id']}"))
+    return {
+        "n_train": json.loads(_get(f"{url}{EDITED}"))["n_train"],
+        "run": {name: run[name] for name in ("status", "model", "best_metric")} | {
+            "epochs": [epoch["seconds"] for epoch in run["outcome"]["epochs"]]
+        },
+        "step_seconds": json.loads(_get(f"{url}{TAUGHT}"))["step_seconds"]["value"],
+    }  # fmt: skip
+
+
+def upgraded(before: Path, python: Path, folder: Path) -> None:
+    """`serve` upgrades the database that the wheel of the last release made, which keeps what it was told."""
+    old = empty_environment(folder / "before", str(before.resolve()), str(python), ("--no-deps",))
+    _site_packages(old).joinpath("borrowed.pth").write_text(f"{_site_packages(python)}\n", encoding="utf-8")
+    first, then = (command(each, "--version").stdout for each in (old, python))
+    assert first != then, f"both are {first}"
+    home = folder / "upgraded"
+    with serving(old, home) as url:
+        told = fill(url)
+    with serving(python, home) as url:
+        found = kept(url)
+    seconds = (found.pop("step_seconds"), told.pop("step_seconds"))
+    assert found == told
+    assert abs(seconds[0] / seconds[1] - 1) < 0.05, f"what the run taught: {seconds}"
+    own = {"MEMORY_HOME": str(home / "data")}
+    assert json.loads(command(python, "db", "check", "--json", own=own).stdout)["sound"]
+
+
+def _site_packages(python: Path) -> Path:
+    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    return Path(subprocess.run(asked, check=True, capture_output=True, text=True, cwd="/").stdout.strip())
+
+
+def run_pages(python: Path) -> None:
+    """The commands of README and docs, as they stand, by this installation."""
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_commands.py"]
+    environment = _environment({"COMMANDS_PYTHON": str(python)})
+    subprocess.run([sys.executable, *words], check=True, cwd=ROOT, env=environment)
+
+
 @contextmanager
 def serving(python: Path, home: Path, *words: str) -> Iterator[str]:
     """The URL of `memory-service serve`, or of other words of a server, once it is ready; ended in order."""
@@ -222,6 +309,13 @@ def look_at_demo(python: Path, home: Path) -> None:
     assert not (home / "data").exists()
 
 
+def _send(method: str, url: str, body: dict[str, Any]) -> None:
+    head = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(url, json.dumps(body).encode(), head, method=method)
+    with urllib.request.urlopen(asked, timeout=120) as answer:
+        answer.read()
+
+
 def _get(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=120) as answer:
         return bytes(answer.read())
@@ -244,35 +338,59 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def use(file: Path, extra: str, folder: Path, server: str | None) -> None:
-    """Install a wheel or sdist with an extra into an empty environment and use it."""
+def use(
+    file: Path,
+    extra: str,
+    folder: Path,
+    server: str | None,
+    version: str = sys.executable,
+    before: Path | None = None,
+) -> None:
+    """Install a wheel or sdist with an extra into an empty environment and use it.
+
+    version: the Python to do it with; before: the wheel of the last release
+    """
     started = time.monotonic()
     options = ("--constraint", str(ROOT / "constraints.txt"))
     requirement = f"{file.resolve()}[{extra}]" if extra else str(file.resolve())
-    python = empty_environment(folder / "environment", requirement, options=options)
+    python = empty_environment(folder / "environment", requirement, version, options)
     installed = time.monotonic() - started
     if extra:
         use_alone(python, folder, tells_vectors=extra == "server", traces=extra == "server")
         for kept in OLD:
             old_database(python, folder, kept)
         look_at_demo(python, folder)
+        if before is not None:
+            upgraded(before, python, folder)
+        if extra == "server":
+            run_pages(python)
     else:
         assert server is not None
         ask_server(python, folder, server)
     seconds = time.monotonic() - started
-    print(
-        f"{file.name} {extra or 'light'}: installed in {installed:.0f} s, good after {seconds:.0f} s",
-        flush=True,
-    )
+    of = subprocess.run([str(python), "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    told = f"{file.name} {extra or 'light'}, {of}: installed in {installed:.0f} s, good after {seconds:.0f} s"
+    print(told, flush=True)
 
 
-def main(files: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """Print a line for each installation; AssertionError at the first that fails."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--extra", action="append", choices=["light", *EXTRAS[1:]])
+    parser.add_argument("--before", type=Path)
+    asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder, serving(Path(sys.executable), Path(folder)) as server:
-        for file in map(Path, files):
-            for extra in EXTRAS if file.suffix == ".whl" else EXTRAS[:2]:
+        for file in asked.files:
+            usual = EXTRAS if file.suffix == ".whl" else EXTRAS[:2]
+            for extra in (
+                usual if asked.extra is None else [each.replace("light", "") for each in asked.extra]
+            ):
                 with tempfile.TemporaryDirectory() as own:
-                    use(file, extra, Path(own), server)
+                    use(file, extra, Path(own), server, asked.python, asked.before)
 
 
 if __name__ == "__main__":

@@ -71,22 +71,26 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
-def run_in_shell(blocks: list[Block], folder: Path, server: str, **settings: str) -> str:
+def run_in_shell(
+    blocks: list[Block], folder: Path, server: str, python: str = sys.executable, **settings: str
+) -> str:
     """What the blocks print, one after the other in one bash that stops at the first failure.
 
-    The folder looks like a checkout after `make serve`: `.venv` is there, and `curl` finds the server where
-    the pages say it is, on port 8000.
+    The folder looks like a checkout after `make serve`: `.venv`, the environment of `python`, is there, and
+    `curl` finds the server where the pages say it is, on port 8000. Another Python than that of the tests
+    runs what is installed for it, not this checkout.
     """
-    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / ".venv").symlink_to(Path(python).parent.parent)
     programs = folder / "programs"
     programs.mkdir()
     port, curl = server.rpartition(":")[2], shutil.which("curl")
     assert curl, "curl is needed to run the commands of the pages"
     _program(programs / "curl", f'exec {curl} --fail-with-body "${{@//:8000/:{port}}}"')
-    _program(programs / "memory-service", f'exec {sys.executable} -m memory_service "$@"')
+    _program(programs / "memory-service", f'exec {python} -m memory_service "$@"')
     commands = "\n".join(f"echo '== {block}'\n{block.text}" for block in blocks)
-    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    settings = {**settings, "MEMORY_SERVER": server, "PYTHONPATH": str(ROOT), "PATH": path, "NO_COLOR": "1"}
+    path = f"{programs}:{Path(python).parent}:{os.environ['PATH']}"
+    settings = {**settings, "MEMORY_SERVER": server, "PATH": path, "NO_COLOR": "1"}
+    settings["PYTHONPATH"] = str(ROOT) if python == sys.executable else ""
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", commands],
         cwd=folder, env=os.environ | settings, capture_output=True, text=True, timeout=600,

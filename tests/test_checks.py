@@ -14,12 +14,16 @@ from typing import Any
 import pytest
 from packaging.utils import canonicalize_name
 
-from checks.audit import RECORD, ROOT, ask_pip_audit, audit, pinned
+from checks.audit import RECORD, ROOT, ask_pip_audit, audit, digest, pinned
 from checks.imports import faults, imports_of, sources
 from checks.sbom import SBOM, runtime
 
 VERSIONS = {"jinja2": "3.1.6", "starlette": "1.10.0"}
-RECORDED: dict[str, Any] = {"fixed_in": {"jinja2": ["3.1.6", "CVE-2025-27516"]}, "audited": {}}
+RECORDED: dict[str, Any] = {
+    "fixed_in": {"jinja2": ["3.1.6", "CVE-2025-27516"]},
+    "audited": {},
+    "reviewed": {"pins_sha256": "", "on": "", "with": ""},
+}
 
 
 def test_without_live_data_what_the_record_knows_fails_and_what_nobody_audited_is_named():
@@ -31,6 +35,20 @@ def test_without_live_data_what_the_record_knows_fails_and_what_nobody_audited_i
     assert old.vulnerable == ["jinja2 3.1.2: CVE-2025-27516, mended in 3.1.6"]
     before = {**RECORDED, "audited": {"starlette": {"version": "1.10.0", "on": "2026-11-21"}}}
     assert audit(VERSIONS, before, lambda _: None).unknown == ["jinja2==3.1.6"]
+
+
+def test_without_live_data_only_the_pins_that_were_reviewed_pass():
+    reviewed = {**RECORDED, "reviewed": {"pins_sha256": digest(VERSIONS)}}
+    assert not audit(VERSIONS, RECORDED, lambda _: None).passes
+    assert audit(VERSIONS, reviewed, lambda _: None).passes
+    assert audit(dict(reversed(VERSIONS.items())), reviewed, lambda _: None).passes
+    assert not audit({**VERSIONS, "starlette": "1.10.1"}, reviewed, lambda _: None).passes
+    assert not audit({**VERSIONS, "six": "1.17.0"}, reviewed, lambda _: None).passes
+    old = {"jinja2": "3.1.2"}
+    known = {**RECORDED, "reviewed": {"pins_sha256": digest(old)}}
+    assert not audit(old, known, lambda _: None).passes, "a review excuses no known fault"
+    before = {name: {"version": version, "on": "2026-11-21"} for name, version in VERSIONS.items()}
+    assert audit(VERSIONS, {**RECORDED, "audited": before}, lambda _: None).passes
 
 
 def test_a_mirror_that_skips_every_package_counts_as_not_reached():
@@ -60,7 +78,9 @@ def test_the_pinned_versions_are_above_every_recorded_fault():
     versions = pinned((ROOT / "constraints.txt").read_text(encoding="utf-8"))
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     assert len(versions) > 100
-    assert audit(versions, record, lambda _: None).vulnerable == []
+    found = audit(versions, record, lambda _: None)
+    assert found.vulnerable == []
+    assert found.passes, "renew checks/advisories.json, then python -m checks.audit --reviewed"
 
 
 def test_the_hashes_are_of_the_pinned_versions_and_name_no_host():

@@ -1,7 +1,12 @@
-"""Do the commands of README and docs run as they stand? A page's in one shell, in order, beside a server."""
+"""Do the commands of README and docs run as they stand? A page's in one shell, in order, beside a server.
+
+COMMANDS_PYTHON: the Python of an installation that runs both instead of this checkout (`make release`).
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -9,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from checks.installed import serving
 from tests.commands import REASONS, Block, blocks_of, pages, run_in_shell
 from tests.conftest import Servers, free_port
 from tests.processes import Command
 
 MOST_NOT_RUN = 40
+PYTHON = os.environ.get("COMMANDS_PYTHON", sys.executable)
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 RUN = {page: [block for block in blocks_of(page) if block.why is None] for page in pages()}
 TO_RUN = [page for page, blocks in RUN.items() if blocks]
@@ -23,6 +30,10 @@ TO_RUN = [page for page, blocks in RUN.items() if blocks]
 def site(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
     """A seeded server's address, and the settings with which commands use its database."""
     folder = tmp_path_factory.mktemp("site")
+    if sys.executable != PYTHON:
+        with serving(Path(PYTHON), folder) as address:
+            yield address, {"MEMORY_HOME": str(folder / "data")}
+        return
     url = servers.new("sqlite", "seeded")
     settings = {"MEMORY_DATABASE_URL": url, "MEMORY_HOME": str(folder)}
     port = free_port()
@@ -51,7 +62,7 @@ def test_the_commands_of_a_page_run_as_they_stand(
     page: Path, site: tuple[str, dict[str, str]], tmp_path: Path
 ) -> None:
     address, settings = site
-    output = run_in_shell(RUN[page], tmp_path, address, **settings)
+    output = run_in_shell(RUN[page], tmp_path, address, PYTHON, **settings)
     if page.name == "tutorial.md":
         assert "143 rows, ROC AUC 0.9" in output
         assert "completed metric" in output

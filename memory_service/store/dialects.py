@@ -6,6 +6,7 @@ never changed.
 
 import datetime as dt
 import re
+from typing import Any
 
 from sqlalchemy import JSON, URL, Connection, DateTime, Engine, String, Text, make_url
 from sqlalchemy import Dialect as SqlDialect
@@ -19,8 +20,8 @@ from memory_service.store.postgresql import PgVector, Postgresql
 from memory_service.store.sqlite import Sqlite, VectorBytes
 
 __all__ = [
-    "EMBEDDING_DIMENSIONS", "SEARCH_OBJECTS", "Dialect", "Embedding", "Json", "Name", "Prose",
-    "UtcDateTime", "Vector32", "for_url", "of", "out_of_space", "parse_url",
+    "EMBEDDING_DIMENSIONS", "SEARCH_OBJECTS", "Damaged", "Dialect", "Embedding", "Json", "JsonObject", "Name",
+    "Prose", "UtcDateTime", "Vector32", "for_url", "of", "out_of_space", "parse_url",
 ]  # fmt: skip
 
 SEARCH_OBJECTS = re.compile(r"passages_words.*|ix_passages_(words|embedding)_search|words")
@@ -34,6 +35,22 @@ Prose = Text()
 
 Json = JSON(none_as_null=True)
 """Nested facts, keys in order (JSONB loses it). What people filter by has its own column."""
+
+
+class Damaged(dict[str, Any]):
+    """What is read from a column of objects that holds none: a file was damaged, or something else wrote to
+    it. Empty, so that nothing of it is used."""
+
+
+class JsonObject(TypeDecorator[dict[str, Any]]):
+    """A JSON object; anything else that stands there is `Damaged`."""
+
+    impl = JSON(none_as_null=True)
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: SqlDialect) -> dict[str, Any] | None:  # noqa: ARG002
+        return value if value is None or isinstance(value, dict) else Damaged()
+
 
 Embedding = VectorBytes().with_variant(PgVector(), "postgresql")
 """A float32 vector of `EMBEDDING_DIMENSIONS`."""

@@ -26,7 +26,7 @@ class Unreadable(str):
 
 
 def is_readable(*values: Any) -> bool:
-    return not any(isinstance(value, Unreadable) for value in values)
+    return not any(isinstance(value, Unreadable | dialects.Damaged) for value in values)
 
 
 def _read_json(text: str | bytes) -> Any:
@@ -34,6 +34,12 @@ def _read_json(text: str | bytes) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return Unreadable(text if isinstance(text, str) else text.decode("utf-8", "replace"))
+
+
+def read_object(text: str | None) -> dict[str, Any]:
+    """The JSON object that a stored text is; an empty one, which is `Damaged`, for anything else."""
+    found = _read_json(text or "")
+    return found if isinstance(found, dict) else dialects.Damaged()
 
 
 def make_engine(url: str) -> Engine:

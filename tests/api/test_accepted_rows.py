@@ -80,7 +80,7 @@ def test_a_decoder_without_usual_sizes_breaks_no_plan(sqlite_client: TestClient)
 def test_corrected_models_break_no_answer(sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(profiling, "has_torch", lambda: False)  # tracing is of the long form
     corrections = islice(odd_models(shipped_models(sqlite_client), random.Random(3)), 5)
-    accepted, broken = broken_by_corrections(sqlite_client, corrections)
+    accepted, broken = broken_by_corrections(sqlite_client, corrections, at_once=5)
     assert broken == []
     assert accepted >= 1
 

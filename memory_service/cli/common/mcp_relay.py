@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any, BinaryIO
 
-from memory_service.cli.common.remote import UNREACHABLE, opened, problem_in
+from memory_service.cli.common.remote import MOST_ANSWER_BYTES, UNREACHABLE, object_in, opened, ours
 
 _AT_ONCE = 8
 _LONGEST_SECONDS = 300.0
@@ -34,7 +34,7 @@ class Relay:
         """Until the input ends and what it asked is answered."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for line in filter(bytes.strip, self._reading):
-                message = problem_in(line)
+                message = object_in(line)
                 if message is None:
                     self._refuse({"id": None}, "This line is no message of MCP: no JSON object", _NOT_JSON)
                 elif "id" in message and message.get("method") != "initialize":
@@ -45,13 +45,14 @@ class Relay:
     def _answer(self, message: Mapping[str, Any]) -> None:
         try:
             for answer in self._asked(message):
-                if message.get("method") == "initialize" and "result" in answer:
-                    self._headers["MCP-Protocol-Version"] = str(answer["result"].get("protocolVersion"))
+                result = answer.get("result")
+                if message.get("method") == "initialize" and isinstance(result, dict):
+                    self._headers["MCP-Protocol-Version"] = str(result.get("protocolVersion"))
                 self._write(answer)
         except urllib.error.HTTPError as error:
             with error:
-                document = problem_in(error.read()) or {}
-            detail = document.get("detail") or f"{self._url} answered {error.code}"
+                document = object_in(error.read(MOST_ANSWER_BYTES)) or {}
+            detail = str(ours(error, document).get("detail") or f"{self._url} answered {error.code}")
             own = document.get("error") if "jsonrpc" in document else None
             self._refuse(message, detail + " (MEMORY_API_KEY)" * (error.code in (401, 403)), error=own)
         except UNREACHABLE as error:
@@ -67,8 +68,8 @@ class Relay:
                 self._headers["Mcp-Session-Id"] = session
             if reply.headers.get_content_type() == "text/event-stream":
                 yield from _events(reply)
-            elif body := reply.read().strip():
-                yield json.loads(body)
+            elif body := reply.read(MOST_ANSWER_BYTES).strip():
+                yield _message(body)
 
     def _refuse(self, message: Mapping[str, Any], detail: str, code: int = _AWAY, error: Any = None) -> None:
         if "id" in message:  # a notification has no answer
@@ -94,6 +95,13 @@ def _headers(message: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
+def _message(raw: bytes) -> dict[str, Any]:
+    message = object_in(raw)
+    if message is None:
+        raise ValueError("its answer is no message of MCP")
+    return message
+
+
 def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The messages of a stream of server-sent events."""
     data: list[bytes] = []
@@ -101,5 +109,5 @@ def _events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         if line.startswith(b"data:"):
             data.append(line[5:])
         elif data and not line.strip():
-            yield json.loads(b"".join(data))
+            yield _message(b"".join(data))
             data = []

@@ -1,4 +1,5 @@
-"""Commands that ask or tell a server on another host; its problem documents become errors here."""
+"""Commands that ask or tell a server on another host; its problem documents become errors here. What anybody
+else on the way answers refuses nothing."""
 
 import http.client
 import importlib.util
@@ -8,13 +9,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 from urllib.parse import urlencode, urlsplit
 
 import typer
 
 from memory_service.client.config import DEFAULT_SERVER, api_key
-from memory_service.errors import Refused, Unavailable, wrong_value
+from memory_service.client.delivery.http import OUR_PROBLEMS, PROBLEM
+from memory_service.errors import MemoryServiceError, Refused, Unavailable, wrong_value
 from memory_service.services.database.latest_state import Latest
 
 TIMEOUT_SECONDS = 15.0
@@ -22,6 +25,7 @@ UNREACHABLE = (OSError, ValueError, http.client.HTTPException)
 BETWEEN_SECONDS = 1.0
 """At most so often: sections of small devices come by the dozen."""
 
+MOST_ANSWER_BYTES = 2**26
 _LONGEST_PAUSE_SECONDS = 8.0
 
 
@@ -86,15 +90,23 @@ def _sent(url: str, body: bytes | None, media: str) -> dict[str, Any]:
     at = url.partition("?")[0]
     try:
         with opened(url, body, {"Content-Type": media} if media else {}, TIMEOUT_SECONDS) as answer:
-            return dict(json.loads(answer.read()))
+            document = object_in(answer.read(MOST_ANSWER_BYTES))
     except urllib.error.HTTPError as error:
-        with error:
-            document = problem_in(error.read())
-        if 400 <= error.code < 500 and document is not None:
-            raise Refused(document, error.code) from None
-        raise Unavailable(f"{at} answered {error.code}") from None
+        raise _refusal(at, error) from None
     except UNREACHABLE as error:
         raise Unavailable(f"{at} does not answer as a memory-service: {error}") from None
+    if document is None:
+        raise Unavailable(f"{at} does not answer as a memory-service: no JSON object of at most 64 MiB")
+    return document
+
+
+def _refusal(at: str, error: urllib.error.HTTPError) -> MemoryServiceError:
+    with error:
+        document = ours(error, object_in(error.read(MOST_ANSWER_BYTES)) or {})
+    if 400 <= error.code < 500 and document:
+        with suppress(AttributeError, TypeError):  # its errors are no list of objects
+            return Refused(document, error.code)
+    return Unavailable(f"{at} answered {error.code}")
 
 
 class Reporter:
@@ -132,10 +144,16 @@ class Reporter:
         return self.refused is None
 
 
-def problem_in(raw: bytes) -> dict[str, Any] | None:
-    """The object that an answer is; None for anything else."""
+def ours(error: urllib.error.HTTPError, document: dict[str, Any]) -> dict[str, Any]:
+    """The document where it is a problem document of a memory-service, else an empty one."""
+    is_problem = error.headers.get_content_type() == PROBLEM
+    return document if is_problem and str(document.get("type")).startswith(OUR_PROBLEMS) else {}
+
+
+def object_in(raw: bytes) -> dict[str, Any] | None:
+    """The JSON object that a text is; None for anything else."""
     try:
         document = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None

@@ -29,39 +29,27 @@ CARD = Gpu("reference", "Reference", "cuda", "ampere", 40.0, 39.0, 1555.0,
            {"fp32": 19.5, "tf32": 156.0, "fp16": 312.0, "bf16": 312.0}, 8.0)  # fmt: skip
 
 LONGEST_SECONDS = 1e6
-_sound: set[str] = set()
 
 
-def proven_gpu(gpu: Gpu) -> Gpu:
-    """The same card; InvalidInput where no price of a network on it comes out."""
+def prove_gpu(gpu: Gpu) -> None:
+    """InvalidInput where no price of a network on this card comes out."""
     cards = (gpu,) if gpu.cores is None else (gpu, with_cores(gpu, 1))
     kinds = ("fp32", gpu.preferred_precision())
     fields = ("tflops", "bandwidth_gb_s", "memory_gib", "tdp_w", "extra")
-    key = repr(replace(gpu, source="", aliases=()))
-    _prove(key, lambda: all(_has_price(NETWORK, card, 32, kind) for card in cards for kind in kinds), fields)
-    return gpu
+    _prove(lambda: all(_has_price(NETWORK, card, 32, kind) for card in cards for kind in kinds), fields)
 
 
-def proven_model(model: CatalogueModel, shipped: Sequence[Profile] = ()) -> CatalogueModel:
-    """The same model; InvalidInput, with the fields, where a question of its default size has no price.
+def prove_model(model: CatalogueModel, shipped: Sequence[Profile] = ()) -> None:
+    """InvalidInput, with the fields, where a question of the model's default size has no price.
 
     shipped   its profiles in one precision. A network that has none and follows no formula is not priced.
     """
     if shipped and (takes := shipped[0].input_kind) != model.input_kind:
         raise wrong_value("input_kind", "is not what its profile takes", model.input_kind, nearest=(takes,))
-    key = (
-        None
-        if shipped
-        else repr((model.name, model.library, model.family, model.config, model.default_input_size))
-    )
-    _prove(key, lambda: _is_priced(model, shipped), ("config", "default_input_size"))
-    return model
+    _prove(lambda: _is_priced(model, shipped), ("config", "default_input_size"))
 
 
-def _prove(key: str | None, sound: Callable[[], bool], fields: Sequence[str]) -> None:
-    """key: of what was found sound once; None = it is priced each time."""
-    if key in _sound:
-        return
+def _prove(sound: Callable[[], bool], fields: Sequence[str]) -> None:
     try:
         good = sound()
     except (ArithmeticError, LookupError, TypeError, ValueError):
@@ -69,10 +57,6 @@ def _prove(key: str | None, sound: Callable[[], bool], fields: Sequence[str]) ->
     if not good:
         message = "give no price of a network: a figure of the row is out of reach"
         raise InvalidInput(f"{', '.join(fields)} {message}", [FieldError(name, message) for name in fields])
-    if len(_sound) >= 4_096:
-        _sound.clear()
-    if key is not None:
-        _sound.add(key)
 
 
 def _is_priced(model: CatalogueModel, shipped: Sequence[Profile]) -> bool:

@@ -29,6 +29,7 @@ from memory_service.store.tables import devices as tables
 CLOCKS_APART = dt.timedelta(minutes=10)
 """A result begun this long before a device was last seen is an old one; less may be another host's clock."""
 
+_UNKNOWN = {"kind": "", "name": "", "uuid": "", "memory_gib": 0.0}
 _SLICE = re.compile(r"\sMIG\s\S{1,40}$", re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class KeptCalibration:
 
 def registered(transaction: ReadTransaction) -> list[Device]:
     """Every device whose fingerprint is known, by name."""
-    return [device_of(row) for row in store.devices(transaction.session) if row.fingerprint is not None]
+    return [device_of(row) for row in store.devices(transaction.session) if row.fingerprint]
 
 
 def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
@@ -93,6 +94,8 @@ def _ended(transaction: ReadTransaction) -> list[tables.Calibration]:
 def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str, str]) -> tuple[str, ...]:
     """What changed on the device since the calibration, and why it is in quarantine, as sentences; empty if
     nothing. doubted: as `quarantined` gives it."""
+    if not is_readable(row.fingerprint, row.environment, row.sections, row.missing):
+        return ("its stored values are damaged and cannot be read",)
     changed = Fingerprint.from_dict(row.fingerprint).changes(device.fingerprint)
     return (*changed, *([doubted[row.id]] if row.id in doubted else ()))
 
@@ -120,6 +123,7 @@ def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]
 def measured_calibration(row: tables.Calibration) -> Calibration:
     """A stored calibration as the domain has it."""
     raw = {each.name: getattr(row, each.name) for each in fields(Calibration)}
+    raw["fingerprint"] = row.fingerprint or _UNKNOWN
     return Calibration.from_dict(raw | {"started_at": row.started_at.isoformat()})
 
 
@@ -232,7 +236,7 @@ def device_of(row: tables.Device) -> Device:
 
 
 def _another_device(name: str, row: tables.Device, given: Fingerprint) -> Conflict:
-    known = f"{row.fingerprint['name']} ({row.uuid})"
+    known = f"{row.fingerprint.get('name')} ({row.uuid})"
     message = f"{name!r} is registered as {known}; this is {given.name} ({given.uuid})"
     detail = f"{message}: choose another name, or DELETE /gpus/{name} first"
     return Conflict(detail, [FieldError("fingerprint.uuid", message, given.uuid, (str(row.uuid),))])

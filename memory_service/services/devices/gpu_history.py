@@ -67,7 +67,7 @@ def device_shown(transaction: ReadTransaction, row: tables.Device) -> dict[str, 
     values = {name: getattr(row, name) for name in (*columns, "registered_at", "seen_at")}
     values["device"] = values.pop("word")
     values["card"] = card_of(transaction, row)
-    device = device_of(row) if row.fingerprint is not None else None
+    device = device_of(row) if row.fingerprint else None
     made = store.of_device(transaction.session, [row.name])[:_MOST_CALIBRATIONS]
     doubted = quarantined(transaction, made)
     values["calibrations"] = [_brief(each, device, doubted) for each in made]
@@ -77,7 +77,7 @@ def device_shown(transaction: ReadTransaction, row: tables.Device) -> dict[str, 
 
 def card_of(transaction: ReadTransaction, row: tables.Device) -> dict[str, Any] | None:
     """The data sheet's figures with the device's own memory, cores and slice; None while it is not known."""
-    if row.fingerprint is None:
+    if not row.fingerprint:
         return None
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     if not sheets:

@@ -1,6 +1,6 @@
 """Adding, correcting, deleting or undoing one row: one transaction each, with who and why.
 
-Competitions carry passages that must be encoded before the transaction opens; the other tables do not.
+What costs time comes before the transaction opens: competitions are encoded, other rows are priced.
 Whoever changes a row says which version was read: a row that moved meanwhile is refused (`Moved`) with what
 it is now and what somebody changed. An undo is a change like any other: it has an entry of its own, and can
 be undone.
@@ -43,6 +43,8 @@ def add_row(
     person, reason = who or ANONYMOUS, why or "added"
     if table == "competitions":
         return competitions.add_competition(database, values, encoder=encoder(), who=person, why=reason)
+    with database.read() as reading:
+        catalogue.check_new(reading, table, values)
     with database.write() as transaction:
         return catalogue.create_row(transaction, table, values, who=person, why=reason)
 
@@ -65,6 +67,8 @@ def correct_row(
         return competitions.correct_competition(
             database, key, changes, encoder=encoder(), who=person, why=reason, expected_version=version
         )
+    with database.read() as reading:
+        catalogue.check_correction(reading, table, key, changes, version)
     with database.write() as transaction:
         return catalogue.update_row(
             transaction, table, key, changes, who=person, why=reason, expected_version=version

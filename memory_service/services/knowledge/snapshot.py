@@ -51,7 +51,7 @@ from memory_service.services.tables.usable_rows import readable, usable
 from memory_service.store.queries import calibrations as device_store
 from memory_service.store.queries import outcomes
 from memory_service.store.queries.fingerprints import devices_fingerprint, fingerprints
-from memory_service.store.queries.rows import all_rows, written_here
+from memory_service.store.queries.rows import all_rows, damaged, written_here
 
 Row = Mapping[str, Any]
 
@@ -259,7 +259,8 @@ def _renewed(transaction: ReadTransaction, revision: int, before: _Read) -> _Rea
     if not same.issuperset(("gpus", "devices")):
         built, left_out["gpus"] = usable("gpus", all_rows(transaction.session, "gpus"))
         sheets = {sheet.slug: sheet for sheet in built}
-        silent = [row.name for row in device_store.devices(transaction.session) if row.fingerprint is None]
+        left_out["devices"] = tuple(damaged(transaction.session, "devices", "calibrations"))
+        silent = [row.name for row in device_store.devices(transaction.session) if not row.fingerprint]
         calibrated = cards_of(
             sheets, registered(transaction), calibrations_of(transaction), reference_profiles(), silent
         )

@@ -125,6 +125,7 @@ def check(database: Database, seeds: Path | None = None) -> CheckReport:
                     f"row cannot be used: {one}"
                     for one in usable(table, rows.all_rows(transaction.session, table))[1]
                 )
+            problems += (f"row is damaged: {one}" for one in rows.damaged(transaction.session))
         seeded = seeding.is_seeded(database, seeds)
     except DBAPIError as error:
         raise Unavailable(f"{database.url} cannot be checked: {error.orig}") from error

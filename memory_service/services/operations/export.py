@@ -12,7 +12,6 @@ from functools import partial
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-import orjson
 from cachetools import LRUCache
 from sqlalchemy import select
 
@@ -30,6 +29,7 @@ from memory_service.services.tables.file_formats import TableExport, in_format
 from memory_service.services.tables.paging import Query, parse_query
 from memory_service.services.tables.table_rows import TABLES, listed_columns, one_page, table_named
 from memory_service.store.dialects import UtcDateTime
+from memory_service.store.engine import read_object
 from memory_service.store.queries import rows, runs
 from memory_service.store.queries.fingerprints import fingerprints
 from memory_service.store.tables.runs import Run, RunEvent
@@ -241,7 +241,7 @@ def _run_events(database: Database, requested: Filters, sort: str | None) -> Tab
         while more:
             with database.read() as transaction:
                 reported = transaction.session.execute(query.where(RunEvent.seq > last)).all()
-            yield [{"run_id": key, "seq": e.seq, "kind": e.kind, **orjson.loads(e.body)} for e in reported]
+            yield [{"run_id": key, "seq": e.seq, "kind": e.kind, **read_object(e.body)} for e in reported]
             more = len(reported) == _EVENTS_AT_ONCE
             last = reported[-1].seq if reported else last
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import orjson
 from cachetools import TTLCache
 
 from memory_service.domain.monitoring.plausibility import silent_seconds
@@ -21,6 +20,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.runs.summaries import read_summary
 from memory_service.services.runs.verdicts import gravest_advice, state_of
 from memory_service.services.tables.table_rows import list_requested
+from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run, RunAdvice
@@ -219,7 +219,8 @@ def silent_minutes(row: Mapping[str, Any], last_body: str | None, now: dt.dateti
     if row["status"] != "running":
         return None
     started, begun = _seconds(row["started_at"]), _seconds(row["created_at"])
-    last = _seconds(orjson.loads(last_body)["at"]) if last_body else max(started, begun)
+    last_event = read_object(last_body)
+    last = _seconds(last_event["at"]) if last_event else max(started, begun)
     silent = silent_seconds(last, started, begun, now.timestamp()) / 60.0
     return round(silent, 1) if silent > SILENT_MINUTES else None
 

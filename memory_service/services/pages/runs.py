@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import orjson
-
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.run_list import silent_minutes
 from memory_service.services.runs.runs import run_page
 from memory_service.services.tables.file_formats import TableExport
 from memory_service.services.tables.table_rows import on_the_wire
+from memory_service.store.engine import read_object
 from memory_service.store.queries import runs
 
 MOST_RAW = 2_000
@@ -116,8 +115,8 @@ def _parsed(
     events: Iterable[tuple[int, str, str]], start: dt.datetime
 ) -> Iterable[tuple[float, str, dict[str, Any]]]:
     for _, kind, text in events:
-        body = orjson.loads(text)
-        yield _minute(body["at"], start), kind, body
+        if body := read_object(text):
+            yield _minute(body["at"], start), kind, body
 
 
 def _minute(at: str, start: dt.datetime) -> float:

@@ -19,8 +19,8 @@ LONGEST_QUERY = 4_096
 """A longer query string is not worth its memory."""
 
 MOST_RENEWALS, RENEWALS_SECONDS = 3, 30.0
-"""A question that was planned anew so often in so many seconds, since the knowledge changed all the while, is
-answered by the plan before where the new one takes long."""
+"""Where the knowledge changed so often in so many seconds since a question was planned, or the question was
+planned anew so often, the plan before answers while a new one takes longer than `PATIENCE_SECONDS`."""
 PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
@@ -42,7 +42,7 @@ class PlanCache:
         self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
         self._questions: LRUCache[bytes, str] = LRUCache(MOST_NAMES)
         self._renewals: LRUCache[str, deque[tuple[float, int]]] = LRUCache(MOST_NAMES)
-        self._planning: LRUCache[str, Future[bytes]] = LRUCache(MOST_NAMES)
+        self._planning: LRUCache[str, tuple[float, Future[bytes]]] = LRUCache(MOST_NAMES)
         self._planner = ThreadPoolExecutor(1, "planning")
         self._folder: Path | None = None
         self._written = 0
@@ -94,32 +94,35 @@ class PlanCache:
             with self._lock:
                 self._questions[query] = question
 
-    def renewed(self, question: str, plan: Callable[[], bytes]) -> bytes:
+    def renewed(self, revision: int, question: str, plan: Callable[[], bytes]) -> bytes:
         """The answer that `plan` makes, and stores. Where the knowledge changes faster than it is made: the
         answer before, while one thread makes the new one."""
         with self._lock:
-            before = self._before(question)
-            made = None if before is None else self._begun(question, plan)
-        if before is None or made is None:
+            before = self._before(revision, question)
+            if before is not None:
+                began, made = self._begun(question, plan)
+        if before is None:
             return plan()
         try:
-            return made.result(PATIENCE_SECONDS)
+            return made.result(max(0.0, began + PATIENCE_SECONDS - monotonic()))
         except TimeoutError:
             return before
 
-    def _begun(self, question: str, plan: Callable[[], bytes]) -> Future[bytes]:
-        made = self._planning.get(question)
-        if made is None or made.done():
-            made = self._planning[question] = self._planner.submit(plan)
-        return made
+    def _begun(self, question: str, plan: Callable[[], bytes]) -> tuple[float, Future[bytes]]:
+        known = self._planning.get(question)
+        if known is None or known[1].done():
+            known = self._planning[question] = (monotonic(), self._planner.submit(plan))
+        return known
 
-    def _before(self, question: str) -> bytes | None:
-        """The latest answer of a question that was planned anew all the while."""
+    def _before(self, revision: int, question: str) -> bytes | None:
+        """The latest answer of a question under which the knowledge changes all the while."""
         renewals = self._renewals.get(question)
-        if renewals is None or len(renewals) < MOST_RENEWALS:
+        if renewals is None:
             return None
-        since, revision = renewals[0][0], renewals[-1][1]
-        return self._answers.get((revision, question)) if monotonic() - since < RENEWALS_SECONDS else None
+        planned, latest = renewals[-1]
+        often = len(renewals) == MOST_RENEWALS and monotonic() - renewals[0][0] < RENEWALS_SECONDS
+        changed = revision - latest >= MOST_RENEWALS and monotonic() - planned < RENEWALS_SECONDS
+        return self._answers.get((latest, question)) if often or changed else None
 
     def with_plan(self, plan_id: str) -> bytes | None:
         """The latest answer with this plan, of whatever revision: evidence may have changed while the

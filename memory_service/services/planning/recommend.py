@@ -46,9 +46,10 @@ def recommend_json(
     """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
     requested = question if isinstance(question, Question) else plan_request(question)
     cache, key = database.caches.of(PlanCache), _key(requested)
-    cached = cache.get(database.knowledge_revision(), key)
+    revision = database.knowledge_revision()
+    cached = cache.get(revision, key)
     if cached is None:
-        cached = cache.renewed(key, lambda: _evaluated(database, requested, key)[1])
+        cached = cache.renewed(revision, key, lambda: _evaluated(database, requested, key)[1])
     if query is not None:
         cache.store_query(query, key)
     return cached

@@ -24,7 +24,7 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge.learned_corrections import observed_profile, with_doubt
 from memory_service.services.knowledge.snapshot import knowledge_at_hand, knowledge_of
 from memory_service.services.runs.outcome_evidence import forget, metric_direction, remember
-from memory_service.services.runs.summaries import event_of
+from memory_service.services.runs.summaries import events_in
 from memory_service.services.tables.audit import ANONYMOUS, note
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
@@ -50,7 +50,7 @@ def read_outcome(
     """What happened so far, by all of the run's events (the work is in proportion to them), or by some."""
     given, start = run.given, run.started_at.timestamp()
     some = runs.events_of(transaction.session, run.id) if events is None else events
-    told, n_train = (event_of(*one, start) for one in some), given.get("n_train")
+    told, n_train = events_in(some, start), given.get("n_train")
     return outcome_of(told, batch_size=run.batch_size, n_train=n_train, folds=given.get("folds"))
 
 
@@ -69,7 +69,7 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
     judge = _judge(database, begun)
     with database.write_untracked() as transaction:
         now = runs.find(transaction.session, run_id, to_change=True)
-        if now is None or now.finish is None or now.finished_at is None:
+        if now is None or not now.finish or now.finished_at is None:
             return
         if _outdated(now, summary):
             if now.exclusion is None:
@@ -79,7 +79,9 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
         direction = metric_direction(transaction, now, summary)
         changes = _figures(now, outcome, found) | _wasted(now, outcome, direction)
         if now.exclusion is not None:
-            changes["exclusion"] = now.exclusion | {"observations": found, "excluded": changes["excluded"]}
+            unknown = {"who": "?", "at": utc_text(transaction.now.isoformat()), "why": "?"}  # it is damaged
+            learned = {"observations": found, "excluded": changes["excluded"]}
+            changes["exclusion"] = unknown | now.exclusion | learned
             changes["excluded"], found = BY_PERSON, []
         changes |= _best(now, outcome, direction) | {"summary": summary, "updated_at": transaction.now}
         runs.change(transaction.session, run_id, changes)
@@ -108,9 +110,9 @@ def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *,
             taught = []
             forget(transaction, run)
         else:
-            taught = run.exclusion["observations"]
-            values = {"exclusion": null(), "excluded": run.exclusion["excluded"]}
-            if run.finish is not None and run.finished_at is not None:
+            taught = run.exclusion.get("observations", [])
+            values = {"exclusion": null(), "excluded": run.exclusion.get("excluded")}
+            if run.finish and run.finished_at is not None:
                 remember(transaction, run, run.summary or {}, taught=True)
         runs.change(session, run_id, values | {"updated_at": now})
         runs.replace_observations(session, run_id, taught, now)
@@ -141,7 +143,7 @@ def count_waste(database: Database, stop: threading.Event | None = None) -> int:
             counted = {
                 run.id: _wasted(run, outcome, metric_direction(transaction, run, outcome.as_dict()))
                 for run in found
-                if run.finish is not None
+                if run.finish
                 for outcome in [read_outcome(transaction, run)]
             }
         if not found:

@@ -19,6 +19,7 @@ from memory_service.services.runs.observations import count_waste
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.silence import close_silent
 from memory_service.services.runs.summaries import write_summary
+from memory_service.store.engine import read_object
 from memory_service.store.queries import outcomes, runs
 
 _log = logging.getLogger(__name__)
@@ -59,7 +60,9 @@ def _thin_run(database: Database, run_id: str, before: dt.datetime, *, ended: bo
     with database.read() as transaction:
         run = runs.find(transaction.session, run_id)
         reported = [
-            (seq, kind, orjson.loads(body)) for seq, kind, body in runs.events_of(transaction.session, run_id)
+            (seq, kind, fields)
+            for seq, kind, body in runs.events_of(transaction.session, run_id)
+            if (fields := read_object(body))
         ]
     moments = (dt.datetime.fromisoformat(body["at"]) for _, _, body in reported)
     if run is None or (not ended and any(moment >= before for moment in moments)):

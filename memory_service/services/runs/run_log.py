@@ -31,7 +31,7 @@ NOTE_CHARS = 16_000
 TRIES = 5
 HEAD_BYTES = 256
 
-MOST_EVENTS = 5_000
+MOST_EVENTS = 2_000
 """Of one piece; what is behind them is sent again from the answer's `offset` on."""
 
 MOST_LINES = 50_000

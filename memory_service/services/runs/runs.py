@@ -32,6 +32,7 @@ from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, watched_page
 from memory_service.services.tables.audit import note
 from memory_service.services.tables.table_rows import keep_profiles, on_the_wire
+from memory_service.store.engine import is_readable
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
 
@@ -137,7 +138,7 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     learned = database.caches.stored(_learned, state, lambda: _learned(database, run, found), 256)
     compare = compared(row, run.prediction, found)
     page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}
-    excluded = run.exclusion and {name: run.exclusion[name] for name in ("who", "at", "why")}
+    excluded = {name: run.exclusion[name] for name in ("who", "at", "why")} if run.exclusion else None
     page |= {"notes": _notes(run), "comparison": compare, "observations": found, "learned": learned}
     page["exclusion"] = excluded
     return page | watch | evidence
@@ -146,8 +147,9 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
 def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> list[str]:
     """What the run changed, by what is predicted now, or why nothing; nothing of one that still runs."""
     if run.exclusion is not None:
-        return [f"{run.exclusion['who']} excluded it: it counts nowhere. Reason: {run.exclusion['why']}"]
-    if run.finish is None:
+        who, why = (run.exclusion.get(name, "?") for name in ("who", "why"))
+        return [f"{who} excluded it: it counts nowhere. Reason: {why}"]
+    if not run.finish:
         return []
     now = None
     if found:
@@ -162,6 +164,7 @@ def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> l
     return learned_figures(run.prediction or {}, now, found, run.excluded, run.batch_size)
 
 
+_OBJECTS = ("given", "finish", "prediction", "summary", "watch", "exclusion", "waste")
 _APART = ("digest", "given", "finish", "prediction", "summary", "watch", "exclusion")
 
 
@@ -189,7 +192,8 @@ def _notes(run: Run) -> list[str]:
     expected, facts, metric = watch.get("expected", {}), watch.get("facts", {}), run.given.get("metric")
     summary: Mapping[str, Any] = run.summary or {}
     scored = any(one.get("metric") is not None for one in summary.get("epochs") or ())
-    notes = []
+    cut = [name for name in _OBJECTS if not is_readable(getattr(run, name))]
+    notes = [f"Damaged, and read as if it were empty: {', '.join(cut)}."] if cut else []
     best = (run.finish or {}).get("best_metric")
     known = facts.get("metric_direction") or named_direction(summary)
     if known is None and best is None and (metric or scored):

@@ -3,11 +3,10 @@
 import datetime as dt
 import threading
 
-import orjson
-
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.observations import conclude
 from memory_service.services.tables.audit import note
+from memory_service.store.engine import read_object
 from memory_service.store.queries import runs
 
 SILENT_SECONDS = 3_600.0
@@ -29,10 +28,10 @@ def close_silent(
     for run in going:
         if stop is not None and stop.is_set():
             break
-        body = latest.get(run.id)
+        body = read_object(latest.get(run.id))
         last = run.started_at
-        if body is not None:
-            last = max(last, dt.datetime.fromisoformat(orjson.loads(body)["at"]))
+        if body:
+            last = max(last, dt.datetime.fromisoformat(body["at"]))
         budget = dt.timedelta(minutes=run.minutes or 0.0)
         offset = run.created_at - run.started_at  # its own clock against the service's
         if now - (last + offset) < dt.timedelta(seconds=SILENT_SECONDS) or now < run.created_at + budget:
@@ -44,7 +43,7 @@ def close_silent(
 def _close(database: Database, run_id: str, at: dt.datetime) -> bool:
     with database.write_untracked() as transaction:
         run = runs.find(transaction.session, run_id, to_change=True)
-        if run is None or run.finish is not None:
+        if run is None or run.finish:
             return False
         finish = {"status": "crashed", "at": at.isoformat(), "assumed": True}
         values = {"status": "crashed", "finish": finish, "finished_at": at, "updated_at": transaction.now}

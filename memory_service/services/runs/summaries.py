@@ -12,7 +12,7 @@ import itertools
 import os
 import threading
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from memory_service.domain.monitoring.summary import Summary
 from memory_service.schemas.events import SERVER_SEQ
 from memory_service.services.database.caches import Caches
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
+from memory_service.store.engine import read_object
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from memory_service.store.statements import Statements
@@ -105,10 +106,12 @@ _PROCESS, _WRITINGS = uuid.uuid4().hex, itertools.count()
 _NOTHING = orjson.dumps(Summary().as_dict()).decode()
 
 
-def event_of(seq: int, kind: str, body: str, start: float) -> Event:
-    """A kept event in the run's own time. start: of the run, seconds since 1970."""
-    fields = orjson.loads(body)
-    return Event(seq, kind, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
+def events_in(rows: Iterable[tuple[int, str, str]], start: float) -> Iterator[Event]:
+    """Kept events, (seq, kind, body), in the run's own time, without damaged ones. start: of the run, seconds
+    since 1970."""
+    for seq, kind, body in rows:
+        if fields := read_object(body):
+            yield Event(seq, kind, dt.datetime.fromisoformat(fields["at"]).timestamp() - start, fields)
 
 
 def begun(database: Database, run_ids: Collection[str]) -> dict[str, Begun]:
@@ -227,13 +230,15 @@ def remembered(database: Database, run_id: str) -> Summary | None:
 def _read(at: Statements, run_id: str, start: float) -> _Live:
     """The summary as it is kept, and the events that it is behind."""
     upto, mark, text = watched.summary_of(at, run_id) or (None, None, None)
-    summary = Summary() if text is None else Summary.from_dict(orjson.loads(text))
-    if text is None:
+    stored = read_object(text)
+    summary = Summary.from_dict(stored)
+    if not stored:  # none yet, or damaged
+        upto = None
         reported = runs.events_between(at, run_id, -1, 2**63 - 1)
     else:
         upto = runs.last_seq(at, run_id, SERVER_SEQ) if upto is None else upto
         reported = runs.events_between(at, run_id, upto, SERVER_SEQ)
     live = _Live(mark or "", -1 if upto is None else upto, -1 if upto is None else upto, summary)
     if reported:
-        live.add([event_of(*one, start) for one in reported])
+        live.add([*events_in(reported, start)])
     return live

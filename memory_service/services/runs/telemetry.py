@@ -12,8 +12,8 @@ import datetime as dt
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -49,8 +49,9 @@ READ_AT_ONCE = 500
 WRITTEN_AT_ONCE = 4_000
 """Events of a transaction: some 20 ms."""
 
-LARGE = 500
-"""A batch of more events has a transaction of its own, and those that wait meanwhile go before the next."""
+LARGE, PART = 500, 1_000
+"""A batch of more than `LARGE` events is written a part at a time, each in a transaction of its own: those
+that wait meanwhile go between."""
 
 WRITTEN_WITHIN_SECONDS = 45.0
 """A commit waits for another writer of SQLite for 15 s at most, and 25 s for a PostgreSQL that hangs."""
@@ -135,7 +136,7 @@ class Batch:
     events    as they are stored; moments: of each, in seconds since 1970
     start     of the run, in seconds since 1970
     ignored   {seq, field, value, why} of values that cannot be meant
-    error     what kept it from the disk
+    error     what kept it from the disk, or the rest of it; done: how many events were tried
     """
 
     run_id: str
@@ -150,6 +151,7 @@ class Batch:
     start: float = 0.0
     ignored: list[dict[str, Any]] = field(default_factory=list)
     error: BaseException | None = None
+    done: int = 0
 
     @classmethod
     def of(cls, run_id: str, reported: Sequence[ReportedEvent]) -> Batch:
@@ -164,6 +166,24 @@ class Batch:
         moments = [dt.datetime.fromisoformat(fields["at"]).timestamp() for _, _, fields in reported]
         kinds = frozenset([kind for _, kind, _ in reported])
         return cls(run_id, list(reported), stored, moments, duplicates, differing, kinds)
+
+    def parts(self) -> Iterator[Batch]:
+        """Batches of its events in their order, to be written and added."""
+        for n in range(0, len(self.events), PART):
+            some = {name: getattr(self, name)[n : n + PART] for name in ("reported", "events", "moments")}
+            yield replace(self, **some, duplicates=0, differing=set(), ignored=[])
+
+    def add(self, part: Batch) -> bool:
+        """Take over what became of a part; whether that was the last one, or the others need not be tried."""
+        now = slice(self.done, self.done + len(part.events))
+        self.reported[now], self.events[now], self.moments[now] = part.reported, part.events, part.moments
+        self.done = now.stop
+        self.accepted += part.accepted
+        self.duplicates += part.duplicates
+        self.differing |= part.differing
+        self.ignored += part.ignored
+        self.status, self.start, self.error = part.status, part.start, part.error
+        return self.error is not None or self.status is None or self.done == len(self.events)
 
     def answer(self, verdict: Mapping[str, Any] | None) -> dict[str, Any]:
         return {
@@ -255,8 +275,8 @@ class _Writer:
         self._waiting.put((batch, written))
 
     def _run(self) -> None:
-        """Until the database is gone: all small batches that wait, then one large one."""
-        large: deque[_Waiting] = deque()
+        """Until the database is gone: all small batches that wait, then a part of a large one."""
+        large: deque[tuple[_Waiting, Iterator[Batch]]] = deque()
         while True:
             small, size = list[_Waiting](), 0
             with contextlib.suppress(Empty):
@@ -265,17 +285,22 @@ class _Writer:
                     if more is None:
                         return
                     if len(more[0].events) > LARGE:
-                        large.append(more)
+                        large.append((more, more[0].parts()))
                     else:
                         small.append(more)
                         size += len(more[0].events)
-            for group in (small, [large.popleft()] if large else []):
-                self._write(group)
+            if small:
+                self._commit([batch for batch, _ in small])
+                self._wake(small)
+            if large:
+                waiting, parts = large[0]
+                part = next(parts)
+                self._commit([part])
+                if waiting[0].add(part):
+                    self._wake([waiting])
+                    large.popleft()
 
-    def _write(self, group: Sequence[_Waiting]) -> None:
-        if not group:
-            return
-        self._commit([batch for batch, _ in group])
+    def _wake(self, group: Sequence[_Waiting]) -> None:
         with self._lock:
             self._events -= sum(len(batch.events) for batch, _ in group)
         waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}

@@ -203,7 +203,7 @@ def _judged(
     transaction: ReadTransaction, run: Run, state: State, given: Sequence[RunAdvice]
 ) -> list[tuple[Followed | None, RunAdvice]]:
     """Each advice with whether it was followed."""
-    after = runs.started_after(transaction.session, run) if any(a.verdict["set"] for a in given) else []
+    after = runs.started_after(transaction.session, run) if any(a.verdict.get("set") for a in given) else []
     return [(followed(each.at_seconds, each.verdict, state, after), each) for each in given]
 
 
@@ -285,7 +285,7 @@ def _keep_advice(database: Database, run_id: str, known: _Watched) -> None:
     if known.advised is None:
         with database.read() as transaction:
             last = watched.last_advice(transaction.session, run_id)
-        known.advised = ("continue", {}) if last is None else (last.action, last.verdict["set"])
+        known.advised = ("continue", {}) if last is None else (last.action, last.verdict.get("set", {}))
     if advice != known.advised and not current["action"] == known.advised[0] == "continue":
         row = {name: current[name] for name in ("at_seconds", "action", "rule", "severity")}
         with database.write_untracked() as transaction:

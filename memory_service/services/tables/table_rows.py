@@ -15,8 +15,6 @@ from sqlalchemy import select
 
 from memory_service.domain.common.row_difference import difference
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.planning.model_catalogue import CatalogueModel
-from memory_service.domain.planning.proven_rows import proven_model
 from memory_service.errors import (
     Conflict,
     FieldError,
@@ -31,6 +29,7 @@ from memory_service.schemas import rows as values_of_rows
 from memory_service.schemas.fields import clean_text, key_text
 from memory_service.services.database.transactions import ReadTransaction, WriteTransaction
 from memory_service.services.tables.paging import Query, parse_query
+from memory_service.services.tables.usable_rows import proven
 from memory_service.store.dialects import UtcDateTime
 from memory_service.store.queries import calibrations, history, passages, rows
 from memory_service.store.tables.knowledge import Correctable, History, Pattern, Solution
@@ -150,13 +149,12 @@ def create_row(
     it).
     """
     table = _correctable(table)
-    stored = values_of_rows.validate(table, values)
+    stored = check_new(transaction, table, values)
     key_name = rows.key_of(rows.ENTITIES[table])
     key = stored[key_name]
     if rows.find(transaction.session, table, key) is not None:
         detail = f"{table} already has {key!r}; correct that one or choose another {key_name}"
         raise Conflict(detail, [FieldError(key_name, "is taken", key, (key,))])
-    _check_use(transaction, table, stored)
     rows.insert_all(transaction.session, table, [stored | rows.bookkeeping("user", transaction.now)])
     if new_passages is not None:
         passages.replace(transaction.session, key, new_passages)
@@ -183,9 +181,44 @@ def update_row(
     """
     table = _correctable(table)
     row = _existing(transaction, table, key, to_change=True)
-    _same_version(transaction, table, key, row, expected_version)
-    before = rows.knowledge_values(row)
-    key_name = rows.key_of(type(row))
+    before, after = _corrected(transaction, table, row, changes, expected_version)
+    if after != before:
+        shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
+        changed = after | {"corrected": after != shipped, "updated_at": transaction.now}
+        rows.change(transaction.session, row, changed)
+        version = row.version
+        _record(transaction, table, key, "update", who, why, version=version, before=before, after=after)
+    if new_passages is not None:
+        passages.replace(transaction.session, key, new_passages)
+    return get_row(transaction, table, key)
+
+
+def check_new(transaction: ReadTransaction, table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as they would be stored, used once: who asks before a transaction that writes lets nobody
+    wait for that. InvalidInput names each wrong field."""
+    stored = values_of_rows.validate(_correctable(table), values)
+    _check_use(transaction, table, stored)
+    return stored
+
+
+def check_correction(
+    transaction: ReadTransaction, table: str, key: str, changes: Mapping[str, Any], expected: int | None
+) -> None:
+    """The same of a correction; errors as of `update_row`."""
+    _corrected(transaction, table, _existing(transaction, _correctable(table), key), changes, expected)
+
+
+def _corrected(
+    transaction: ReadTransaction,
+    table: str,
+    row: Correctable,
+    changes: Mapping[str, Any],
+    expected: int | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values before and after."""
+    before, key_name = rows.knowledge_values(row), rows.key_of(type(row))
+    key = before[key_name]
+    _same_version(transaction, table, key, row, expected)
     given = {name: before[name] for name in values_of_rows.fields_of(table)}  # what follows from them is left
     after = values_of_rows.validate(table, given | dict(changes))
     if after[key_name] != key:
@@ -195,14 +228,7 @@ def update_row(
         raise InvalidInput(f"{' and '.join(named)} names the row and cannot change", errors)
     if after != before:
         _check_use(transaction, table, after)
-        shipped = history.shipped_values(transaction.session, table, key) if row.origin == "seed" else None
-        changed = after | {"corrected": after != shipped, "updated_at": transaction.now}
-        rows.change(transaction.session, row, changed)
-        version = row.version
-        _record(transaction, table, key, "update", who, why, version=version, before=before, after=after)
-    if new_passages is not None:
-        passages.replace(transaction.session, key, new_passages)
-    return get_row(transaction, table, key)
+    return before, after
 
 
 def delete_row(
@@ -314,17 +340,15 @@ def _naming(transaction: ReadTransaction, child: type[Pattern] | type[Solution],
     ).all()
 
 
-def _check_use(transaction: WriteTransaction, table: str, stored: Mapping[str, Any]) -> None:
+def _check_use(transaction: ReadTransaction, table: str, stored: Mapping[str, Any]) -> None:
     slug = stored.get("competition") if table in ("patterns", "solutions") else None
     if slug is not None and rows.find(transaction.session, "competitions", slug) is None:
         detail = f"competition {slug!r} is not known"
         raise wrong_value("competition", "is not known; add it first", slug, detail=detail)
-    if table == "models":
-        build, shipped = (
-            values_of_rows.BUILT["profiles"],
-            rows.profiles_of(transaction.session, stored["name"]),
-        )
-        proven_model(CatalogueModel.from_dict(stored), [build({"profile": one}) for one in shipped])
+    shipped = rows.profiles_of(transaction.session, stored["name"]) if table == "models" else ()
+    if table in ("models", "gpus"):
+        build = values_of_rows.BUILT
+        proven(build[table](stored), [build["profiles"]({"profile": one}) for one in shipped])
 
 
 def _record(

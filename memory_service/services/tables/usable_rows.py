@@ -1,10 +1,18 @@
 """Rows as the values that plans are made with. A row that cannot be one (of an older program, or written past
 the service) is left out and named: it hurts nobody who asks for another."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from threading import Lock
 from typing import Any, TypeVar
 
+from cachetools import LRUCache, cached
+
+from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import Gpu
+from memory_service.domain.planning.model_catalogue import CatalogueModel
+from memory_service.domain.planning.proven_rows import prove_gpu, prove_model
 from memory_service.schemas.rows import BUILT
 from memory_service.store.engine import Unreadable, is_readable
 
@@ -23,10 +31,36 @@ def usable(table: str, rows: Iterable[Row]) -> tuple[list[Any], tuple[str, ...]]
             broken = [name for name, value in row.items() if isinstance(value, Unreadable)]
             if broken:
                 raise ValueError(f"{', '.join(broken)} is no JSON")  # noqa: TRY301 - as any other fault
-            built.append(build(row))
+            built.append(proven(build(row)))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one row stays with it
             left_out.append(f"{table} {row[_KEYS.get(table, 'id')]}: {error}")
     return built, tuple(left_out)
+
+
+def proven(value: Value, shipped: Sequence[Profile] = ()) -> Value:
+    """The same value of a row; InvalidInput for a card or model that has no price. shipped: of the model."""
+    if isinstance(value, Gpu | CatalogueModel):
+        _prove(value, shipped)
+    return value
+
+
+def _priced_by(value: Gpu | CatalogueModel, shipped: Sequence[Profile]) -> bytes:
+    """A digest of all that a price is made of."""
+    if isinstance(value, Gpu):
+        facts: Any = replace(value, source="", aliases=())
+    else:
+        facts = (value.name, value.library, value.family, value.config, value.default_input_size)
+        facts = (*facts, value.input_kind, shipped)
+    return blake2b(repr(facts).encode(), digest_size=16).digest()
+
+
+@cached(LRUCache(8_192), key=_priced_by, lock=Lock())
+def _prove(value: Gpu | CatalogueModel, shipped: Sequence[Profile]) -> None:
+    """A row that stays as it is needs to be priced once: the price is of its values alone."""
+    if isinstance(value, Gpu):
+        prove_gpu(value)
+    else:
+        prove_model(value, shipped)
 
 
 def readable(rows: Iterable[Row]) -> Iterator[Row]:

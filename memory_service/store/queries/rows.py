@@ -4,7 +4,7 @@ Values go in and out as mappings with the keys of the seeds; `BOOKKEEPING` is wh
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Table, delete, insert, select
@@ -12,6 +12,8 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.orm.exc import StaleDataError
 
 from memory_service.store import dialects
+from memory_service.store.dialects import JsonObject
+from memory_service.store.engine import is_readable
 from memory_service.store.session import ReadSession, WriteSession, locked_if
 from memory_service.store.tables.devices import Calibration, Device
 from memory_service.store.tables.knowledge import (
@@ -80,6 +82,19 @@ def all_rows(session: ReadSession, table: str) -> list[dict[str, Any]]:
     names = [name for name in columns(entity) if name not in BOOKKEEPING]
     query = select(*(column(entity, name) for name in names)).order_by(column(entity, key_of(entity)))
     return [dict(zip(names, row, strict=True)) for row in session.execute(query)]
+
+
+def damaged(session: ReadSession, *tables: str) -> Iterator[str]:
+    """ "table key: why" of each row where a column of objects holds none; of all tables, or of these."""
+    for table in Base.metadata.sorted_tables:
+        objects = [column for column in table.columns if isinstance(column.type, JsonObject)]
+        if objects and (not tables or table.name in tables):
+            own = [*table.primary_key.columns]
+            for row in session.execute(select(*own, *objects).execution_options(yield_per=500)):
+                cut = [column.name for column in objects if not is_readable(row._mapping[column])]
+                if cut:
+                    key = "/".join(map(str, row[: len(own)]))
+                    yield f"{table.name} {key}: {', '.join(cut)} is no JSON object"
 
 
 def written_here(session: ReadSession, table: str) -> frozenset[str]:

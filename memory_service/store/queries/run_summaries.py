@@ -67,18 +67,19 @@ def last_advice(session: ReadSession, run_id: str) -> RunAdvice | None:
 
 
 def advices(session: ReadSession, run_ids: Sequence[str]) -> dict[str, list[RunAdvice]]:
-    """Run -> its advice, oldest first; runs without any are left out."""
+    """Run -> its advice that can be read, oldest first; runs without any are left out."""
     query = select(RunAdvice).where(RunAdvice.run_id.in_(run_ids))
     found: dict[str, list[RunAdvice]] = {}
     for row in session.scalars(query.order_by(RunAdvice.run_id, RunAdvice.number)):
-        found.setdefault(row.run_id, []).append(row)
+        if row.verdict:
+            found.setdefault(row.run_id, []).append(row)
     return found
 
 
 def advice_of(session: ReadSession, run_id: str, most: int) -> list[RunAdvice]:
-    """The latest `most`, oldest first."""
+    """The latest `most` that can be read, oldest first."""
     query = select(RunAdvice).where(RunAdvice.run_id == run_id).order_by(RunAdvice.number.desc()).limit(most)
-    return list(session.scalars(query))[::-1]
+    return [row for row in session.scalars(query) if row.verdict][::-1]
 
 
 def add_advice(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:

@@ -218,12 +218,13 @@ def ended(session: ReadSession, run_ids: Collection[str]) -> list[EndedRun]:
 
 
 def observations_by_run(session: ReadSession, run_ids: Collection[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Run -> its observations."""
+    """Run -> its observations that can be read."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for ids in _parts(run_ids):
         query = select(Observation.run_id, Observation.observation).order_by(Observation.id)
         for row in session.execute(query.where(Observation.run_id.in_(ids))):
-            found.setdefault(row.run_id, []).append(row.observation)
+            if row.observation:
+                found.setdefault(row.run_id, []).append(row.observation)
     return found
 
 
@@ -235,7 +236,7 @@ def _parts(run_ids: Collection[str]) -> Iterator[list[str]]:
 
 def observations_of(session: ReadSession, run_id: str) -> list[Mapping[str, Any]]:
     query = select(Observation.observation).where(Observation.run_id == run_id).order_by(Observation.id)
-    return list(session.scalars(query))
+    return [observation for observation in session.scalars(query) if observation]
 
 
 def replace_observations(

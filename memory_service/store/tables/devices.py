@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from memory_service.store.dialects import Json, Name, Prose
+from memory_service.store.dialects import JsonObject, Name, Prose
 from memory_service.store.tables.knowledge import LISTED, Base, key_column
 
 __all__ = ["LISTED", "Base", "Calibration", "Device"]
@@ -28,8 +28,8 @@ class Device(Base):
     uuid: Mapped[str | None] = mapped_column(Name, index=True)
     word: Mapped[str | None]
     host: Mapped[str | None]
-    fingerprint: Mapped[Any] = mapped_column(Json, nullable=True)
-    environment: Mapped[Any] = mapped_column(Json, nullable=True)
+    fingerprint: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    environment: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     registered_at: Mapped[dt.datetime]
     seen_at: Mapped[dt.datetime | None]
 
@@ -70,8 +70,8 @@ class Calibration(Base):
     started_at: Mapped[dt.datetime] = mapped_column(index=True)
     heartbeat_at: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]
-    fingerprint: Mapped[Any] = mapped_column(Json, nullable=False)
-    environment: Mapped[Any] = mapped_column(Json, nullable=False)
-    sections: Mapped[Any] = mapped_column(Json, nullable=False)
-    missing: Mapped[Any] = mapped_column(Json, nullable=False)
-    self_check: Mapped[Any] = mapped_column(Json, nullable=True)
+    fingerprint: Mapped[Any] = mapped_column(JsonObject, nullable=False)
+    environment: Mapped[Any] = mapped_column(JsonObject, nullable=False)
+    sections: Mapped[Any] = mapped_column(JsonObject, nullable=False)
+    missing: Mapped[Any] = mapped_column(JsonObject, nullable=False)
+    self_check: Mapped[Any] = mapped_column(JsonObject, nullable=True)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from memory_service.store.dialects import Json, Name
+from memory_service.store.dialects import JsonObject, Name
 from memory_service.store.tables.runs import Base
 
 __all__ = ["Base", "Outcome", "Serving", "Tally"]
@@ -30,8 +30,8 @@ class Outcome(Base):
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     place: Mapped[str]
     ended_at: Mapped[dt.datetime | None]
-    advice: Mapped[Any] = mapped_column(Json, nullable=True)
-    outcome: Mapped[Any] = mapped_column(Json, nullable=True)
+    advice: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    outcome: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     thinned_at: Mapped[dt.datetime | None]
     updated_at: Mapped[dt.datetime]
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from memory_service.store.dialects import Json, Name, Prose
+from memory_service.store.dialects import JsonObject, Name, Prose
 from memory_service.store.tables.devices import LISTED, Base
 
 __all__ = ["NOT_RAW", "Base", "Observation", "Run", "RunAdvice", "RunEvent", "RunLog", "RunSummary"]
@@ -97,16 +97,16 @@ class Run(Base):
     excluded: Mapped[str | None]
     wasted_minutes: Mapped[float | None] = mapped_column(info=LISTED)
     wasted_on: Mapped[str | None] = mapped_column(Name, info=LISTED)
-    waste: Mapped[Any] = mapped_column(Json, nullable=True)
+    waste: Mapped[Any] = mapped_column(JsonObject, nullable=True)
     created_at: Mapped[dt.datetime] = mapped_column(index=True)
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
     digest: Mapped[str]
-    given: Mapped[Any] = mapped_column(Json, nullable=False)
-    prediction: Mapped[Any] = mapped_column(Json, nullable=True)
-    summary: Mapped[Any] = mapped_column(Json, nullable=True)
-    finish: Mapped[Any] = mapped_column(Json, nullable=True)
-    watch: Mapped[Any] = mapped_column(Json, nullable=True)
-    exclusion: Mapped[Any] = mapped_column(Json, nullable=True)
+    given: Mapped[Any] = mapped_column(JsonObject, nullable=False)
+    prediction: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    summary: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    finish: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    watch: Mapped[Any] = mapped_column(JsonObject, nullable=True)
+    exclusion: Mapped[Any] = mapped_column(JsonObject, nullable=True)
 
 
 class RunEvent(Base):
@@ -149,7 +149,7 @@ class Observation(Base):
     model: Mapped[str] = mapped_column(Name, index=True)
     subject: Mapped[str]
     updated_at: Mapped[dt.datetime] = mapped_column(index=True)
-    observation: Mapped[Any] = mapped_column(Json, nullable=False)
+    observation: Mapped[Any] = mapped_column(JsonObject, nullable=False)
 
 
 class RunSummary(Base):
@@ -187,7 +187,7 @@ class RunLog(Base):
     clipped: Mapped[int] = mapped_column(BigInteger)
     shift_seconds: Mapped[float | None]
     last_piece: Mapped[str | None] = mapped_column(Name)
-    context: Mapped[Any] = mapped_column(Json, nullable=False)
+    context: Mapped[Any] = mapped_column(JsonObject, nullable=False)
 
 
 class RunAdvice(Base):
@@ -207,4 +207,4 @@ class RunAdvice(Base):
     action: Mapped[str] = mapped_column(Name)
     rule: Mapped[str] = mapped_column(Name)
     severity: Mapped[str] = mapped_column(Name)
-    verdict: Mapped[Any] = mapped_column(Json, nullable=False)
+    verdict: Mapped[Any] = mapped_column(JsonObject, nullable=False)

@@ -354,6 +354,23 @@ def test_a_withheld_body_takes_no_turn_and_makes_room(listening: Listening):
         sock.close()
 
 
+def test_withheld_bodies_make_room_before_a_connection_that_is_kept_open(
+    listening: Listening,
+):
+    withheld = b"POST /takes HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx"
+    with ExitStack() as stack:
+        kept = HTTPConnection("127.0.0.1", listening.port, timeout=60)
+        stack.callback(kept.close)
+        kept.request("GET", "/quick")
+        assert kept.getresponse().read() == b"here"
+        sock = kept.sock
+        for _ in range(SHORT.connections + 3):
+            stack.enter_context(listening.socket(withheld))
+        kept.request("GET", "/quick")
+        assert kept.getresponse().read() == b"here"
+        assert kept.sock is sock, "the same connection"
+
+
 def test_one_caller_leaves_requests_to_others_and_health_is_always_answered():
     limits = replace(Limits(), requests=4, requests_of_one=2)
     waits = b"GET /waits HTTP/1.1\r\nHost: x\r\nX-Key: %s\r\n\r\n"
