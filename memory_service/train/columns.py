@@ -64,6 +64,34 @@ def predicts_values(train: pd.DataFrame, targets: list[str]) -> bool:
     return several and not bool((columns.dropna() % 1 == 0).all(axis=None))
 
 
+def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> list[str]:
+    """Columns of several rows a value, of whose values the test set has none: their rows belong together."""
+    found = []
+    for name, kind in kinds.items():
+        values = train[name].nunique()
+        known = test[name].dropna()
+        several = kind in ("category", "code", "text") and values >= 5 and len(train) >= 2 * values
+        if several and len(known) and known.isin(train[name]).mean() < 0.05:
+            found.append(name)
+    return found
+
+
+def see_split(train: pd.DataFrame, test: pd.DataFrame, given: list[str]) -> None:
+    """Where the plan says nothing of time or groups, but all test rows are later, or of new groups, rows are
+    split like that, and a NOTE says so."""
+    if plan.SPLIT == "time" or "group" in plan.SPLIT:
+        return
+    kinds = {name: column_kind(train[name]) for name in given}
+    for name in (name for name, kind in kinds.items() if kind == "date"):
+        if as_days(test[name]).min() > as_days(train[name]).quantile(0.999):
+            plan.SPLIT, plan.GROUP_BY = "time", name
+            print(f"NOTE: the test rows are later by {name}: later rows validate", flush=True)
+            return
+    if groups := new_groups(train, test, kinds):
+        plan.SPLIT, plan.GROUP_BY = "group", groups[0]
+        print(f"NOTE: the test set has other values of {groups[0]}: whole groups validate", flush=True)
+
+
 def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | None) -> Data:
     """The data of a problem of rows: `inputs` and `test_inputs` with the columns that both tables have."""
     values = predicts_values(train, target_columns(train, test, sample))
@@ -75,6 +103,9 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     if values and plan.LOGS:
         targets = in_logs(targets)
     keep_first(train, test)
+    see_split(
+        train, test, [name for name in train.columns[1:] if name in test.columns and name not in columns]
+    )
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     group = group_column(train) if "group" in plan.SPLIT else None
     if group in given and not test[group].isin(train[group]).mean() > 0.5:

@@ -423,13 +423,21 @@ def choose_features(loop: Loop) -> None:
     problem.shared["choice"] = choice
 
 
+def is_series(problem: Problem) -> bool:
+    """Whether rows are forecasts of series: as the plan says, or as a table without texts looks."""
+    told = plan.TASK.startswith("time-series") or "text" not in problem.columns.values()
+    return told and any(member.applies(problem) for member in SERIES_MEMBERS)
+
+
 def members_of(problem: Problem) -> list[Member]:
     """Those that apply, that of the plan first."""
     if isinstance(problem.inputs, list):
         return [member for member in plan.file_members if member.applies(problem)]
-    if series := [member for member in SERIES_MEMBERS if member.applies(problem)]:
-        return [*series, TABLE_MEMBERS[0]]
-    found = [member for member in (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork()) if member.applies(problem)]
+    rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork())
+    if is_series(problem):
+        others = rows if not plan.TASK.startswith("time-series") else TABLE_MEMBERS[:1]
+        return [member for member in (*SERIES_MEMBERS, *others) if member.applies(problem)]
+    found = [member for member in rows if member.applies(problem)]
     some = 0.2 * state.seconds_left()
 
     def order(member: Member) -> tuple[bool, float]:
@@ -456,7 +464,7 @@ def train_members(data: Data, run: Any) -> list[float]:
     state.reserve_minutes = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)
     folds = split(data)
     problem = problem_of(data)
-    loop = Loop(data, problem, folds, run, series=any(member.applies(problem) for member in SERIES_MEMBERS))
+    loop = Loop(data, problem, folds, run, series=is_series(problem))
     plan.score_of_rows = lambda data, rows, found: score_predictions(data, data.targets[rows], found)[0]
     if not loop.series and not state.stop:
         choose_features(loop)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train.columns import column_kind
+from memory_service.train.columns import column_kind, new_groups
 from memory_service.train.runtime import IMAGE_FILES, as_days, plan, read_table, target_columns
 
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3")
@@ -61,7 +61,8 @@ def describe(folder: Path) -> dict[str, Any]:
         found |= time_facts(some, asked, kinds)
         if found.pop("is_series", False) and found["test_is_later"] and answer["answer"] == "values":
             task = "time-series"
-    found |= group_facts(train, test, inputs)
+    if test is not None and (groups := new_groups(train, test, kinds)):
+        found["group_by"] = groups[0]
     kind = "regression" if answer["answer"] == "values" else "classification"
     if task == "masks":
         found |= {"answer": "masks", "n_classes": 2}
@@ -137,21 +138,6 @@ def time_facts(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     ]
     series = each == 1 or any(train[name].nunique() < 3 * each for name in alone)
     return {"time_column": dates[0], "test_is_later": later, "rows_per_moment": each, "is_series": series}
-
-
-def group_facts(train: pd.DataFrame, test: pd.DataFrame | None, inputs: list[str]) -> dict[str, Any]:
-    """Columns of many rows a value of which the test set has none: their rows belong together."""
-    if test is None:
-        return {}
-    new = []
-    for name in inputs:
-        rows = len(train) / max(train[name].nunique(), 1)
-        kind = column_kind(train[name].head(MOST_ROWS))
-        if kind in ("category", "code", "text") and rows >= 2 and train[name].nunique() >= 5:
-            seen = test[name].dropna().isin(train[name]).mean()
-            if seen < 0.05:
-                new.append(name)
-    return {"group_by": new[0]} if new else {}
 
 
 FIELDS = ("task", "n_train", "n_test", "n_classes", "n_features", "image_size", "seq_len", "group_by")

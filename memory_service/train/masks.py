@@ -264,7 +264,9 @@ def _mask(probabilities: np.ndarray, size: tuple[int, int], choice: MaskPredicti
 def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -> None:
     """Threshold and smallest area with the best mean Dice; those before others must be better by 0.001."""
     best = -1.0
-    large: list[np.ndarray] = [np.uint8(_large(m, t.shape[::-1]) * 255) for m, t in zip(maps, truth, strict=True)]
+    large: list[np.ndarray] = [
+        np.uint8(_large(m, t.shape[::-1]) * 255) for m, t in zip(maps, truth, strict=True)
+    ]
     for threshold in THRESHOLDS:
         shown: list[np.ndarray] = [m > threshold * 255 for m in large]
         scores = np.array([dice(t, m) for t, m in zip(truth, shown, strict=True)])
