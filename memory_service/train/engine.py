@@ -311,6 +311,10 @@ class Loop:
         for member in members:
             if state.stop or state.seconds_left() <= 0:
                 return
+            kept = 1.3 * sum(self.seconds.get(name, 0.0) for name in self.weights)  # to fit these to all rows
+            if kept and state.seconds_left() < kept + min(self.price(member), 0.34 * state.seconds_left()):
+                print(f"NOTE: no time for {member.name} and to fit all rows behind it", flush=True)
+                continue
             anytime = getattr(member, "anytime", False) and state.seconds_left() > 20
             if not anytime and not self.affordable(member, 0.65 if getattr(member, "once", False) else 0.34):
                 told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"

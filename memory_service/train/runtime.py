@@ -874,10 +874,12 @@ def columns_of(classes: list[str], columns: list[str]) -> dict[str, str]:
 
 def write_baseline(data: Data) -> None:
     """A submission that needs no model, so that there is one whatever happens."""
-    predictions: Any = [""] * len(data.test_ids)  # no object on any mask
-    if not plan.predict_masks:
-        predictions = np.tile(plan.prior_of(data.targets, len(data.outputs)), (len(data.test_ids), 1))
-    write_submission(data, plan.submission_of(data, predictions), state.out_dir)
+    if plan.ANSWER == "masks":  # no object on any
+        table = pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: ""})
+    else:
+        constant = np.tile(plan.prior_of(data.targets, len(data.outputs)), (len(data.test_ids), 1))
+        table = plan.submission_of(data, constant)
+    write_submission(data, table, state.out_dir)
     print(f"Baseline submission written{plan.BASELINE}", flush=True)
 
 
