@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["of"]
-
 WEEKS = 4  # to each side, of the usual
 COUNTRIES = (
     "US",
@@ -41,21 +39,23 @@ COUNTRIES = (
 LEAST_EXPLAINED = 0.05  # of the days' variance, by a country's holidays
 
 
-def of(
+def day_effects(
     grid: np.ndarray, dates: pd.DatetimeIndex | None, step: float, last: int
 ) -> Callable[[np.ndarray, np.ndarray], pd.DataFrame] | None:
-    """A function of (period, origin) to features, for series of days; None where they span less than 13 months.
+    """A function of (period, origin) to features, for series of days; None of less than 13 months.
 
     grid   (periods, series); only what lies before an origin goes into its features
-    last   the last period of which a country's holidays may be learned
+    last   the last period that scales of series and a country's holidays are learned from
     """
     if dates is None or abs(step - 1) > 0.01 or last < 395:
         return None
-    apart = effects_of(grid)
+    apart = effects_of(grid, last)
     ways = {
         "date": dates.month * 100 + dates.day,
         "weekday of month": dates.month * 100 + 10 * ((dates.day - 1) // 7) + dates.day_of_week,
-        "last weekdays": dates.month * 100 + 10 * ((dates.days_in_month - dates.day) // 7) + dates.day_of_week,
+        "last weekdays": dates.month * 100
+        + 10 * ((dates.days_in_month - dates.day) // 7)
+        + dates.day_of_week,
         "easter": from_easter(dates),
     }
     named = holidays_of(dates, apart, last)
@@ -80,11 +80,11 @@ def of(
     return features
 
 
-def effects_of(grid: np.ndarray) -> np.ndarray:
-    """Of each day, the mean series' distance from the median of the same weekday in the weeks around, relative."""
+def effects_of(grid: np.ndarray, last: int) -> np.ndarray:
+    """Of each day, how far the mean series lies from the median of the same weekday around, as a share."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        total = np.nanmean(grid / np.nanmean(np.abs(grid), axis=0), axis=1)
+        total = np.nanmean(grid / np.nanmean(np.abs(grid[: last + 1]), axis=0), axis=1)
         weeks = np.arange(-WEEKS, WEEKS + 1) * 7
         around = np.arange(len(total))[:, None] + weeks
         inside = (around >= 0) & (around < len(total))
@@ -114,7 +114,7 @@ def places_of(keys: np.ndarray, most: int = 4) -> np.ndarray:
 
 
 def holidays_of(dates: pd.DatetimeIndex, apart: np.ndarray, last: int) -> np.ndarray | None:
-    """Of each day a number of the holiday that it is, follows or precedes in the country that explains most."""
+    """Of each day a number of the holiday that it is, follows or precedes, in the country that fits best."""
     if importlib.util.find_spec("holidays") is None:
         return None
     import holidays

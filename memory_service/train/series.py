@@ -1,7 +1,7 @@
-"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin before it.
+"""Members that forecast: series of a table, their seasons, and what is known of a period from an origin.
 
-A row is predicted from an origin, the last period whose targets are known. For training rows origins are drawn
-1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
+A row is predicted from an origin, the last period whose targets are known. For training rows origins are
+drawn 1 to `horizon` periods before, so that a model learns what it will be asked: near and far periods alike.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from memory_service.train import day_effects
 from memory_service.train.boosting import grow
+from memory_service.train.day_effects import day_effects
 from memory_service.train.problem import Clock, Prediction, Problem
 from memory_service.train.smoothing import smooth
-
-__all__ = ["MEMBERS", "BoostedLags", "SeasonalNaive", "Series", "Smoothing", "recognise"]
 
 MOST_CELLS = 40_000_000  # periods times series
 MONTH = 365.25 / 12
@@ -83,11 +81,10 @@ def dates_of(problem: Problem) -> pd.DatetimeIndex | None:
     """The dates of all rows, by the first column of dates."""
     for name in (name for name, kind in problem.columns.items() if kind == "date"):
         column = pd.concat([problem.inputs[name], problem.test_inputs[name]], ignore_index=True)
-        if pd.api.types.is_numeric_dtype(column):
-            if not column.between(1500, 2200).all():
-                continue
-            column = column.astype(int).astype(str) + "-01-01"
-        parsed = pd.to_datetime(column, errors="coerce", format="mixed", utc=True)
+        if pd.api.types.is_numeric_dtype(column):  # days since 1970
+            parsed = pd.to_datetime(column * 86_400, errors="coerce", unit="s", utc=True)
+        else:
+            parsed = pd.to_datetime(column, errors="coerce", format="mixed", utc=True)
         if parsed.notna().all():
             return pd.DatetimeIndex(parsed).tz_localize(None)
     return None
@@ -97,15 +94,15 @@ def periods_of(
     times: np.ndarray, moments: np.ndarray, dates: pd.DatetimeIndex | None
 ) -> tuple[np.ndarray, float]:
     """(the period of each row, days from one to the next). Months and years count as the calendar does."""
-    gaps, sizes = np.unique(np.diff(moments).round(6), return_counts=True)
-    step = float(gaps[sizes.argmax()])
+    gaps, sizes = np.unique(np.round(np.diff(moments) * 86_400), return_counts=True)
+    step, start = max(float(gaps[sizes.argmax()]), 1.0) / 86_400, moments[0]  # whole seconds do not drift
     if step < 1 and sizes.max() < 0.3 * sizes.sum():  # at any moment
-        step = 1.0
+        step, start = 1.0, np.floor(start)
     if step > 27 and dates is not None:
         months = max(1, round(step / MONTH))
         found = (dates.year * 12 + dates.month - 1).to_numpy() // months
         return found - found.min(), months * MONTH
-    return np.floor((times - moments[0]) / step + 1e-6).astype(int), step
+    return np.floor((times - start) / step + 1e-3).astype(int), step
 
 
 def keys_of(problem: Problem, period: np.ndarray) -> list[str]:
@@ -135,7 +132,7 @@ def seasons_of(step: float, length: int) -> list[int]:
     """Periods of a day, a week and a year, where they are whole and the training rows have one and a half."""
     days = (1.0, 7.0, 364.0) if step <= 1.01 else (364.0,) if step < 27 else (365.25,)
     found = [round(each / step) for each in days]
-    return sorted({each for each in found if 1 < each and 1.5 * each <= length})
+    return sorted({each for each in found if each > 1 and 1.5 * each <= length})
 
 
 def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int) -> np.ndarray:
@@ -191,7 +188,7 @@ class Past:
         return np.column_stack([self.value(period - (back + k) * season, number) for k in range(most)])
 
 
-def mean_of(values: np.ndarray, median: bool = False) -> np.ndarray:
+def mean_of_known(values: np.ndarray, median: bool = False) -> np.ndarray:
     """Of each row, NaN of none."""
     import warnings
 
@@ -324,7 +321,7 @@ class SeasonalNaive(Forecaster):
         period, number = series.period[rows], series.number[rows]
         origins = np.full(len(rows), origin)
         values = Past(grid).seasonal(period, origins, number, choice["season"], choice["values"])
-        return filled(mean_of(values, bool(choice["median"])), series, grid, rows, origin)
+        return filled(mean_of_known(values, bool(choice["median"])), series, grid, rows, origin)
 
 
 class Smoothing(Forecaster):
@@ -361,7 +358,7 @@ class Smoothing(Forecaster):
 
 
 class BoostedLags(Forecaster):
-    """LightGBM of all series: values at seasons before the origin, means, calendar, day effects, the other columns.
+    """LightGBM of all series: values at seasons before the origin, means, calendar, day effects, columns.
 
     relative   targets and values as ratios to the series' level, or differences from it: trends go on
     """
@@ -396,7 +393,7 @@ class BoostedLags(Forecaster):
         rounds, complete, began = [], True, clock.left()
         for place, grid in enumerate(grids):
             ratios = self.relative and proportional(grid)
-            effects = day_effects.of(grid, series.dates, series.step, int(series.period[train_rows].max()))
+            effects = day_effects(grid, series.dates, series.step, int(series.period[train_rows].max()))
 
             def side(
                 rows: np.ndarray,
@@ -488,8 +485,8 @@ def table_of(
         values = past.seasonal(period, origin, number, season, 8 if 8 * season < length else 3)
         found |= {f"lag {season} {k}": values[:, k] for k in range(min(4, values.shape[1]))}
         found[f"mean of {season}"], found[f"mean median {season}"] = (
-            mean_of(values),
-            mean_of(values, median=True),
+            mean_of_known(values),
+            mean_of_known(values, median=True),
         )
     year = seasons[-1]
     if year > 12 * max(short, 2) or (len(seasons) == 1 and year >= 12):
@@ -527,7 +524,7 @@ def table_of(
     return table
 
 
-MEMBERS = (
+SERIES_MEMBERS = (
     SeasonalNaive(),
     Smoothing(),
     BoostedLags("boosting with lags", relative=False),

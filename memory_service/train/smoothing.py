@@ -6,8 +6,6 @@ import warnings
 
 import numpy as np
 
-__all__ = ["smooth"]
-
 ALPHAS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.95)
 BETAS = (0.0, 0.1, 0.3)  # of alpha
 DAMPING = 0.95  # of a trend, each period
@@ -63,7 +61,7 @@ def slope_of(plain: np.ndarray) -> np.ndarray:
 
 
 def season_of(known: np.ndarray, season: int) -> np.ndarray:
-    """(season, series): how far each place of a season lies from the mean around it, over the last seasons."""
+    """(season, series): how far each place of a season lies from the mean around it, of late."""
     if season < 2:
         return np.zeros((1, known.shape[1]))
     there = np.isfinite(known)
