@@ -45,11 +45,11 @@ def day_effects(
     """A function of (period, origin) to features, for series of days; None of less than 13 months.
 
     grid   (periods, series); only what lies before an origin goes into its features
-    last   the last period of which a country's holidays may be learned
+    last   the last period that scales of series and a country's holidays are learned from
     """
     if dates is None or abs(step - 1) > 0.01 or last < 395:
         return None
-    apart = effects_of(grid)
+    apart = effects_of(grid, last)
     ways = {
         "date": dates.month * 100 + dates.day,
         "weekday of month": dates.month * 100 + 10 * ((dates.day - 1) // 7) + dates.day_of_week,
@@ -80,11 +80,11 @@ def day_effects(
     return features
 
 
-def effects_of(grid: np.ndarray) -> np.ndarray:
+def effects_of(grid: np.ndarray, last: int) -> np.ndarray:
     """Of each day, how far the mean series lies from the median of the same weekday around, as a share."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        total = np.nanmean(grid / np.nanmean(np.abs(grid), axis=0), axis=1)
+        total = np.nanmean(grid / np.nanmean(np.abs(grid[: last + 1]), axis=0), axis=1)
         weeks = np.arange(-WEEKS, WEEKS + 1) * 7
         around = np.arange(len(total))[:, None] + weeks
         inside = (around >= 0) & (around < len(total))
@@ -94,7 +94,7 @@ def effects_of(grid: np.ndarray) -> np.ndarray:
 
 def from_easter(dates: pd.DatetimeIndex) -> np.ndarray:
     """Days from Easter, -1000 where that is far."""
-    from dateutil.easter import easter
+    from dateutil.easter import easter  # type: ignore[import-untyped]
 
     days = {year: pd.Timestamp(easter(year)) for year in dates.year.unique()}
     found = (dates.normalize() - pd.DatetimeIndex([days[year] for year in dates.year])).days.to_numpy()

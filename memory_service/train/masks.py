@@ -269,7 +269,7 @@ def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -
     ]
     for threshold in THRESHOLDS:
         shown: list[np.ndarray] = [m > threshold * 255 for m in large]
-        scores = np.array([dice(t, m) for t, m in zip(truth, shown, strict=True)])
+        scores = np.array([dice(t, np.asarray(m)) for t, m in zip(truth, shown, strict=True)])
         areas = np.array([m.mean() for m in shown])
         empty = np.array([not t.any() for t in truth])
         for area in AREAS:

@@ -94,15 +94,15 @@ def periods_of(
     times: np.ndarray, moments: np.ndarray, dates: pd.DatetimeIndex | None
 ) -> tuple[np.ndarray, float]:
     """(the period of each row, days from one to the next). Months and years count as the calendar does."""
-    gaps, sizes = np.unique(np.diff(moments).round(6), return_counts=True)
-    step = float(gaps[sizes.argmax()])
+    gaps, sizes = np.unique(np.round(np.diff(moments) * 86_400), return_counts=True)
+    step, start = max(float(gaps[sizes.argmax()]), 1.0) / 86_400, moments[0]  # whole seconds do not drift
     if step < 1 and sizes.max() < 0.3 * sizes.sum():  # at any moment
-        step = 1.0
+        step, start = 1.0, np.floor(start)
     if step > 27 and dates is not None:
         months = max(1, round(step / MONTH))
         found = (dates.year * 12 + dates.month - 1).to_numpy() // months
         return found - found.min(), months * MONTH
-    return np.floor((times - moments[0]) / step + 1e-6).astype(int), step
+    return np.floor((times - start) / step + 1e-3).astype(int), step
 
 
 def keys_of(problem: Problem, period: np.ndarray) -> list[str]:
@@ -148,8 +148,9 @@ def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int
         grid = (sums / np.where(sizes, sizes, np.nan)).reshape(shape)
     if values.min() > 0 and np.array_equal(values, values.round()):
         last = series.period[rows].max()
-        seen = np.isfinite(grid[: last + 1])
-        alive = np.logical_or.accumulate(seen) & (seen.any(axis=1) > 0)[:, None]
+        seen: np.ndarray = np.isfinite(grid[: last + 1])
+        begun: np.ndarray = np.logical_or.accumulate(seen)
+        alive = begun & (seen.any(axis=1) > 0)[:, None]
         asked = pd.DataFrame(
             {"p": series.period[-test_rows:], "s": series.number[-test_rows:]}
         ).drop_duplicates()
@@ -260,10 +261,10 @@ class Forecaster:
         if len(valid_rows):
             best = np.inf
             series, grids = self.grids(problem, train_rows)
-            asked = parts(problem, series, train_rows, valid_rows)["valid"]
+            rows, origin = parts(problem, series, train_rows, valid_rows)["valid"]
             for choice in choices:
                 began = time.monotonic()
-                tried = np.column_stack([self.forecast(series, grid, *asked, choice) for grid in grids])
+                tried = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in grids])
                 loss = judged(problem, valid_rows, tried)
                 if loss < best:
                     best, chosen, found = loss, choice, tried
@@ -271,9 +272,9 @@ class Forecaster:
                     complete = False
                     break
         series, grids = self.grids(problem, np.concatenate([train_rows, valid_rows]).astype(int))
-        asked = parts(problem, series, train_rows, valid_rows)["test"]
+        rows, origin = parts(problem, series, train_rows, valid_rows)["test"]
         choice = {name: int(chosen.get(name, choices[0][name])) for name in choices[0]}
-        test = np.column_stack([self.forecast(series, grid, *asked, choice) for grid in grids])
+        test = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in grids])
         return Prediction(found, test, dict(choice), complete)
 
     def forecast(
