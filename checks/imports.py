@@ -42,7 +42,7 @@ TRAIN = ("memory_service.train",)
 """What training scripts import. All other modules are a planner's."""
 
 OPTIONAL = {
-    "bitsandbytes", "huggingface_hub", "keras", "lightning", "pytorch_lightning", "soundfile", "torch",
+    "bitsandbytes", "holidays", "huggingface_hub", "keras", "lightning", "pytorch_lightning", "soundfile", "torch",
     "transformers", "xgboost",
 }  # fmt: skip
 """What the script has already where `ASKED_BY` is loaded at all, or does without."""

@@ -92,11 +92,20 @@ def effects_of(grid: np.ndarray, last: int) -> np.ndarray:
         return np.asarray(total - usual)
 
 
+def easter(year: int) -> pd.Timestamp:
+    """Easter Sunday of the Gregorian calendar (Meeus, Jones, Butcher)."""
+    century, place = divmod(year, 100)
+    moon = (19 * (year % 19) + century - century // 4 - (8 * century + 13) // 25 + 15) % 30
+    full = moon - (year % 19 + 11 * moon) // 319
+    sunday = (2 * (century % 4) + 2 * (place // 4) - place % 4 - full + 32) % 7
+    month = (full + sunday + 90) // 25
+    day = (full + sunday + month + 19) % 32
+    return pd.Timestamp(year, month, day)
+
+
 def from_easter(dates: pd.DatetimeIndex) -> np.ndarray:
     """Days from Easter, -1000 where that is far."""
-    from dateutil.easter import easter  # type: ignore[import-untyped]
-
-    days = {year: pd.Timestamp(easter(year)) for year in dates.year.unique()}
+    days = {year: easter(year) for year in dates.year.unique()}
     found = (dates.normalize() - pd.DatetimeIndex([days[year] for year in dates.year])).days.to_numpy()
     return np.where((found >= -50) & (found <= 60), found, -1000)
 

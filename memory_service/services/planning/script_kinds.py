@@ -122,7 +122,9 @@ def _box_kind(library: str, needs: str) -> Kind:
     return Kind(parts, {**_BOXES, "needs": needs})
 
 
-_MASKS_FROM_RANDOM = Kind(("read_masks",), {**_FRAMES, **_MASKS, "network": False, "needs": "torch, Pillow"})
+_MASKS_FROM_RANDOM = Kind(
+    ("read_masks",), {**_FRAMES, "masks": True, "layout": _MASKS["layout"], "needs": "torch, Pillow"}
+)
 
 
 def _file_kind(words: Mapping[str, Any], labels: bool) -> Kind:
