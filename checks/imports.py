@@ -2,9 +2,9 @@
 
     python -m checks.imports         (`make check`)
 
-Four installations: light (no extra), `[planner]`, `[server]` and `[train]`. What an installation imports as soon as one
-of its modules is loaded must be required by it; what a function imports when it is called, by some extra, or
-be in `OPTIONAL`. Requirements of requirements do not count: they may go without notice.
+Four installations: light (no extra), `[planner]`, `[server]` and `[train]`. What an installation imports as
+soon as one of its modules is loaded must be required by it; what a function imports when it is called, by some
+extra, or be in `OPTIONAL`. Requirements of requirements do not count: they may go without notice.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ TRAIN = ("memory_service.train",)
 """What training scripts import. All other modules are a planner's."""
 
 OPTIONAL = {
-    "bitsandbytes", "holidays", "huggingface_hub", "keras", "lightning", "pytorch_lightning", "soundfile", "torch",
-    "transformers", "xgboost",
+    "bitsandbytes", "holidays", "huggingface_hub", "keras", "lightning", "pytorch_lightning", "soundfile",
+    "torch", "transformers", "xgboost",
 }  # fmt: skip
 """What the script has already where `ASKED_BY` is loaded at all, or does without."""
 

@@ -150,7 +150,7 @@ def grid_of(series: Series, rows: np.ndarray, values: np.ndarray, test_rows: int
         last = series.period[rows].max()
         seen: np.ndarray = np.isfinite(grid[: last + 1])
         begun: np.ndarray = np.logical_or.accumulate(seen)
-        alive = begun & (seen.any(axis=1) > 0)[:, None]
+        alive = begun & np.any(seen, axis=1, keepdims=True)
         asked = pd.DataFrame(
             {"p": series.period[-test_rows:], "s": series.number[-test_rows:]}
         ).drop_duplicates()
