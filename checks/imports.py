@@ -3,8 +3,8 @@
     python -m checks.imports         (`make check`)
 
 Four installations: light (no extra), `[planner]`, `[server]` and `[train]`. What an installation imports as
-soon as one of its modules is loaded must be required by it; what a function imports when it is called, by some
-extra, or be in `OPTIONAL`. Requirements of requirements do not count: they may go without notice.
+soon as one of its modules is loaded must be required by it; what a function imports when it is called, by
+some extra, or be in `OPTIONAL`. Requirements of requirements do not count: they may go without notice.
 """
 
 from __future__ import annotations

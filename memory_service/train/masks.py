@@ -265,7 +265,7 @@ def _choose(result: MaskPrediction, maps: np.ndarray, truth: list[np.ndarray]) -
     """Threshold and smallest area with the best mean Dice; those before others must be better by 0.001."""
     best = -1.0
     large: list[np.ndarray] = [
-        np.uint8(_large(m, t.shape[::-1]) * 255) for m, t in zip(maps, truth, strict=True)
+        (_large(m, t.shape[::-1]) * 255).astype(np.uint8) for m, t in zip(maps, truth, strict=True)
     ]
     for threshold in THRESHOLDS:
         shown: list[np.ndarray] = [m > threshold * 255 for m in large]
