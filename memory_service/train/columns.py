@@ -57,7 +57,7 @@ def typed(column: pd.Series, kind: str) -> pd.Series:
 def predicts_values(train: pd.DataFrame, targets: list[str]) -> bool:
     """Whether the targets are values: as the plan says, unless the data contradict it."""
     columns = train[targets].apply(pd.to_numeric, errors="coerce")
-    numeric = bool((columns.notna().mean() > 0.99).all())
+    numeric = bool((columns.notna().sum() > 0.99 * train[targets].notna().sum()).all())  # some may be missing
     if plan.ANSWER == "values":
         return numeric
     several = len(targets) == 1 and numeric and columns[targets[0]].nunique() > 100

@@ -279,7 +279,7 @@ class Loop:
         else the mean over the folds and that fit, which counts as two."""
         whole = self.results.get((name, ALL))
         found = [self.results[name, fold].test for fold in folds]
-        if whole is not None:
+        if whole is not None and whole.complete:  # one that the time cut knows less than the folds
             found = [whole.test] if self.data.times is not None else [*found, whole.test, whole.test]
         return np.mean(found, axis=0)
 

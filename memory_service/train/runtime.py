@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -747,10 +748,11 @@ def save_result(fold: int | str, result: dict) -> None:
 
 
 def load_result(fold: int | str) -> dict | None:
+    """None where there is none, or half of a file."""
     try:
-        with np.load(state.out_dir / f"answers_{fold}.npz") as file:
-            return dict(file)
-    except (OSError, ValueError):
+        with open(state.out_dir / f"answers_{fold}.npz", "rb") as file, np.load(file) as result:
+            return dict(result)
+    except (OSError, ValueError, EOFError, BadZipFile):
         return None
 
 

@@ -1,0 +1,47 @@
+"""Plans and runs of `memory_service.train` within this process, on tiny data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from memory_service.train import answers, runtime
+
+Prepare = Callable[..., Any]
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepare]:
+    """Begins a run as a script with these settings would. The data are to lie in `tmp_path / "data"`."""
+    plan, state, known = runtime.plan, runtime.state, dict(vars(runtime.plan))
+    (tmp_path / "data").mkdir()
+
+    def prepare(answer: str = "values", **settings: Any) -> Any:
+        usual = {
+            "PLAN_ID": "p", "TASK": "tabular-regression", "MODEL": "lightgbm", "MINUTES": 5.0,
+            "SPLIT": "random", "GROUP_BY": None, "GAP": 0, "FOLDS": 3, "SEEDS": 1, "SEED": 42,
+            "RESERVE_SHARE": 0.15, "TRAIN_SHARE": 0.7, "CHECKPOINT": "answers_NAME_{}.npz",
+            "SETTINGS": {}, "DATA_DIR": tmp_path / "data", "OUT_DIR": tmp_path / "out",
+        }  # fmt: skip
+        answers.use_usual(answer)
+        runtime.begin(SimpleNamespace(**(usual | settings)))
+        state.out_dir.mkdir(exist_ok=True)
+        return plan
+
+    def anew() -> None:
+        vars(plan).clear()
+        vars(plan).update(known)
+        vars(state).clear()
+        state.__init__()
+        runtime.WARNED.clear()
+
+    anew()
+    monkeypatch.delenv("MEMORY_DEADLINE", raising=False)
+    monkeypatch.setattr(runtime, "START", time.monotonic())
+    yield prepare
+    anew()

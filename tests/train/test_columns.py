@@ -1,0 +1,158 @@
+"""Are tables read as they are meant: kinds of columns, what is predicted, and what helps nobody?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from memory_service.train import columns, engine, runtime
+from memory_service.train.columns import column_kind, read_frames, typed
+from tests.train.conftest import Prepare
+
+ROWS = 120
+
+
+def lay(folder: Path, train: dict[str, Any], asked: dict[str, Any], **sample: Any) -> None:
+    pd.DataFrame(train).to_csv(folder / "train.csv", index=False)
+    pd.DataFrame(asked).to_csv(folder / "test.csv", index=False)
+    if sample:
+        pd.DataFrame(sample).to_csv(folder / "sample_submission.csv", index=False)
+
+
+def read() -> runtime.Data:
+    return read_frames(*runtime.read_tables("test.csv"))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0.5, 1.25, 7.0], "number"),
+        ([3, 5, 9, 11], "code"),
+        (range(100_000), "number"),
+        ([0, 1], "number"),
+        (["1.5", "none", *["2.5"] * 30], "number"),
+        (["2026-01-31", "2026-02-01 12:00", None], "date"),
+        (["31.1.2026", "1.2.2026"], "date"),
+        (["oak", "elm", "oak"], "category"),
+        ([f"the {n} was very good" for n in range(50)], "text"),
+        (["the first of three"] * 50, "category"),
+    ],
+)
+def test_a_column_is_of_the_kind_that_its_values_show(values: Any, kind: str) -> None:
+    assert column_kind(pd.Series(list(values) * (30 if len(values) < 10 else 1))) == kind
+
+
+def test_infinity_and_words_among_numbers_are_missing() -> None:
+    assert typed(pd.Series(["inf", "-inf", "1.5", "about 80"]), "number").dropna().tolist() == [1.5]
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%m/%d/%Y", "%d.%m.%Y %H:%M"])
+@pytest.mark.parametrize("first", [False, True])
+def test_dates_may_be_written_otherwise_come_first_and_be_missing(
+    prepared: Prepare, form: str, first: bool, tmp_path: Path
+) -> None:
+    """The first column is no id where it has dates, and a row without one is of no late day."""
+    prepared(SPLIT="time", FOLDS=1)
+    dates = pd.date_range("2026-01-01", periods=67).strftime(form).tolist()
+    table = {"date": dates, "heat": [40.5 + n for n in range(67)], "sold": [n * 1.5 for n in range(67)]}
+    if not first:
+        table = {"id": [f"r{n}" for n in range(67)], **table}
+        table["date"][5] = ""
+    whole = pd.DataFrame(table)
+    lay(tmp_path / "data", dict(whole[:60]), dict(whole[60:].drop(columns="sold")))
+    data = read()
+    name = "date " if first else "date"
+    assert data.columns == {name: "date", "heat": "number"}
+    assert data.test_inputs[name].tolist() == list(range(20_514, 20_521))
+    ((learned, held_out),) = runtime.split(data)
+    assert held_out.tolist() == list(range(53, 60))
+    assert len(learned) == 53
+
+
+def test_words_where_the_plan_expects_values_are_classes(
+    prepared: Prepare, tmp_path: Path, capsys: Any
+) -> None:
+    plan = prepared("values")
+    numbers = [n / 7 for n in range(ROWS)]
+    lay(tmp_path / "data", {"id": range(ROWS), "x": numbers, "y": ["a", "b"] * 60}, {"id": [1], "x": [0.5]})
+    data = read()
+    assert data.outputs == ["a", "b"]
+    assert data.targets.tolist() == [0, 1] * 60
+    assert (plan.ANSWER, plan.METRIC) == ("labels", "log loss")
+    assert "WARNING: the plan was made for values" in capsys.readouterr().out
+
+
+def test_many_fractions_where_the_plan_expects_classes_are_values(prepared: Prepare, tmp_path: Path) -> None:
+    plan = prepared("labels")
+    numbers = [n / 7 for n in range(ROWS)]
+    lay(tmp_path / "data", {"id": range(ROWS), "x": numbers, "y": numbers}, {"id": [1], "x": [0.5]})
+    assert read().targets.shape == (ROWS, 1)
+    assert (plan.ANSWER, plan.SCORE) == ("values", "rmse")
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
+    prepared: Prepare, tmp_path: Path, new: bool, capsys: Any
+) -> None:
+    prepared(SPLIT="group", GROUP_BY="patient")
+    table = {
+        "id": range(ROWS),
+        "patient": [f"p{n % 9}" for n in range(ROWS)],
+        "x": [n / 7 for n in range(ROWS)],
+    }
+    asked = {"id": [1, 2], "patient": ["q1", "q2"] if new else ["p1", "p2"], "x": [0.5, 0.7]}
+    lay(tmp_path / "data", table | {"y": table["x"]}, asked)
+    data = read()
+    assert ("patient" in data.inputs) is not new
+    assert len(set(data.groups)) == 9
+    assert ("is no input" in capsys.readouterr().out) is new
+
+
+def test_a_table_where_the_plan_expected_pictures_is_learned(
+    prepared: Prepare, tmp_path: Path, capsys: Any
+) -> None:
+    def pictures() -> runtime.Data:
+        raise FileNotFoundError("no folder train")
+
+    plan = prepared("labels", read_data=pictures)
+    lay(tmp_path / "data", {"id": range(9), "x": range(9), "y": [0, 1, 2] * 3}, {"id": [1], "x": [4]})
+    data = runtime.read_or_other()
+    assert list(data.inputs) == ["x"]
+    assert plan.train is engine.train_members
+    assert "WARNING: the plan was made for other data" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("left", [["train"], ["columns"]])
+def test_other_data_that_cannot_be_learned_from_say_what_is_missing(
+    prepared: Prepare, tmp_path: Path, left: list[str]
+) -> None:
+    """Files that only lie elsewhere, and a table that shares no column with the test's."""
+
+    def pictures() -> runtime.Data:
+        raise FileNotFoundError("no folder test")
+
+    prepared("labels", read_data=pictures)
+    lay(tmp_path / "data", {"id": range(9), "x": range(9), "y": [0, 1, 2] * 3}, {"id": [1], "z": [4]})
+    if left == ["train"]:
+        lay(tmp_path / "data", {"id": range(9), "x": range(9), "y": [0, 1, 2] * 3}, {"id": [1], "x": [4]})
+        (tmp_path / "data" / "train").mkdir()
+    with pytest.raises(FileNotFoundError, match="no folder test"):
+        runtime.read_or_other()
+    assert columns.other_data() is None
+
+
+def test_rows_without_a_target_are_left_out(prepared: Prepare, tmp_path: Path, capsys: Any) -> None:
+    prepared("values")
+    lay(
+        tmp_path / "data",
+        {"id": range(6), "x": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5], "y": [1.5, None, 2.5, np.inf, 4.5, 5.5]},
+        {"id": [1], "x": [0.5]},
+    )
+    data = read()
+    assert data.ids == ["0", "2", "4", "5"]
+    assert len(data.inputs) == 4
+    assert "2 rows without y are left out" in capsys.readouterr().out

@@ -1,0 +1,114 @@
+"""Do inputs know nothing of the rows that they are to predict, and are they kept only where they gain?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from memory_service.train import engine, runtime
+from memory_service.train.features import Choice, choices, features_of, matrices_of
+from memory_service.train.problem import Problem
+from tests.train.conftest import Prepare
+
+COLUMNS = {"kind": "category", "size": "number", "place": "code", "day": "date"}
+
+
+def problem(targets: np.ndarray, rows: int = 120, **more: Any) -> Problem:
+    def table(count: int) -> pd.DataFrame:
+        numbers = np.arange(count)
+        kinds = np.array(["oak", "elm"], dtype=object)[numbers % 2]
+        return pd.DataFrame(
+            {"kind": kinds, "size": numbers % 7.0, "place": numbers % 5.0, "day": 20_000.0 + numbers}
+        )
+
+    asked = table(4)
+    asked["kind"] = ["oak", "elm", "larch", None]
+    return Problem("values", table(rows), asked, targets, ["y"], lambda *_: 0.0, columns=COLUMNS, **more)
+
+
+MEANS = Choice(means=True)
+
+
+def means_of(given: Problem, train_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    table, test, _ = features_of(given, MEANS, train_rows, 0)
+    return table["kind: mean 0"].to_numpy(), test["kind: mean 0"].to_numpy()
+
+
+def three_kinds(given: Problem) -> Problem:
+    given.inputs["kind"] = np.array(["oak", "elm", "ash"], dtype=object)[np.arange(len(given.inputs)) % 3]
+    return given
+
+
+def test_a_rows_own_target_is_not_in_its_mean() -> None:
+    targets = np.zeros((120, 1))
+    targets[0] = 1000.0
+    known, asked = means_of(three_kinds(problem(targets)), np.arange(100))
+    assert known[0] == 0.0 or known[0] == pytest.approx(known[1]), "of its kind it is the only one"
+    assert (known[3:100:3] > known[1]).any(), "others of its kind know it"
+    assert known[102] > known[101] < 20, "and so does a row that validates"
+    assert asked[0] > asked[1]
+    assert asked[2] == asked[3] == pytest.approx(10.0), "of a kind that nobody knows it is the mean of all"
+
+
+def test_a_mean_knows_no_row_of_its_group() -> None:
+    targets, groups = np.zeros((120, 1)), np.random.default_rng(0).permutation(120) // 6
+    before, _ = means_of(three_kinds(problem(targets, groups=groups)), np.arange(120))
+    targets = np.where(groups == 7, 1000.0, 0.0)[:, None]
+    after, _ = means_of(three_kinds(problem(targets, groups=groups)), np.arange(120))
+    assert np.abs(after - before).max() > 1
+    assert after[groups == 7].tolist() == before[groups == 7].tolist()
+
+
+@pytest.mark.parametrize("make", [features_of, matrices_of])
+def test_targets_of_rows_that_validate_are_in_no_input(make: Any) -> None:
+    rows = np.arange(80)
+    targets = np.random.default_rng(1).normal(size=(120, 1))
+    found = []
+    for _ in range(2):
+        table, test, *_ = make(three_kinds(problem(targets.copy())), MEANS, rows, 0)
+        found.append((np.asarray(table), np.asarray(test)))
+        targets[80:] = 1e6
+    for one, other in zip(*found, strict=True):
+        assert (one == other).all()
+
+
+def test_inputs_of_networks_are_finite_and_not_far_from_zero() -> None:
+    given = problem(np.zeros((120, 1)))
+    given.inputs.loc[[0, 5], "size"] = [np.nan, 1e12]
+    table, test = matrices_of(given, Choice(codes=True, counts=True), np.arange(100), 0)
+    assert table.shape[1] == test.shape[1]
+    assert np.isfinite(table).all()
+    assert np.isfinite(test).all()
+    assert np.abs(table).max() <= 3.0
+
+
+def test_each_kind_of_column_can_be_tried_another_way() -> None:
+    found = choices(problem(np.zeros((120, 1))), Choice(), {"size": 2.0, "place": 1.0})
+    assert [name for name, _ in found] == [
+        "codes as categories", "dates as days", "parts of dates", "mean targets", "counts of categories",
+        "ratios of the strongest numbers",
+    ]  # fmt: skip
+    assert found[-1][1].ratios == (("size", "place"),)
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_codes_become_categories_only_where_held_out_rows_gain(
+    prepared: Prepare, helps: bool, capsys: Any
+) -> None:
+    """Of each code the target is another one, in no order; or a little more than of the one before."""
+    prepared(FOLDS=2)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 60, 900)
+    levels = rng.normal(size=60) if helps else np.linspace(0, 1, 60)
+    targets = (levels[codes] + rng.normal(0, 0.1, 900))[:, None]
+    inputs = pd.DataFrame({"place": codes.astype(float), "noise": rng.normal(size=900)})
+    data = runtime.Data(
+        "id", [str(n) for n in range(900)], ["y"], inputs, targets, ["y"], ["t"], inputs[:1].copy(),
+        columns={"place": "code", "noise": "number"},
+    )  # fmt: skip
+    loop = engine.Loop(data, engine.problem_of(data), runtime.split(data), None)
+    engine.choose_features(loop)
+    assert loop.problem.shared["choice"].codes is helps, capsys.readouterr().out
