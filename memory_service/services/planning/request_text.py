@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import TASK_ALIASES, modality_of
+from memory_service.domain.description.metric_resolution import ANSWERS, measure_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.request import Question
 from memory_service.domain.quality.quality_model import quality_kind
@@ -76,8 +77,14 @@ def read_request_text(database: Database, question: Question) -> RequestText:
 
 
 def task_asked(question: Question, said: InferredFacts | None) -> str | None:
-    """The task as asked; where only a modality was, the one of it that the text asks for, else the usual."""
+    """The task as asked; where only a modality was, the one of it that the text asks for, else the usual: a
+    regression where the metric judges values alone."""
     task = question.task and TASK_ALIASES.get(question.task, question.task)
-    if task == question.task or said is None or said.task is None:
+    if task is None or task == question.task:
         return task
-    return said.task if modality_of(said.task) == question.task else task
+    if said is not None and said.task is not None and modality_of(said.task) == question.task:
+        return said.task
+    metric = question.metric or (said.metric if said else None)
+    other = task.replace("classification", "regression")
+    values = metric and measure_of(metric, "values") and not measure_of(metric, "labels")
+    return other if values and other in ANSWERS else task
