@@ -262,7 +262,7 @@ def test_sections_that_no_such_device_reaches_are_in_doubt(
 ) -> None:
     found = calibration(gpu, Truth(7), keep=lambda name: not name.startswith("step."))
     odd = scaled(found, factor, lambda name: all(part in name for part in chosen.split()))
-    assert f"sections of {chosen.split('.')[0]}" in self_check(odd, gpu, references())["doubt"]
+    assert f"sections of {chosen.partition('.')[0]}" in self_check(odd, gpu, references())["doubt"]
 
 
 def test_a_process_that_starts_with_most_of_a_card_is_in_doubt() -> None:
