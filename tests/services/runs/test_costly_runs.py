@@ -1,4 +1,5 @@
-"""What one run reports costs no other run its events, and costs the service a bounded amount of work."""
+"""What one run reports costs no other run its events, and the service a bounded amount of work; whatever its
+figures are, they are acknowledged."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ import pytest
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs import observations, run_log, telemetry
+from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.run_log import take_log
-from memory_service.services.runs.runs import begin_run, run_page
+from memory_service.services.runs.runs import begin_run, finish_run, run_page
 from memory_service.services.runs.summaries import Folding
 from tests.telling import at, case, take_events, told
 
@@ -42,7 +44,7 @@ def test_events_of_others_are_kept_where_those_of_one_run_cannot_be_summed(
     monkeypatch.setattr(Folding, "add", added)
     monkeypatch.setattr(telemetry, "_known", slowly)
 
-    async def report() -> list[Any]:
+    async def report() -> Any:
         first = asyncio.ensure_future(telemetry.take_events(seeded_sqlite, good, {"events": events(1)}))
         await asyncio.to_thread(began.wait, 10.0)
         both = [
@@ -114,3 +116,16 @@ def test_a_late_log_is_acknowledged_where_nothing_can_be_concluded(
     assert taken["accepted"] >= 1
     assert take_events(seeded_sqlite, run_id, {"events": events(1, first=50)})["accepted"] == 1
     assert run_page(seeded_sqlite, run_id)["status"] == "completed"
+
+
+def test_a_run_whose_figures_become_infinite_is_acknowledged_and_concluded(seeded_sqlite: Database) -> None:
+    body = case(minutes=5e-324, batch_size=10**9, n_train=10**10, epochs=100_000, folds=50)
+    run_id = begin_run(seeded_sqlite, body)[0]["run_id"]
+    epoch = {"seq": 0, "kind": "epoch", "at": at(60), "epoch": 1, "train_loss": "nan", "metric": 3.0}
+    for seq, kind in enumerate(("fold", "note", "gpu"), 1):
+        told = {"events": [{**epoch, "seq": 10 * seq}, {"seq": seq, "kind": kind, "at": at(70 * seq)}]}
+        assert take_events(seeded_sqlite, run_id, told)["accepted"] == 2
+    assert run_page(seeded_sqlite, run_id)["verdicts"]
+    page = finish_run(seeded_sqlite, run_id, {"status": "completed", "at": at(900)})
+    assert page["outcome"]["events"]["epoch"] == 3
+    assert remember_missing(seeded_sqlite) == 0
