@@ -1,7 +1,6 @@
 """Opens a database: one engine per URL, with its backend's settings."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,14 @@ def read_object(text: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else dialects.Damaged()
 
 
+def _as_json(value: Any) -> str:
+    """JSON has no infinite number: null stands for it, so that no figure keeps its row from being written."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return orjson.dumps(value).decode()
+
+
 def make_engine(url: str) -> Engine:
     """An engine for `sqlite:///file` or `postgresql://…`; the folder of a file is made.
 
@@ -58,7 +65,7 @@ def make_engine(url: str) -> Engine:
         parsed = parsed.set(database=str(file))
     engine = create_engine(
         parsed,
-        json_serializer=partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
+        json_serializer=_as_json,
         json_deserializer=_read_json,
         hide_parameters=True,  # errors go to the log with their statement: what people wrote stays out
         **dialect.engine_options(),

@@ -351,6 +351,59 @@ def test_a_complete_calibration_of_each_kind_of_device_can_be_posted(
     assert made.json()["measured"] == len(sections)
 
 
+ODD = {
+    "fast convolutions": {"conv.": 1e-3},
+    "a process of 30 GiB": {"memory.context_gib": 30.0},
+    "a slice's times": {"matmul.": 1e-2, "bandwidth.": 1.0},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_one_calibration_that_cannot_be_changes_nobody_s_figures(client: TestClient, odd: str):
+    asked = "/predict?model=resnet50&image_size=224&gpu=a100&precision=bf16&batch_size=64"
+    before = client.get(asked).json()
+    sections = {
+        probe.name: {"value": (v := value), "unit": probe.unit, "p20": v, "p80": v, "n": 9}
+        for probe in probes("cuda", PRECISIONS["cuda"], cores=16)
+        for start, value in ODD[odd].items()
+        if probe.name.startswith(start)
+    }
+    sliced = {"mig": "1g.5gb", "memory_gib": 5.0} if "slice" in odd else {}
+    fingerprint = CARD.as_dict() | sliced | {"uuid": odd}
+    made = client.post(
+        "/calibrations", json=posted(odd.replace(" ", "-").replace("'", ""), fingerprint=fingerprint)
+        | {"sections": sections, "missing": {}},
+    )  # fmt: skip
+    assert made.status_code == 201, made.text
+    assert client.get(asked).json() == before
+    assert made.json()["usable"] is False
+    assert "in quarantine until another reporter's calibration agrees" in made.json()["stale"][0]
+
+
+def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+    wrote: list[bool] = []
+
+    def checked(*_: Any) -> None:
+        other = threading.Thread(target=write, daemon=True)
+        other.start()
+        other.join(5.0)
+        wrote.append(not other.is_alive())
+
+    def write() -> None:
+        with database.write_untracked():
+            pass
+
+    monkeypatch.setattr(calibrations, "checked_by_networks", checked)
+    assert client.post("/calibrations", json=posted("checked")).status_code == 201
+    assert wrote == [True]
+    dying = posted("dying", status="running")
+    assert client.post("/calibrations", json=dying).status_code == 201
+    monkeypatch.setattr(calibrations, "SILENT_SECONDS", -1.0)
+    assert client.get(f"/calibrations/{dying['id']}").json()["status"] == "failed"
+    assert wrote == [True, True]
+
+
 def test_sections_beyond_what_a_calibration_may_have_are_refused(client: TestClient):
     many = {f"launch.us{n}": MEASURED for n in range(2_001)}
     refused = client.post("/calibrations", json=posted("many", sections=many))

@@ -95,8 +95,8 @@ def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
 
 def tell(client: TestClient, run_id: str, events: list[dict[str, Any]]) -> None:
     assert client.post(f"/runs/{run_id}/events", json={"events": events}).status_code == 200
-    log = {"content": b"Epoch 1/3 loss=0.5\n", "headers": {"Content-Type": "text/plain"}}
-    assert client.post(f"/runs/{run_id}/log", **log).status_code == 200
+    line, text_plain = b"Epoch 1/3 loss=0.5\n", {"Content-Type": "text/plain"}
+    assert client.post(f"/runs/{run_id}/log", content=line, headers=text_plain).status_code == 200
 
 
 def damage(database: Database, cut: str) -> None:

@@ -47,6 +47,11 @@ BETWEEN_SD: Mapping[Origin, float] = {"device": 0.0, "model": 0.06, "architectur
 THROTTLED_BELOW, LEAST_SUSTAINED = 0.97, 0.2
 """Speed under lasting load / at first: above the one it is noise, below the other it is no device."""
 
+LEAST_TIME, MOST_TIME, MOST_BASE_GIB = 1.0 / 3.0, 20.0, 4.0
+"""Of sections / by the data sheet, whose rates of cards are half of their peaks or more (processors and Macs
+differ by as much as they like); of the memory that a process starts with. Of two H200 the medians lie between
+0.5 and 5.9, and 0.74 GiB."""
+
 KEPT_OF_ARCHITECTURE = 0.6
 """Share of what another model's calibration says that is taken over, on the logarithm."""
 
@@ -143,7 +148,7 @@ def self_check(
     """Each reference network predicted from all sections but its own.
 
     {"median_error_percent": float | None, "networks": [{"name", "predicted_ms", "measured_ms",
-    "error_percent"}]}
+    "error_percent"}], "doubt": str, only where there is one: `sections_doubt`}
     """
     profiles = tuple(reference_profiles)
     measured = {t.name: t.seconds for t in timed_sections(calibration, profiles) if t.network}
@@ -158,7 +163,29 @@ def self_check(
         for name, error in sorted(held_out.items())
     ]
     errors = [abs(float(row["error_percent"])) for row in rows]
-    return {"median_error_percent": round(median(errors), 2) if errors else None, "networks": rows}
+    check = {"median_error_percent": round(median(errors), 2) if errors else None, "networks": rows}
+    doubt = sections_doubt(calibration, gpu, profiles)
+    return check | ({"doubt": doubt} if doubt else {})
+
+
+def sections_doubt(calibration: Calibration, gpu: Gpu, profiles: Sequence[Profile]) -> str | None:
+    """Why its sections cannot be those of such a device, as a clause; None where they can: operations of one
+    kind and precision take, in the median, about what the data sheet's rates say, and a process starts with
+    little memory."""
+    rates_at, cpu = _rates_at(gpu, calibration), gpu.kind == "cpu"
+    ratios: dict[str, list[float]] = {}
+    for t in timed_sections(calibration, profiles):
+        expected = RateEffects({}).log_seconds(t, rates_at, cpu=cpu)
+        ratios.setdefault(f"{t.name.split('.')[0]} in {t.precision}", []).append(log(t.seconds) - expected)
+    least = LEAST_TIME if gpu.kind == "cuda" else 1.0 / MOST_TIME
+    for what, logs in ratios.items():
+        if not log(least) <= median(logs) <= log(MOST_TIME):
+            times = f"{exp(median(logs)):.3g} times what they do by the data sheet of {gpu.slug}"
+            return f"its sections of {what} take {times}"
+    memory = memory_overhead_of(calibration, profiles)
+    if memory is not None and memory.base_gib > MOST_BASE_GIB:
+        return f"a process starts with {memory.base_gib:.3g} GiB on it"
+    return None
 
 
 def _through(layers: Iterable[RateEffects], rates: Rates, precision: str, layout: str, cpu: bool) -> Rates:

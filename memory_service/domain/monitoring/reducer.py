@@ -77,6 +77,12 @@ def parts_of(*names: str) -> SummaryParts:
 
 
 NO_RANK_SUMS: RankSums = (0,) * 6
+MOST_SUM = 2**62
+"""JSON is written with whole numbers of 64 bits: no sum goes beyond this, in whatever order it came to be."""
+
+
+def _within(*sums: int) -> list[int]:
+    return [min(one, MOST_SUM) for one in sums]
 
 
 def batch_sums(body: Mapping[str, Any], steps: float) -> tuple[int, int, int, int, int]:
@@ -101,7 +107,7 @@ def with_event(
     peak = max([peak, *(round(each * KIB_PER_GIB) for each in gib if each is not None)])
     if kind == "batch":
         more = batch_sums(body, number_of(body.get("steps"), most=1e9) or 0.0)
-        counted = [a + b for a, b in zip(counted, more, strict=True)]
+        counted = _within(*map(sum, zip(counted, more, strict=True)))
     steps, busy, known, waited, samples = counted
     return steps, busy, known, waited, samples, peak
 
@@ -123,6 +129,11 @@ def add_events(summary: Summary, events: Iterable[Event]) -> Summary:
     accumulator = SummaryAccumulator(**{name: copy(getattr(summary, name)) for name in _FIELDS})
     for event in events:
         accumulator.add(event)
+    accumulator.busy_us, accumulator.samples = _within(accumulator.busy_us, accumulator.samples)
+    for one in accumulator.open_buckets.values():
+        one.busy, one.wait_known, one.waited, one.samples = _within(
+            one.busy, one.wait_known, one.waited, one.samples
+        )
     return Summary(**{name: getattr(accumulator, name) for name in _FIELDS})
 
 

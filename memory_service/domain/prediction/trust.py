@@ -64,6 +64,8 @@ def run_doubt(
 
 def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent: float | None) -> str | None:
     """The same of a calibration. error_percent: of its self-check."""
+    if doubt := (calibration.self_check or {}).get("doubt"):
+        return str(doubt)
     if error_percent is not None and error_percent > MOST_ERROR_PERCENT:
         return f"its reference networks ran {error_percent:,.0f} % away from what its own sections say"
     if sheet is None or sheet.kind != "cuda" or calibration.fingerprint.mig:

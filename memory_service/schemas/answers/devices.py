@@ -50,6 +50,7 @@ class SelfCheck(Answer):
 
     median_error_percent: float | None
     networks: list[CheckedNetwork]
+    doubt: str | None = Field(None, description="Why it cannot be of such a device; absent where it can.")
 
 
 class Calibration(CalibrationRow):

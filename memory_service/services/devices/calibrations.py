@@ -7,14 +7,16 @@ writes that down. What it had measured is kept.
 import contextlib
 import datetime as dt
 import os
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psutil
 from sqlalchemy import select
 
-from memory_service.domain.calibration.calibration import Calibration, Fingerprint
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.registered_device import device_card
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
 from memory_service.schemas.calibrations import Posted, posted_calibration
 from memory_service.schemas.fields import key_text
@@ -23,7 +25,9 @@ from memory_service.services.devices import devices
 from memory_service.services.devices.self_check import checked_by_networks
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
+from memory_service.services.tables.usable_rows import usable_sheets
 from memory_service.store.queries import calibrations as store
+from memory_service.store.queries.rows import all_rows
 from memory_service.store.tables import devices as tables
 
 ENDED = ("done", "failed", "timed_out")
@@ -31,6 +35,11 @@ STATUSES = (*store.ACTIVE, *ENDED)
 
 SILENT_SECONDS = 30.0
 """A calibration reports every three seconds; ten missed reports are its end."""
+
+MOST_SETTLED = 4
+"""At once: whoever asks waits for the self-check of each."""
+
+_settling = threading.Lock()
 
 _SLOW_DISK = 10.0
 """Times as long for a process that lives on this host: its reports may wait for the disk."""
@@ -55,17 +64,32 @@ def settle(database: Database) -> int:
     """Write down which active calibrations have in fact failed; how many. Cheap when there are none."""
     with database.read() as transaction:
         dead = [row.id for row in store.active(transaction.session) if _death(row, dt.datetime.now(dt.UTC))]
-    if not dead:
-        return 0
     count = 0
-    with database.write() as writing:
-        for key in dead:
+    for key in dead[:MOST_SETTLED]:
+        check = check_of(database, key, {})
+        with database.write() as writing:
             row = store.calibration(writing.session, key, to_change=True)
             why = _death(row, writing.now) if row is not None and row.status in store.ACTIVE else None
             if row is not None and why is not None:
-                finish(writing, row, "failed", why, row.heartbeat_at, who=SERVICE)
+                finish(writing, row, "failed", why, row.heartbeat_at, check, who=SERVICE)
                 count += 1
     return count
+
+
+def check_of(
+    database: Database, key: str, more: Mapping[str, Measurement], sent: Calibration | None = None
+) -> Mapping[str, Any] | None:
+    """The self-check of a calibration, as it is stored or else as it was sent, with what more was measured.
+    It is made before the transaction that keeps it, in which nobody else could write."""
+    with database.read() as transaction:
+        row = store.calibration(transaction.session, key)
+        of = sent if row is None else devices.measured_calibration(row)
+        if of is None:
+            return None
+        of = replace(of, sections={**of.sections, **more})
+        gpu = devices.gpu_model_of(transaction, of.fingerprint).slug if row is None else row.gpu
+        sheets = usable_sheets(all_rows(transaction.session, "gpus"))
+    return checked_by_networks(of, device_card(of.device, of.fingerprint, sheets, gpu))
 
 
 def with_staleness(transaction: ReadTransaction, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -136,6 +160,8 @@ def accept(
     with database.read() as transaction:
         row = store.calibration(transaction.session, sent.id)
         goes_on = row is not None and row.status in store.ACTIVE and sent.status == "running"
+    ends = sent.status in ENDED and (row is None or may_go_on(row))
+    check = check_of(database, sent.id, sent.sections, sent) if ends else None
     # What a plan may rest on changes when a device comes or a calibration ends, not with every section.
     with database.write_untracked() if goes_on else database.write() as writing:
         row = store.calibration(writing.session, sent.id, to_change=True)
@@ -147,7 +173,8 @@ def accept(
         if may_go_on(row):
             _extend(row, posted, sent, writing.now)
             if sent.status in ENDED:
-                finish(writing, row, sent.status, sent.why, _ended(row, posted, writing.now), who=who)
+                ended = _ended(row, posted, writing.now)
+                finish(writing, row, sent.status, sent.why, ended, check, who=who)
         writing.session.flush()
     return get_calibration(database, sent.id), new
 
@@ -240,17 +267,17 @@ def finish(
     status: str,
     why: str | None,
     at: dt.datetime,
+    check: Mapping[str, Any] | None,
     *,
     who: str | None,
 ) -> None:
     """The end of a calibration: how, why, when, who reported it, and how well its sections predict its
-    networks."""
+    networks (`check_of`)."""
     row.status, row.why, row.doing, row.ended_at = status, why, None, at
     row.seconds = round(max(0.0, (at - row.started_at).total_seconds()), 3)
     if status == "done":
         row.progress = 1.0
-    row.self_check = checked_by_networks(transaction, devices.measured_calibration(row), row.gpu)
-    row.error_percent = (row.self_check or {}).get("median_error_percent")
+    row.self_check, row.error_percent = check, (check or {}).get("median_error_percent")
     transaction.session.flush()
     note(transaction, "calibrations", row.id, "update", f"of {row.device}, ended: {status}", who=who)
 
@@ -307,6 +334,10 @@ def _existing(transaction: ReadTransaction, key: str) -> tables.Calibration:
 
 
 def settle_if_possible(database: Database) -> None:
-    """A database that cannot be written to can still be read."""
-    with contextlib.suppress(Unavailable, Conflict):
-        settle(database)
+    """A database that cannot be written to can still be read; one reader at a time settles."""
+    if _settling.acquire(blocking=False):
+        try:
+            with contextlib.suppress(Unavailable, Conflict):
+                settle(database)
+        finally:
+            _settling.release()

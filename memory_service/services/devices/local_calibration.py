@@ -195,12 +195,13 @@ def _keep_end(database: Database, key: str, report: Report) -> None:
     until = time.monotonic() + _END_WITHIN_SECONDS
     while True:
         try:
+            check = calibrations.check_of(database, key, report.sections)
             with database.write() as transaction:
                 row = store.calibration(transaction.session, key, to_change=True)
                 if row is not None and calibrations.may_go_on(row):
                     _take_in(row, report)
                     calibrations.finish(
-                        transaction, row, report.status, report.why, transaction.now, who=SERVICE
+                        transaction, row, report.status, report.why, transaction.now, check, who=SERVICE
                     )
         except Unavailable as error:
             if time.monotonic() > until:

@@ -105,6 +105,7 @@ def cards_of(
     bare = {
         device.name: device_card(device.name, device.fingerprint, sheets, device.gpu) for device in devices
     }
+    slices = {device.name: device.fingerprint.mig for device in devices}
     known = [each for each in calibrations if each.calibration.device in bare]
     current = [each.calibration for each in known if each.current]
     own: dict[str, Calibration] = {}
@@ -114,9 +115,11 @@ def cards_of(
 
     def rated(card: Gpu) -> TargetDevice:
         mine = own.get(card.device) if card.device else None
-        of_model = [c for c in newest if c is not mine and bare[c.device].slug == card.slug]
+        part = slices.get(card.device)  # a slice's times say nothing of the whole card's, nor these of it
+        same = [c for c in newest if bare[c.device].slug == card.slug and c.fingerprint.mig == part]
+        of_model = [c for c in same if c is not mine]
         kin = (card.kind, card.architecture)
-        others = [(bare[c.device], c) for c in newest if bare[c.device].slug != card.slug]
+        others = [(bare[c.device], c) for c in newest if c not in same and c is not mine]
         of_kin = [(one, c) for one, c in others if (one.kind, one.architecture) == kin]
         rates = None
         if mine or of_model or of_kin:

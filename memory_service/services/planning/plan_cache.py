@@ -19,8 +19,8 @@ LONGEST_QUERY = 4_096
 """A longer query string is not worth its memory."""
 
 MOST_RENEWALS, RENEWALS_SECONDS = 3, 30.0
-"""Where the knowledge changed so often in so many seconds since a question was planned, or the question was
-planned anew so often, the plan before answers while a new one takes longer than `PATIENCE_SECONDS`."""
+"""Where the knowledge changed so often since a plan was the latest, so many seconds ago at most, or a
+question was planned anew so often, that plan answers while a new one takes longer than `PATIENCE_SECONDS`."""
 PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
@@ -37,7 +37,8 @@ class PlanCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._revision = -1
+        self._revision, self._asked_at = -1, 0.0
+        self._left: LRUCache[int, float] = LRUCache(MOST_NAMES)
         self._answers: LRUCache[Key, bytes] = LRUCache(MOST_BYTES, len)
         self._plans: LRUCache[str, Key] = LRUCache(MOST_NAMES)
         self._questions: LRUCache[bytes, str] = LRUCache(MOST_NAMES)
@@ -71,7 +72,9 @@ class PlanCache:
             # A request that began earlier; or a backup was restored, whose later revisions will be others.
             for key in [key for key in self._answers if key[0] > revision]:
                 del self._answers[key]
-        self._revision = revision
+        if revision != self._revision:
+            self._left[self._revision] = self._asked_at
+        self._revision, self._asked_at = revision, monotonic()
         return self._answers.get((revision, question))
 
     def store(self, revision: int, question: str, answer: bytes, plan_id: str | None) -> None:
@@ -119,9 +122,9 @@ class PlanCache:
         renewals = self._renewals.get(question)
         if renewals is None:
             return None
-        planned, latest = renewals[-1]
-        often = len(renewals) == MOST_RENEWALS and monotonic() - renewals[0][0] < RENEWALS_SECONDS
-        changed = revision - latest >= MOST_RENEWALS and monotonic() - planned < RENEWALS_SECONDS
+        latest, since = renewals[-1][1], monotonic() - RENEWALS_SECONDS
+        often = len(renewals) == MOST_RENEWALS and renewals[0][0] > since
+        changed = revision - latest >= MOST_RENEWALS and self._left.get(latest, renewals[-1][0]) > since
         return self._answers.get((latest, question)) if often or changed else None
 
     def with_plan(self, plan_id: str) -> bytes | None:

@@ -31,6 +31,10 @@ from memory_service.store.tables.runs import Run
 
 _AT_ONCE = 50
 
+MOST_READ = 100_000
+"""Events that a conclusion reads, some 80 MB: of a run with more the latest ones, and as many of the latest
+epochs, folds and notes."""
+
 LATE_RATIO, LATE_SECONDS = 1.5, 5.0
 """Epochs that took so much longer than the run itself were reported afterwards."""
 
@@ -47,11 +51,50 @@ SETUP_SECONDS = 120.0
 def read_outcome(
     transaction: ReadTransaction, run: Run, events: Iterable[tuple[int, str, str]] | None = None
 ) -> Outcome:
-    """What happened so far, by all of the run's events (the work is in proportion to them), or by some."""
+    """What happened so far, by the run's events (the work is in proportion to them, up to `MOST_READ`), or by
+    some."""
     given, start = run.given, run.started_at.timestamp()
-    some = runs.events_of(transaction.session, run.id) if events is None else events
+    some = _latest_events(transaction, run.id) if events is None else events
     told, n_train = events_in(some, start), given.get("n_train")
     return outcome_of(told, batch_size=run.batch_size, n_train=n_train, folds=given.get("folds"))
+
+
+def _latest_events(transaction: ReadTransaction, run_id: str) -> Iterable[tuple[int, str, str]]:
+    latest = runs.latest_events(transaction.session, run_id, MOST_READ)
+    if len(latest) < MOST_READ:
+        return latest
+    marks = runs.latest_events(transaction.session, run_id, MOST_READ, marks=True)
+    return {event[0]: event for event in (*latest, *marks)}.values()
+
+
+class _Late:
+    """Runs that are concluded again just now -> whether more events came meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.more: dict[str, bool] = {}
+
+
+def conclude_again(database: Database, run_id: str) -> None:
+    """Conclude a run to which events were added after its end. Where somebody does so already they do it once
+    more: however many events come late, one thread reads the run."""
+    late = database.caches.of(_Late)
+    with late.lock:
+        if run_id in late.more:
+            late.more[run_id] = True
+            return
+        late.more[run_id] = False
+    again = True
+    try:
+        while again:
+            conclude(database, run_id)
+            with late.lock:
+                if again := late.more.pop(run_id):
+                    late.more[run_id] = False
+    except BaseException:
+        with late.lock:
+            late.more.pop(run_id, None)
+        raise
 
 
 def conclude(database: Database, run_id: str, run: Run | None = None) -> None:

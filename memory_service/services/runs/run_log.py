@@ -19,10 +19,10 @@ from memory_service.errors import Conflict, FieldError, NotFound, Unavailable, w
 from memory_service.schemas.events import SERVER_SEQ, ReportedEvent, fitting
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, WriteTransaction
-from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.observations import conclude_again
 from memory_service.services.runs.summaries import Folding, begun
 from memory_service.services.runs.telemetry import RUNNING, Batch, insert, known_run_key
-from memory_service.services.runs.verdicts import reported_verdict
+from memory_service.services.runs.verdicts import or_nothing, reported_verdict
 from memory_service.store.queries import run_summaries as watched
 
 NOTE_CHARS = 16_000
@@ -103,7 +103,7 @@ def _take(
         raise Unavailable("this log is being written by others all the time; send the piece again")
     assert batch.status is not None  # noqa: S101 - _kept found the run
     if batch.status != RUNNING and batch.accepted:
-        conclude(database, key)
+        or_nothing(key, lambda: conclude_again(database, key))
     return {
         "accepted": batch.accepted,
         "offset": place.offset,

@@ -5,6 +5,7 @@ import threading
 
 from memory_service.services.database.transactions import Database
 from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.verdicts import or_nothing
 from memory_service.services.tables.audit import note
 from memory_service.store.engine import read_object
 from memory_service.store.queries import runs
@@ -49,5 +50,5 @@ def _close(database: Database, run_id: str, at: dt.datetime) -> bool:
         values = {"status": "crashed", "finish": finish, "finished_at": at, "updated_at": transaction.now}
         runs.change(transaction.session, run_id, values)
         note(transaction, "runs", run_id, "update", "ended: no sign of it any more", who=None)
-    conclude(database, run_id)
+    or_nothing(run_id, lambda: conclude(database, run_id))
     return True

@@ -29,12 +29,12 @@ from memory_service.domain.monitoring.plausibility import (
     implausible,
     latest_moment,
 )
-from memory_service.errors import NotFound, Unavailable
+from memory_service.errors import MemoryServiceError, NotFound, Unavailable
 from memory_service.schemas.events import ReportedEvent, StoredEvent, as_stored, parse_events
 from memory_service.schemas.fields import utc_text
 from memory_service.schemas.runs import run_key
 from memory_service.services.database.transactions import BulkTransaction, Database
-from memory_service.services.runs.observations import conclude
+from memory_service.services.runs.observations import conclude_again
 from memory_service.services.runs.summaries import Begun, Folding, begun
 from memory_service.services.runs.verdicts import or_nothing, remembered_verdict, reported_verdict
 from memory_service.store.queries import runs
@@ -115,7 +115,7 @@ def _answer(database: Database, batch: Batch) -> dict[str, Any]:
     if batch.status is None:
         raise NotFound(f"There is no run {batch.run_id}; begin it first: POST /runs or the tool start_run")
     if batch.status != RUNNING and batch.accepted:
-        or_nothing(batch.run_id, lambda: conclude(database, batch.run_id))
+        or_nothing(batch.run_id, lambda: conclude_again(database, batch.run_id))
     new = batch.accepted > 0
     return batch.answer(reported_verdict(database, batch.run_id, batch.status, batch.kinds, new=new))
 
@@ -318,6 +318,10 @@ class _Writer:
             if known and not _all_new(database, known):
                 _one_by_one(database, known)
         except BaseException as error:  # noqa: BLE001 - each who waits raises it
+            if len(group) > 1 and not isinstance(error, MemoryServiceError):
+                for batch in group:  # what one of them breaks the others do without
+                    self._commit([batch])
+                return
             for batch in group:
                 batch.error = error
 

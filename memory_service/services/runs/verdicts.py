@@ -20,7 +20,14 @@ from memory_service.domain.monitoring.plausibility import requested_seconds
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
 from memory_service.domain.monitoring.summary import Summary
 from memory_service.domain.monitoring.verdict import Verdict
-from memory_service.errors import Conflict, InvalidInput, NotFound, OutOfSpace, Unavailable
+from memory_service.errors import (
+    Conflict,
+    InvalidInput,
+    MemoryServiceError,
+    NotFound,
+    OutOfSpace,
+    Unavailable,
+)
 from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
@@ -49,7 +56,9 @@ def or_nothing(run_id: str, make: Callable[[], T]) -> T | None:
     no figure in it may keep it from being acknowledged or shown."""
     try:
         return make()
-    except (ArithmeticError, AttributeError, InvalidInput, LookupError, TypeError, ValueError):
+    except Exception as error:
+        if isinstance(error, MemoryServiceError) and not isinstance(error, InvalidInput):
+            raise
         _log.exception("run %s cannot be judged", run_id)
         return None
 
@@ -152,7 +161,7 @@ def reported_verdict(
     or_nothing(run_id, lambda: _renew(known, summary, status, kinds))
     with contextlib.suppress(Conflict, OutOfSpace, Unavailable):  # the events themselves are on disk
         if known.wire:
-            _keep_advice(database, run_id, known)
+            or_nothing(run_id, lambda: _keep_advice(database, run_id, known))
     return known.wire or None
 
 

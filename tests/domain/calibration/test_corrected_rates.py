@@ -6,17 +6,19 @@ the fit inverts the step law, not that the law is right on a card.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import log
+from pathlib import Path
 from statistics import median
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_service.domain.calibration.calibration import Calibration, Measurement
+from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
 from memory_service.domain.calibration.corrected_rates import calibrated_rates, self_check
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, StepMode
@@ -233,6 +235,39 @@ def test_the_self_check_predicts_each_network_without_its_own_measurement() -> N
 def test_a_self_check_without_networks_says_so() -> None:
     found = calibration(A100, Truth(7), keep=lambda name: name.startswith("matmul"))
     assert self_check(found, A100, references()) == {"median_error_percent": None, "networks": []}
+
+
+@pytest.mark.parametrize("folder", ["h200", "h200_slow_host"])
+def test_real_calibrations_and_likely_ones_are_in_no_doubt(folder: str) -> None:
+    lines = (Path("benchmarks/data") / folder / "calibration.jsonl").read_text(encoding="utf-8").splitlines()
+    told = [json.loads(line) for line in lines]
+    sections = {one["name"]: Measurement(**one["measurement"]) for one in told if "measurement" in one}
+    h200 = sheets()["h200"]
+    fingerprint = Fingerprint.from_dict(told[0]["fingerprint"])
+    real = Calibration("c", "box", fingerprint, "done", 60.0, sections)
+    assert "doubt" not in self_check(real, h200, references())
+    assert "doubt" not in self_check(calibration(A100, Truth(7)), A100, references())
+    assert "doubt" not in self_check(calibration(CPU, Truth(7)), CPU, references())
+
+
+@pytest.mark.parametrize(
+    ("gpu", "factor", "chosen"),
+    [
+        (A100, 1e-3, "conv."), (A100, 1e-3, "linear."), (A100, 1e-3, "attention."), (A100, 1e4, "launch."),
+        (A100, 0.1, "conv. .bf16"), (CPU, 1e-3, "conv."), (CPU, 1e3, "linear."),
+    ],
+)  # fmt: skip
+def test_sections_that_no_such_device_reaches_are_in_doubt(
+    gpu: TargetDevice, factor: float, chosen: str
+) -> None:
+    found = calibration(gpu, Truth(7), keep=lambda name: not name.startswith("step."))
+    odd = scaled(found, factor, lambda name: all(part in name for part in chosen.split()))
+    assert f"sections of {chosen.partition('.')[0]}" in self_check(odd, gpu, references())["doubt"]
+
+
+def test_a_process_that_starts_with_most_of_a_card_is_in_doubt() -> None:
+    found = calibration(A100, Truth(7), extra={"memory.context_gib": 30.0})
+    assert "starts with 30 GiB" in self_check(found, A100, references())["doubt"]
 
 
 def test_a_processor_of_more_cores_borrows_what_a_smaller_one_measured() -> None:

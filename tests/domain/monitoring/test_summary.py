@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.monitoring.decision import verdict
 from memory_service.domain.monitoring.event import MEMORY_FIELDS, Event
-from memory_service.domain.monitoring.reducer import add_events
+from memory_service.domain.monitoring.reducer import MOST_SUM, add_events
 from memory_service.domain.monitoring.state import Expectation, RunFacts, State
-from memory_service.domain.monitoring.summary import MAX_BUCKETS, MAX_EPOCHS, Summary
+from memory_service.domain.monitoring.summary import MAX_BUCKETS, MAX_EPOCHS, Summary, TimeBucket
 from memory_service.domain.monitoring.verdict import ACTIONS
 
 FACTS = RunFacts(
@@ -210,3 +212,15 @@ def test_a_summary_written_before_progress_was_counted_is_read() -> None:
     raw = json.loads(json.dumps(summary.as_dict()))
     raw["slots"] = {key: [*sums[:7], sums[8]] for key, sums in raw["slots"].items()}
     assert Summary.from_dict(raw) == summary
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_sums_stay_within_what_json_is_written_with(rank: int) -> None:
+    large = {"seconds": 1e7, "loader_wait_seconds": 1e7, "samples": 10**12, "steps": 10**9, "rank": rank}
+    near = replace(Summary(), busy_us=MOST_SUM - 1, samples=MOST_SUM - 1)
+    near.time_buckets[0] = TimeBucket(busy=MOST_SUM, wait_known=MOST_SUM, waited=MOST_SUM, samples=MOST_SUM)
+    near.ranks[rank] = (1, MOST_SUM, MOST_SUM, MOST_SUM, MOST_SUM, 0)
+    told = [Event(seq, "batch", 1.0, large) for seq in range(20)]
+    together = add_events(near, told)
+    assert orjson.loads(orjson.dumps(together.as_dict()))["samples"] == MOST_SUM
+    assert together == add_events(add_events(near, told[7:]), told[:7])

@@ -94,3 +94,25 @@ def test_where_knowledge_changed_often_since_a_plan_it_answers_while_the_new_one
     assert planner.ask(MOST_RENEWALS) == b"2"
     monkeypatch.setattr(plan_cache, "PATIENCE_SECONDS", 0.0)
     assert planner.ask(MOST_RENEWALS - 1) == b"3", "who corrected a row finds it in the next plan"
+
+
+def test_an_old_plan_that_was_the_latest_until_now_answers_one_that_nobody_asked_for_meanwhile_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    clock = [1_000.0]
+    monkeypatch.setattr(plan_cache, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(plan_cache, "RENEWALS_SECONDS", 30.0)
+    monkeypatch.setattr(plan_cache, "PATIENCE_SECONDS", 0.0)
+    cache = PlanCache()
+    planner = Planner(cache)
+    assert planner.ask() == b"1"
+    clock[0] += 3_600.0
+    assert cache.get(1, "one") == b"1"
+    clock[0] += 20.0
+    planner.gate.clear()
+    assert cache.get(9, "one") is None
+    assert cache.renewed(9, "one", planner.plan) == b"1", "it was the latest 20 s ago"
+    planner.gate.set()
+    clock[0] += 20.0
+    monkeypatch.setattr(plan_cache, "PATIENCE_SECONDS", 60.0)
+    assert cache.renewed(9, "one", planner.plan) in (b"2", b"3"), "40 s ago"
