@@ -83,7 +83,7 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
             if advised and clock["now"] > asked:
                 asked = clock["now"] + 5 * box.minutes
                 state.follow(Verdict.from_answer(judged(facts, told, box.promised).as_dict()))
-            if state.time_is_over(None, number):
+            if state.seconds_left() <= 0:
                 break
         told.append(("fold", clock["now"], {"fold": fold, "done": True}))
         boosted.append(number)
@@ -95,7 +95,7 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
 
 
 def test_who_follows_the_verdicts_never_ends_with_fewer_folds(opened: Open, capsys: Any) -> None:
-    script = opened("tabular-regression-lightgbm", lambda folder: None, folds=5)
+    script = opened("tabular-regression-network", lambda folder: None, folds=5)
     data = script.read_data()
     script.state.out_dir.mkdir()
     script.read_data = lambda: data

@@ -19,9 +19,7 @@ from tests.scripts.harness.workshop import Trial, Workshop, rows_of, write_rows
 
 SCRIPTS = Path(__file__).parents[2] / "memory_service" / "scripts"
 CASES = (
-    ("tabular-classification-lightgbm", "tabular-classification-network", "accuracy"),
-    ("tabular-classification-xgboost", "tabular-classification-network", "macro F1"),
-    ("tabular-regression-lightgbm", "tabular-regression-network", "RMSE"),
+    ("tabular-classification-members", "tabular-classification-network", "accuracy"),
     ("image-multi-label", None, "ROC AUC"),
 )
 
@@ -69,7 +67,7 @@ def one_id_twice(folder: Path) -> None:
 
 
 def test_a_run_that_knows_nothing_gets_no_weight(workshop: Workshop) -> None:
-    trial = workshop.trial("tabular-regression-lightgbm", spoil=one_id_twice)
+    trial = workshop.trial("tabular-regression-network", spoil=one_id_twice)
     assert trial.train().status == 0
     useless = trial.folder / "useless"
     useless.mkdir()
@@ -125,7 +123,7 @@ def test_a_vote_covers_what_has_the_votes_that_are_needed() -> None:
 
 
 def test_without_answers_it_says_what_to_name_and_boxes_have_none(workshop: Workshop) -> None:
-    trial = workshop.trial("tabular-regression-lightgbm")
+    trial = workshop.trial("tabular-regression-network")
     done = blended(trial, trial.folder / "blend", trial.folder / "nothing")
     assert done.status == 1
     assert "python blend.py run_1 run_2" in done.log

@@ -18,9 +18,6 @@ EPOCHS = {
     "image-classification": 8,
     "object-detection": 6,
     "text-classification-lora": 20,
-    "tabular-classification-lightgbm": 2500,
-    "tabular-regression-xgboost": 1000,
-    "tabular-regression-catboost": 500,
 }
 """Half of their time is several times what a script takes to start. All networks look at the clock in one
 file, torch_loop.py; each library of trees has a look of its own."""

@@ -14,7 +14,7 @@ from tests.scripts.harness.kinds import KINDS
 from tests.scripts.harness.spoil import spoiler_of
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
-from tests.scripts.test_reading import Open, opened
+from tests.scripts.test_reading import opened
 
 __all__ = ["opened"]
 
@@ -65,23 +65,6 @@ def test_out_of_memory_halves_the_batch_and_doubles_accumulation(workshop: Works
     assert "Traceback" not in ended.log
 
 
-@pytest.mark.parametrize("library", ["xgboost", "catboost"])
-@pytest.mark.parametrize(
-    ("fault", "why"), [("", "CUDA"), (faults.card_for(1), "pretended"), (faults.card_for(10**6), None)]
-)
-def test_trees_for_a_card_grow_on_the_processor_where_it_fails(
-    workshop: Workshop, library: str, fault: str, why: str | None
-) -> None:
-    trial = workshop.trial(f"tabular-classification-{library}", tree_device="cuda")
-    ended = trial.train(before=fault)
-    assert ended.status == 0, ended.log
-    told = [line for line in ended.log.splitlines() if line.startswith("NOTE: trees grow on the processor")]
-    assert len(told) == (why is not None), ended.log
-    assert why is None or why in told[0]
-    assert gain(trial.data, trial.cells()) > 0
-    assert len(trial.checkpoints()) == trial.plan["folds"]
-
-
 def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Workshop) -> None:
     trial = workshop.trial("image-classification")
     assert trial.train().status == 0
@@ -100,7 +83,7 @@ def test_checkpoints_that_cannot_be_read_are_left_out_and_named(workshop: Worksh
     assert len({tuple(row) for row in trial.cells().values()}) == 1
 
 
-@pytest.mark.parametrize("name", ["tabular-classification-lightgbm", "tabular-regression-network"])
+@pytest.mark.parametrize("name", ["tabular-classification-members", "tabular-regression-network"])
 def test_help_trains_nothing_and_a_word_that_is_not_known_is_refused(workshop: Workshop, name: str) -> None:
     trial = workshop.trial(name)
     told = trial.forks.run(trial.folder, "--help", environment=trial.environment)
@@ -144,8 +127,6 @@ READING = (
     "text-classification-lora",
     "audio-classification",
     "tabular-regression-network",
-    "tabular-classification-xgboost",
-    "tabular-classification-linear",
 )
 """Each way to read data: tables are read by the same lines of all scripts, and encoded by others."""
 
@@ -162,24 +143,3 @@ def test_data_that_cannot_be_read_cost_their_own_sample_only(workshop: Workshop,
     assert len(trial.checkpoints()) == trial.plan["folds"], ended.log
     for said in SAID[name.partition("-")[0]]:
         assert said in ended.log, ended.log
-
-
-def test_strengths_are_tried_while_validation_gains_and_there_is_time(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = opened("tabular-regression-linear", lambda folder: None)
-    fitted: list[float] = []
-    left = iter((100.0, 100.0, 100.0, 100.0, 0.0))
-    monkeypatch.setattr(type(script.state), "seconds_left", lambda _: next(left))
-    losses = iter((5.0, 4.0, 3.0, 2.0))
-    script.module.fit = lambda strength, *_: fitted.append(strength)
-    script.module.predict_model, script.module.loss_of = lambda *_: None, lambda *_: next(losses)
-    assert script.choose((None, None), (None, None), 1, None)[1:3] == (3, 3.0)
-    assert fitted == [1e-4, 1e-3, 0.01], "the time was over"
-    assert script.state.model_cut
-    script.state.model_cut = False
-    fitted.clear()
-    left, losses = iter([100.0] * 20), iter((5.0, 4.0, 4.5))
-    assert script.choose((None, None), (None, None), 1, None)[1:3] == (2, 4.0)
-    assert fitted == [1e-4, 1e-3, 0.01], "the next was worse"
-    assert not script.state.model_cut

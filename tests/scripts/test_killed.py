@@ -28,14 +28,11 @@ KINDS = (
     "object-detection",
     "text-classification-lora",
     "tabular-regression-network",
-    "tabular-classification-lightgbm",
-    "tabular-regression-xgboost",
-    "tabular-classification-catboost",
-    "text-regression-linear",
+    "tabular-classification-members",
 )
 """All networks are trained, saved and sent by one file, torch_loop.py: of them, each form of an answer, what
-saves less than its weights, and no workers; of trees, which save themselves, each library; of linear models,
-which are saved by one file, too, texts."""
+saves less than its weights, and no workers; of members one kind:
+one file saves what all of them predict."""
 
 KILLS = MOMENTS // 10
 """The first ones; at the others the script stands still."""

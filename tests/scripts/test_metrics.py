@@ -18,8 +18,8 @@ from memory_service.domain.logs.parser import read_log
 from tests.scripts.harness.data import Size
 from tests.scripts.harness.workshop import Trial, Workshop, rows_of, write_rows
 
-NETWORK, TREES = "tabular-classification-network", "tabular-classification-lightgbm"
-VALUES, VALUE_TREES = "tabular-regression-network", "tabular-regression-lightgbm"
+NETWORK, MEMBERS = "tabular-classification-network", "tabular-classification-members"
+VALUES = "tabular-regression-network"
 
 Spoil = Callable[[Path], None]
 
@@ -72,10 +72,10 @@ def answers(rows: list[list[str]]) -> set[str]:
 
 
 CLASSES: tuple[tuple[str, str, Spoil | None, set[str]], ...] = (
-    (TREES, "F1", two_classes, {"yes", "no"}),
+    (MEMBERS, "F1", two_classes, {"yes", "no"}),
     (NETWORK, "macro F1", three_labels, {"0", "1"}),
     (NETWORK, "quadratic weighted kappa", grades, {*"01234"}),
-    (VALUE_TREES, "QWK", whole_values, {*"34567"}),
+    (VALUES, "QWK", whole_values, {*"34567"}),
 )
 
 
@@ -88,7 +88,7 @@ def test_a_metric_of_classes_gets_classes(
     assert len(answers(rows)) > 1, log
 
 
-@pytest.mark.parametrize("name", [NETWORK, TREES])
+@pytest.mark.parametrize("name", [NETWORK, MEMBERS])
 def test_a_metric_of_chances_gets_them_in_a_column_of_whole_numbers(workshop: Workshop, name: str) -> None:
     log, rows = ran(trial_of(workshop, name, "ROC AUC", two_classes))
     chances = [float(row[1]) for row in rows]

@@ -17,7 +17,6 @@ from memory_service.services.planning.plan_script import plan_files
 from tests.client.conftest import Service
 from tests.conftest import Servers
 from tests.scripts.harness.ending import ends_whole, says_what_it_does
-from tests.scripts.harness.kinds import TREES
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop
 
@@ -32,8 +31,8 @@ def service(servers: Servers) -> Iterator[Service]:
     servers.drop(url)
 
 
-PLAINLY = ("image-classification", "text-classification", "tabular-classification-xgboost")
-HERE = (*PLAINLY, "text-classification-lora", "image-multi-label")
+PLAINLY = ("image-classification", "text-classification", "tabular-classification-members")
+HERE = (*PLAINLY, "text-classification-lora", "text-regression", "image-multi-label")
 """The others train on real data, with the same checks (test_real.py)."""
 
 
@@ -79,12 +78,12 @@ def test_without_the_client_nothing_is_missing(workshop: Workshop) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tabular-classification-network", "tabular-regression-lightgbm"])
+@pytest.mark.parametrize("name", ["tabular-classification-network"])
 def test_a_server_is_told_of_every_epoch_and_of_the_submission(
     workshop: Workshop, service: Service, name: str
 ) -> None:
     trial = workshop.trial(name, own={"MEMORY_SERVER": service.url, "MEMORY_FLUSH_SECONDS": "60"})
-    ended = trial.plainly() if name in TREES else trial.train()
+    ended = trial.train()
     assert ended.status == 0, ended.log
     [run] = runs_of(service, trial.plan["plan_id"])
     assert run["status"] == "completed", run
@@ -94,7 +93,7 @@ def test_a_server_is_told_of_every_epoch_and_of_the_submission(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tabular-classification-network", "tabular-regression-lightgbm"])
+@pytest.mark.parametrize("name", ["tabular-classification-network"])
 def test_seeds_repeat_all_folds_on_other_splits(workshop: Workshop, name: str) -> None:
     trial = workshop.trial(name, seeds=2)
     ended = trial.train()

@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 import types
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,21 +79,6 @@ def test_an_outlier_leaves_the_other_values_of_a_column_apart(opened: Open) -> N
     assert 2.5 < numbers[999, 0] < 3.5
     assert numbers[995, 2] > numbers[0, 2]
     assert np.isfinite(numbers).all()
-
-
-def test_a_linear_fit_ends_with_the_time_and_says_that_it_was_cut(opened: Open) -> None:
-    script = opened("text-classification-linear", lambda folder: None)
-    dice = np.random.default_rng(3)
-    features, targets = dice.normal(size=(300, 40)), dice.integers(0, 3, 300)
-    for minutes, cut in ((9.0, False), (0.0, True)):
-        script.state.minutes = script.state.train_minutes = minutes
-        script.state.model_cut = False
-        model = script.fit(1e6, features, targets)
-        assert (model.n_iter_.max() == script.FIRST_STEPS, script.state.model_cut) == (cut, cut)
-    texts = script.inputs_of([f"a{n} b{n}" for n in range(400)] * 2)
-    assert len(script.make_encoder(texts, 2).fit(texts).vocabulary_) == 1200
-    script.module.MOST_WORDS = 1000
-    assert len(script.make_encoder(texts, 20).fit(texts).vocabulary_) == 500
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut(opened: Open) -> None:
@@ -243,14 +227,6 @@ def test_a_column_that_the_test_rows_have_is_not_predicted_though_the_sample_sha
     assert script.target_columns(train, sample, sample) == ["date", "y"], "there is no test.csv"
 
 
-def test_a_text_without_spaces_has_words_all_the_same(opened: Open) -> None:
-    words = {"name": "fasttext", "library": "torch", "seq_len": 8, "pretrained": False}
-    encode = opened("text-classification", lambda folder: None, model=words).encode
-    good, bad = set(encode("这个商品很好")), set(encode("这个商品很差"))
-    assert len(good & bad) >= 8, "five characters and four pairs are the same"
-    assert len(encode("สวัสดี ok go")) == 2 * 8 - 1, "six characters and two words, and their pairs"
-
-
 def test_an_id_that_is_missing_costs_its_own_row_only(opened: Open) -> None:
     script = opened("image-classification", column(0, ["", "0001", "0002"]))
     paths = script.read_data().inputs
@@ -259,7 +235,7 @@ def test_an_id_that_is_missing_costs_its_own_row_only(opened: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "gone"), [("image-classification", "test.csv"), ("tabular-regression-lightgbm", "test.csv")]
+    ("name", "gone"), [("image-classification", "test.csv"), ("tabular-regression-network", "test.csv")]
 )
 def test_tables_that_are_not_there_are_named(opened: Open, name: str, gone: str) -> None:
     def spoil(folder: Path) -> None:
@@ -281,24 +257,6 @@ def test_the_text_is_the_column_that_has_one(opened: Open) -> None:
     data = opened("text-classification", spoil).read_data()
     assert min(map(len, data.inputs)) > 5
     assert min(map(len, data.test_inputs)) > 5
-
-
-@pytest.mark.parametrize("name", ["tabular-classification-xgboost", "tabular-classification-catboost"])
-def test_infinity_is_missing_and_a_date_is_a_number_of_days(opened: Open, name: str) -> None:
-    def spoil(folder: Path) -> None:
-        column(1, ["inf", "-inf", "1.5"])(folder)
-        column(2, ["1970-01-11", "1970-01-02 12:00", ""])(folder)
-        head, *rows = rows_of(folder / "test.csv")
-        write_rows(folder / "test.csv", [head, *([row[0], "1", "2026-01-31", row[3], ""] for row in rows)])
-
-    script = opened(name, spoil)
-    data = script.read_data()
-    assert data.inputs["width"].dropna().unique().tolist() == [1.5]
-    assert data.inputs["height"].dropna().unique().tolist() == [10.0, 1.5]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        features = script.features_of(data.test_inputs, script.fit_categories(data.inputs))
-    assert features["c1"].tolist() == [20484.0] * len(features)
 
 
 def test_fewer_groups_than_parts_are_as_many_parts(opened: Open) -> None:
@@ -376,7 +334,7 @@ def test_a_stratified_split_of_values_and_of_labels_gives_each_fold_its_share(op
 
 
 def test_a_blend_gets_no_fold_that_the_constant_beats(opened: Open) -> None:
-    script = opened("tabular-regression-lightgbm", lambda folder: None, folds=2)
+    script = opened("tabular-regression-network", lambda folder: None, folds=2)
     data = script.read_data()
     script.state.out_dir.mkdir()
     rows, test = np.arange(len(data.targets)), np.ones((len(data.test_ids), 1))
@@ -425,7 +383,7 @@ def test_the_rows_of_one_id_are_where_the_sample_has_its_first_and_its_second(
         write_rows(folder / "test.csv", [head, ["a", *rows[0][1:]], ["b", *rows[1][1:]], ["a", *rows[2][1:]]])
         write_rows(folder / "sample_submission.csv", [["id", "price"], ["a", "0"], ["a", "0"], ["b", "0"]])
 
-    script = opened("tabular-regression-lightgbm", spoil)
+    script = opened("tabular-regression-network", spoil)
     data, out = script.read_data(), script.DATA_DIR
     answers = script.submission_of(data, np.array([[1.0], [2.0], [3.0]]))
     script.write_submission(data, answers, out)

@@ -13,7 +13,7 @@ from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.script_choice import techniques_done
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Workshop, rows_of, write_rows
-from tests.scripts.test_reading import Open, column, opened
+from tests.scripts.test_reading import Open, opened
 
 __all__ = ["opened"]
 
@@ -21,13 +21,10 @@ SETTINGS = {
     "tta": "TTA",
     "mixup": "MIXUP",
     "cutmix": "CUTMIX",
-    "target-encoding": "TARGET_MEANS",
     "ema-swa": "EMA",
     "class-weights": "CLASS_WEIGHTS",
     "layerwise-lr": "LAYER_DECAY",
-    "frequency-encoding": "FREQUENCIES",
     "sliding-window": "WINDOWS",
-    "lag-features": "LAGS",
 }
 
 DONE = {
@@ -38,11 +35,6 @@ DONE = {
     "text-classification-lora": ("class-weights",),
     "audio-classification": ("mixup", "ema-swa", "class-weights"),
     "tabular-classification-network": ("ema-swa", "class-weights"),
-    "tabular-classification-lightgbm": ("frequency-encoding", "target-encoding", "class-weights"),
-    "tabular-classification-xgboost": ("frequency-encoding", "target-encoding", "class-weights"),
-    "tabular-classification-catboost": ("frequency-encoding", "target-encoding", "class-weights"),
-    "tabular-regression-catboost": ("frequency-encoding", "target-encoding", "lag-features"),
-    "tabular-classification-linear": ("class-weights",),
 }
 
 
@@ -88,8 +80,8 @@ def with_days(folder: Path) -> None:
 
 
 def test_later_rows_validate_and_a_gap_is_left_out(opened: Open, workshop: Workshop) -> None:
-    told = recipe(workshop, "tabular-regression-lightgbm", split="time", by=None)
-    script = opened("tabular-regression-lightgbm", with_days, recipe=told, folds=3)
+    told = recipe(workshop, "tabular-regression-network", split="time", by=None)
+    script = opened("tabular-regression-network", with_days, recipe=told, folds=3)
     data = script.read_data()
     days = data.inputs["day"].to_numpy()
     for gap in (0, 10):
@@ -97,57 +89,6 @@ def test_later_rows_validate_and_a_gap_is_left_out(opened: Open, workshop: Works
         for learned, validated in script.split(data):
             assert days[learned].max() + gap < days[validated].min()
     assert {"day weekday", "day of the year"} & set(data.inputs.columns)
-
-
-def test_how_often_a_category_occurs_is_a_column_of_the_rows_learned_from(
-    opened: Open, workshop: Workshop
-) -> None:
-    told = recipe(workshop, "tabular-regression-lightgbm", "frequency-encoding")
-    script = opened("tabular-regression-lightgbm", column(4, ["oak", "oak", "oak", "elm"]), recipe=told)
-    data = script.read_data()
-    learned = script.fit_categories(data.inputs.iloc[:4])
-    features = script.features_of(data.inputs, learned)
-    assert features["often3"].iloc[:4].tolist() == [0.75, 0.75, 0.75, 0.25]
-    data.test_inputs["kind"] = "larch"
-    assert set(script.features_of(data.test_inputs, learned)["often3"]) == {0.0}
-
-
-def test_a_rows_own_target_is_not_in_its_mean(opened: Open, workshop: Workshop) -> None:
-    told = recipe(workshop, "tabular-regression-lightgbm", "target-encoding")
-    script = opened("tabular-regression-lightgbm", column(4, ["oak", "elm"]), recipe=told)
-    data = script.read_data()
-    categories = script.fit_categories(data.inputs)
-    targets = np.zeros((len(data.inputs), 1))
-    targets[0] = 1000.0
-    means = script.fit_target_means(data.inputs, targets, categories)
-    known = script.target_means_of(data.inputs, means)
-    assert known.iloc[0, 0] > known.iloc[1, 0]
-    own = script.train_target_means(data, np.arange(len(targets)), data.inputs, targets, categories)
-    assert own.iloc[0, 0] == 0.0
-    assert own.iloc[2:, 0].max() > 0.0
-    data.test_inputs["kind"] = "larch"
-    unknown = script.target_means_of(data.test_inputs, means).iloc[:, 0]
-    assert unknown.to_numpy() == pytest.approx(targets.mean())
-
-
-@pytest.mark.parametrize("by", ["groups", "times"])
-def test_a_mean_knows_no_row_of_its_group_and_none_that_is_later(
-    opened: Open, workshop: Workshop, by: str
-) -> None:
-    told = recipe(workshop, "tabular-regression-lightgbm", "target-encoding")
-    script = opened("tabular-regression-lightgbm", column(4, ["oak", "elm"]), recipe=told)
-    script.state.minutes = script.state.train_minutes = 0.0  # nothing else is tried
-    data = script.read_data()
-    number = np.random.default_rng(0).permutation(len(data.inputs)) // 6
-    setattr(data, by, number)
-    rows, place = np.arange(len(number)), 20
-    before = script.sides_of(data, rows, rows[:0])[1].filter(like="mean")
-    data.targets = data.targets + np.where(number == place, 1000, 0)[:, None]
-    after = script.sides_of(data, rows, rows[:0])[1].filter(like="mean")
-    moved = (after - before).abs().max(axis=1).to_numpy() > 0.1
-    assert moved.any()
-    assert not moved[number == place if by == "groups" else number <= place].any()
-    assert before.isna().all(axis=1).sum() == (0 if by == "groups" else 24), "the first tenth"
 
 
 def test_a_patch_of_another_image_takes_its_share_of_the_label(opened: Open, workshop: Workshop) -> None:
@@ -162,36 +103,6 @@ def test_a_patch_of_another_image_takes_its_share_of_the_label(opened: Open, wor
         )
         assert float(images[1].mean()) == pytest.approx(own, abs=1e-6)
         assert float(images[0].mean()) == pytest.approx(1 - own, abs=1e-6)
-
-
-def with_series(folder: Path) -> None:
-    """Two shops whose sales repeat weekly but for noise, each at its level; a week of them is asked for."""
-    rng = np.random.default_rng(2)
-    rows = []
-    for shop, level in (("north", 100.0), ("south", 500.0)):
-        week = rng.uniform(0, 50, 7)
-        for day in range(70):
-            date = str(np.datetime64("2026-01-01") + day)
-            rows.append([f"{shop}{day}", date, shop, f"{level + week[day % 7] + rng.normal(0, 40):.3f}"])
-    learned, asked = ([row for row in rows if (row[1] >= "2026-03-05") == late] for late in (False, True))
-    write_rows(folder / "train.csv", [["id", "date", "shop", "sales"], *learned])
-    write_rows(folder / "test.csv", [["id", "date", "shop"], *(row[:-1] for row in asked)])
-    write_rows(folder / "sample_submission.csv", [["id", "sales"], *([row[0], "0"] for row in asked)])
-
-
-def test_lags_are_as_old_as_what_the_last_test_row_can_know(opened: Open, workshop: Workshop) -> None:
-    told = recipe(workshop, "tabular-regression-lightgbm", "lag-features", split="time", by=None)
-    data = opened("tabular-regression-lightgbm", with_series, recipe=told).read_data()
-    train, asked = data.inputs, data.test_inputs
-    assert {"lag 7", "lag 14", "mean of 7"} <= set(train.columns)
-    sales = dict(zip(zip(train["shop"], train["date"], strict=True), data.targets[:, 0], strict=True))
-    for table in (train, asked):
-        for shop, date, lag in zip(table["shop"], table["date"], table["lag 7"], strict=True):
-            assert lag == pytest.approx(sales.get((shop, date - 7), np.nan), nan_ok=True)
-    assert asked["lag 7"].notna().all()
-    last = train[train["shop"] == "north"]["date"].max()
-    week = [sales["north", last - day] for day in range(7)]
-    assert asked[asked["shop"] == "north"]["mean of 7"].iloc[-1] == pytest.approx(np.mean(week))
 
 
 def test_a_long_text_is_read_in_windows_that_overlap(opened: Open, workshop: Workshop) -> None:
@@ -275,30 +186,3 @@ def test_layers_near_the_input_learn_slower(opened: Open, workshop: Workshop) ->
     shares = {group["scale"] for group in optimizer.param_groups}
     assert shares == {1.0, script.LAYER_DECAY, script.LAYER_DECAY**2}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0, script.WEIGHT_DECAY}
-
-
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost"])
-def test_interactions_are_columns_where_rows_held_back_say_that_they_help(
-    opened: Open, workshop: Workshop, library: str
-) -> None:
-    """A ratio and a pair of words decide; next, one number and much noise."""
-    script = opened(f"tabular-regression-{library}", lambda folder: None, epochs=40)
-    script.state.minutes = script.state.train_minutes = 1e6
-    script.module.usable_cores = lambda: 1
-    rng = np.random.default_rng(0)
-    table = script.pd.DataFrame(rng.uniform(1, 5, (900, 3)), columns=["width", "height", "depth"])
-    kinds = rng.integers(0, 6, (2, 900))
-    table["kind"], table["place"] = ([f"k{each}" for each in row] for row in kinds)
-    data = script.read_data()
-    data.inputs = table
-    ratio, pairs = table["width"] / table["height"], rng.normal(size=(6, 6))
-    noisy = table["width"] + rng.normal(0, 5, 900)
-    for truth, helps in ((ratio + pairs[kinds[0], kinds[1]], True), (noisy, False)):
-        data.targets = truth.to_numpy(dtype=np.float32)[:, None]
-        kept, features, _ = script.sides_of(data, np.arange(900), np.arange(0))
-        found = [(how, {one, other}) for one, how, other in kept["interactions"]]
-        assert (("/", {"width", "height"}) in found) == helps
-        assert (("&", {"kind", "place"}) in found) == helps
-        assert sum(name.startswith("c") for name in features.columns) == 5 + len(kept["interactions"])
-    script.state.train_minutes = 0.01 + script.state.elapsed() / 60
-    assert script.choose_interactions(data, np.arange(900)) == [], "there is no time for it"

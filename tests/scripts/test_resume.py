@@ -19,7 +19,7 @@ from tests.scripts.test_reading import Open, opened
 
 __all__ = ["opened"]
 
-KINDS = ("image-segmentation", "object-detection", "tabular-regression-lightgbm")
+KINDS = ("image-segmentation", "object-detection", "tabular-regression-network")
 
 
 def edited(trial: Trial, before: str, after: str) -> None:
@@ -124,7 +124,7 @@ def test_folds_with_fewer_epochs_than_planned_are_trained_again_where_there_is_m
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["image-classification", "tabular-regression-lightgbm"])
+@pytest.mark.parametrize("name", ["image-classification", "tabular-regression-network"])
 def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> None:
     trial = workshop.short_trial(name)
     assert trial.train().status == 0
@@ -149,7 +149,7 @@ def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> 
 
 
 def test_a_run_beside_its_data_goes_on(workshop: Workshop, tmp_path: Path) -> None:
-    trial = workshop.short_trial("tabular-regression-lightgbm")
+    trial = workshop.short_trial("tabular-regression-network")
     here = str(shutil.copytree(trial.data.folder, tmp_path / "data"))
     environment = {**trial.environment, "DATA_DIR": here, "OUT_DIR": here}
     assert trial.forks.run(trial.folder, environment=environment).status == 0
@@ -157,7 +157,7 @@ def test_a_run_beside_its_data_goes_on(workshop: Workshop, tmp_path: Path) -> No
 
 
 def test_of_other_tables_nothing_is_touched(workshop: Workshop, tmp_path: Path) -> None:
-    trial = workshop.short_trial("tabular-regression-lightgbm")
+    trial = workshop.short_trial("tabular-regression-network")
     copied = {**trial.environment, "DATA_DIR": str(shutil.copytree(trial.data.folder, tmp_path / "data"))}
     assert trial.forks.run(trial.folder, environment=copied).status == 0
     before, table = content(trial.out), tmp_path / "data" / "train.csv"

@@ -17,7 +17,7 @@ from memory_service.services.planning.recommend import recommend
 from tests.scripts.harness import data
 from tests.scripts.harness.data import Size, Writer
 
-__all__ = ["KINDS", "OTHERS", "TREES", "Kind", "asked", "cut_down", "tiny_model", "tiny_models"]
+__all__ = ["KINDS", "MEMBERS", "OTHERS", "Kind", "asked", "cut_down", "tiny_model", "tiny_models"]
 
 TINY_BERT, TINY_LLAMA = "tiny-bert", "tiny-llama"
 """Stand for the folders that `tiny_models` made."""
@@ -36,6 +36,7 @@ class Kind:
     rows, few   samples from which it learns, and which are enough, with few_epochs, to see all of its steps
     edits       what else is smaller in its text
     workers     of its loaders, where a test wants no other number: each is a process, half a second a run
+    minutes     of a run, where it goes on until they are over
     """
 
     question: Mapping[str, Any]
@@ -50,10 +51,10 @@ class Kind:
     few_epochs: int = 2
     workers: int = 0
     edits: Mapping[str, str] = field(default_factory=dict)
+    minutes: float = 0.0
 
 
 IMAGE = {"image_size": 32}
-ROUNDS = 60
 
 
 def _texts(task: str, write: Writer) -> Kind:
@@ -70,17 +71,11 @@ def _network(task: str, write: Writer) -> Kind:
     return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE, SHORT_TABLE)
 
 
-def _trees(task: str, write: Writer, library: str) -> Kind:
-    return Kind(
-        {"task": task, "model": library}, write, library, {}, 0.1, 5000, ROUNDS, TABLE, SHORT_TABLE, ROUNDS
-    )
+def _frames(task: str, model: str, write: Writer, rows: Size, few: Size) -> Kind:
+    """Learned by members for so many minutes."""
+    return Kind({"task": task, "model": model}, write, model, rows=rows, few=few, minutes=0.35)
 
 
-def _linear(task: str, write: Writer, model: str, rows: Size, few: Size) -> Kind:
-    return Kind({"task": task, "model": model}, write, model, rows=rows, few=few)
-
-
-LIBRARIES = ("lightgbm", "xgboost", "catboost")
 CLASSES, VALUES = "tabular-classification", "tabular-regression"
 
 KINDS: dict[str, Kind] = {
@@ -116,10 +111,7 @@ KINDS: dict[str, Kind] = {
     ),
     f"{CLASSES}-network": _network(CLASSES, data.table_of_classes),
     f"{VALUES}-network": _network(VALUES, data.table_of_values),
-    **{f"{CLASSES}-{name}": _trees(CLASSES, data.table_of_classes, name) for name in LIBRARIES},
-    **{f"{VALUES}-{name}": _trees(VALUES, data.table_of_values, name) for name in LIBRARIES},
-    f"{CLASSES}-linear": _linear(CLASSES, data.table_of_classes, "linear", TABLE, SHORT_TABLE),
-    "text-regression-linear": _linear("text-regression", data.texts_of_values, "tfidf-linear", TEXTS, FEW),
+    f"{CLASSES}-members": _frames(CLASSES, "lightgbm", data.table_of_classes, TABLE, SHORT_TABLE),
 }
 
 SERIES = "time-series-regression"
@@ -129,17 +121,12 @@ OTHERS: dict[str, Kind] = {
     ),
     "text-pair-similarity": _texts("text-pair-similarity", data.pairs_of_values),
     "token-classification": _texts("token-classification", data.words_of_classes),
-    f"{VALUES}-linear": _linear(VALUES, data.table_of_values, "linear", TABLE, SHORT_TABLE),
-    "text-classification-linear": _linear(
-        "text-classification", data.texts_of_classes, "tfidf-linear", TEXTS, FEW
-    ),
-    f"{SERIES}-lightgbm": Kind(
-        {"task": SERIES, "model": "lightgbm"}, data.series_of_values, "lightgbm", {}, 0.1, 5000, 150, LONG
-    ),
+    "text-regression-members": _frames("text-regression", "tfidf-linear", data.texts_of_values, TEXTS, FEW),
+    f"{SERIES}-members": _frames(SERIES, "lightgbm", data.series_of_values, LONG, LONG),
 }
 """Read their data in another way, and are then trained and written as one of KINDS is."""
 
-TREES = tuple(name for name in KINDS if name.endswith(LIBRARIES))
+MEMBERS = tuple(name for name in (*KINDS, *OTHERS) if name.endswith("-members"))
 
 
 def asked(database: Database, kind: Kind) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class Trial:
             "MEMORY_HOME": str(self.folder / "memory"),
             "MEMORY_FLUSH_SECONDS": "0.05",
         }
+        if self.kind.minutes:
+            reporting["MINUTES"] = str(self.kind.minutes)
         return reporting | {"DATA_DIR": str(self.data.folder), "OUT_DIR": str(self.out)} | self.own
 
     def train(self, **fault: Any) -> Ended:
@@ -155,7 +157,7 @@ class Workshop:
     def _script(self, plan: Mapping[str, Any]) -> str:
         key = json.dumps(plan, sort_keys=True)
         if key not in self._scripts:
-            self._scripts[key] = plan_script(plan)
+            self._scripts[key] = plan_script(plan, single=True)
         return self._scripts[key]
 
 
