@@ -58,7 +58,7 @@ def recognise(problem: Problem) -> Series | None:
     horizon = int(period[rows:].max() - period[:rows].max())
     keys = keys_of(problem, period)
     together = pd.concat([problem.inputs[keys], problem.test_inputs[keys]], ignore_index=True).astype(str)
-    number = together.groupby(keys).ngroup().to_numpy() if keys else np.zeros(len(times), int)
+    number = together.groupby(keys, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(times), int)
     if horizon < 1 or (period.max() + 1) * (number.max() + 1) > MOST_CELLS:
         return None
     cells = pd.DataFrame({"number": number[:rows], "period": period[:rows]}).drop_duplicates()
@@ -110,7 +110,7 @@ def keys_of(problem: Problem, period: np.ndarray) -> list[str]:
     train = problem.inputs
     names = [name for name, kind in problem.columns.items() if kind in ("category", "code", "text")]
     names = [name for name in names if 1 < train[name].nunique() <= len(train) / 3]
-    codes = {name: pd.factorize(train[name].astype(str))[0] for name in names}
+    codes = {name: pd.factorize(train[name].astype(str), use_na_sentinel=False)[0] for name in names}
     now, keys = period[: len(train)].astype(np.int64), list[str]()
 
     def cells(of: np.ndarray, name: str) -> np.ndarray:

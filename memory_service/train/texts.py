@@ -67,7 +67,7 @@ def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
         if kind == "number":
             found[name] = pd.to_numeric(column, errors="coerce").astype(float)
         elif kind in ("code", "category"):
-            found[name] = column.astype(str).astype("category")
+            found[name] = column.map(str).fillna("missing").astype("category")
         elif kind == "date" and dates:
             found |= {f"{name} {part}": values for part, values in date_parts(column).items()}
     return pd.DataFrame(found, index=range(len(problem.inputs) + len(problem.test_inputs)))
