@@ -63,7 +63,7 @@ def plans(knowing: Database) -> Any:
 @pytest.fixture(scope="module")
 def scripts(plans: list[dict[str, Any]]) -> list[str]:
     """The script of each, as one file."""
-    return [plan_script(plan) for plan in plans]
+    return [plan_script(plan, single=True) for plan in plans]
 
 
 def image_plan(plans: list[dict[str, Any]]) -> dict[str, Any]:
@@ -104,28 +104,6 @@ def test_the_review_sizes_every_script_by_its_plan_and_sees_a_batch_that_was_rai
             raised = re.sub(r"^BATCH_SIZE = \d+", "BATCH_SIZE = 500_000", text, flags=re.MULTILINE)
             found = review_script(knowing, {**asked, "script": raised})["findings"]
             assert "batch-does-not-fit" in {one["rule"] for one in found}, named
-
-
-def test_the_review_sees_a_series_that_is_split_at_random_by_the_script_alone(plans, knowing):
-    forecasts = [plan for plan in plans if plan["task"] == "time-series-regression"]
-    for plan, asked in zip(forecasts, ({}, {"task": "time-series"}, {"plan": forecasts[2]}), strict=False):
-        for text in (plan_script(plan), plan_files(plan)["train.py"]):
-            shuffled = re.sub('^SPLIT = "time"', 'SPLIT = "random"', text, flags=re.MULTILINE)
-            found = review_script(knowing, {**asked, "script": shuffled})["findings"]
-            assert [one["rule"] for one in found] == ["shuffled-time-series"]
-
-
-def test_the_review_prices_trees_of_the_processor_without_a_card(plans):
-    plan = next(plan for plan in plans if plan["model"]["name"] == "lightgbm")
-    answer = review_script(
-        None, {"script": plan_script(plan), "minutes": 1, "n_train": 10**7, "n_features": 99}
-    )
-    assert ([each["rule"] for each in answer["findings"]], answer["not_checked"]) == (
-        ["cannot-end-in-budget"],
-        [],
-    )
-    untold = review_script(None, {"script": plan_script(plan)})["not_checked"]
-    assert untold == ["cannot-end-in-budget: minutes, n_train not given or not to be told"]
 
 
 def test_the_review_of_a_script_for_several_cards_says_that_it_cannot_size_it(plans, knowing):
@@ -194,8 +172,8 @@ def constants_of(text: str) -> dict[str, Any]:
 def test_the_constants_are_the_plans_settings(plans, scripts):
     for plan, text in zip(plans, scripts, strict=True):
         told = constants_of(text)
-        names = {"FOLDS": "folds", "PLAN_ID": "plan_id"}
-        if plan["model"]["library"] != "sklearn":  # fitted at once
+        names = {"PLAN_ID": "plan_id"} | ({"FOLDS": "folds"} if "EPOCHS" in told else {})
+        if "EPOCHS" in told:
             names |= {"EPOCHS": "epochs", "LEARNING_RATE": "learning_rate"}
         if plan["optimizer"] == "adamw":
             names |= {
@@ -243,7 +221,10 @@ def test_where_nobody_says_a_metric_classes_are_judged_by_their_probabilities(pl
     ]
     assert {plan["model"]["library"] for plan in of_classes} >= {"timm", "lightgbm"}
     for plan in of_classes:
-        for text in (plan_script({**plan, "metric": None}), blend_script({**plan, "metric": None})):
+        for text in (
+            plan_script({**plan, "metric": None}, single=True),
+            blend_script({**plan, "metric": None}),
+        ):
             assert 'METRIC, HIGHER_IS_BETTER = "log loss", False' in text
             assert "def wants_probabilities" in text, "the likeliest class where the sample shows classes"
 

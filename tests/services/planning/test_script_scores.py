@@ -10,17 +10,34 @@ import numpy as np
 import pytest
 
 from memory_service.services.planning.plan_script import _metric, _rendered
+from memory_service.train import answers, metrics
+from memory_service.train.runtime import plan
 
 SEEDS = range(3)
 
 
 def of_script(function: str, k: int = 0, form: str = "", **words: Any) -> dict[str, Any]:
     """The names that a script with this score has."""
-    names: dict[str, Any] = {"Data": object}
-    exec(_metric(function, k), names)
-    if form:
-        told = {"labels": True, "score": function, "one_cut": False, "two_sided": False, "k": k, **words}
-        exec(_rendered(form, told), names)
+    if function.endswith(("_matches", "_boxes", "_iou", "_coco", "_entities")):
+        names: dict[str, Any] = {"Data": object}
+        exec(_metric(function, k), names)
+        return names
+    score = getattr(metrics, f"score_{function}")
+    labelled = words.get("labels", True)
+
+    def score_of(truth: Any, predictions: Any) -> float:
+        plan.K, plan.SCORE, plan.ANSWER = k, function, "labels" if labelled else "values"
+        return float(score(truth, predictions))
+
+    plan.score_of, names = score_of, {"score_of": score_of}
+    graded = answers.graded_classes if labelled else answers.graded_values
+    if form == "thresholds":
+        names["classes_of"] = plan.classes_of = answers.cut_classes
+        names |= {"default_thresholds": answers.cut_defaults, "best_thresholds": answers.cut_thresholds}
+    elif form == "grades":
+        names["classes_of"] = plan.classes_of = graded
+        names |= {"default_thresholds": answers.grade_defaults, "best_thresholds": answers.grade_thresholds}
+    plan.K, plan.SCORE, plan.ANSWER = k, function, "labels" if labelled else "values"
     return names
 
 
