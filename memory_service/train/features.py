@@ -51,8 +51,8 @@ def as_text(column: pd.Series) -> pd.Series:
 def date_parts(days: pd.Series) -> dict[str, pd.Series]:
     """Calendar parts of days since 1970."""
     moments = pd.to_datetime(days.to_numpy() * 86_400, unit="s", errors="coerce")
-    parts = {"weekday": moments.dayofweek, "month": moments.month, "day": moments.day}
-    parts["day of the year"] = moments.dayofyear
+    parts = {"weekday": moments.day_of_week, "month": moments.month, "day": moments.day}
+    parts["day of the year"] = moments.day_of_year
     if (days.dropna() % 1 > 0).any():
         parts["hour"] = moments.hour + moments.minute / 60
     return {name: pd.Series(np.asarray(part, dtype=float), index=days.index) for name, part in parts.items()}
@@ -80,7 +80,7 @@ def features_of(
     for name in categories:
         text = as_text(both[name])
         known = text.iloc[train_rows].value_counts()
-        columns[name] = pd.Categorical(text, categories=sorted(known.index))
+        columns[name] = pd.Categorical(text.where(text.isin(known.index)), categories=sorted(known.index))
         if choice.counts:
             columns[f"{name}: count"] = text.map(text.value_counts()).astype(float)
         if choice.means and len(known) > 2:
