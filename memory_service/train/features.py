@@ -80,7 +80,7 @@ def features_of(
     for name in categories:
         text = as_text(both[name])
         known = text.iloc[train_rows].value_counts()
-        columns[name] = pd.Categorical(text, categories=sorted(known.index))
+        columns[name] = pd.Categorical(text.where(text.isin(known.index)), categories=sorted(known.index))
         if choice.counts:
             columns[f"{name}: count"] = text.map(text.value_counts()).astype(float)
         if choice.means and len(known) > 2:

@@ -131,7 +131,7 @@ def test_what_is_held_out_and_what_is_sent_are_written_for_blends(prepared: Prep
     assert oof["true_y"].tolist() == ["no", "yes"] * (ROWS // 2)
     assert ((oof["p_yes"] > 0.5) == (oof["true_y"] == "yes")).all()
     tests = pd.read_csv(runtime.state.out_dir / "test_predictions.csv")
-    assert tests[["p_no", "p_yes"]].to_numpy().tolist() == [[0.3, 0.7]] * ASKED
+    assert tests[["p_no", "p_yes"]].to_numpy() == pytest.approx(np.tile([0.3, 0.7], (ASKED, 1)))
     assert set(pd.read_csv(runtime.state.out_dir / "submission.csv")["y"]) == {"yes"}
 
 
