@@ -20,7 +20,7 @@ GRADE_STEPS = (0.0, *(sign * step / 20 for step in range(1, 5) for sign in (1, -
 # What is predicted where nothing is known
 
 
-def class_shares(targets: np.ndarray, width: int) -> np.ndarray:
+def shares_of_classes(targets: np.ndarray, width: int) -> np.ndarray:
     """The share of each class or label."""
     return targets.mean(axis=0) if targets.ndim == 2 else np.bincount(targets, minlength=width) / len(targets)
 
@@ -212,6 +212,6 @@ def use_usual(answer: str) -> None:
         ("RMSE", "rmse", False) if answer == "values" else ("log loss", "log_loss", False)
     )
     plan.score_of = score_rmse if answer == "values" else score_log_loss
-    plan.prior_of = value_means if answer == "values" else class_shares
+    plan.prior_of = value_means if answer == "values" else shares_of_classes
     plan.submission_of = value_table if answer == "values" else class_table
     plan.classes_of = plan.default_thresholds = plan.best_thresholds = None

