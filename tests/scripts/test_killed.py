@@ -28,11 +28,9 @@ KINDS = (
     "object-detection",
     "text-classification-lora",
     "tabular-regression-network",
-    "tabular-classification-members",
 )
 """All networks are trained, saved and sent by one file, torch_loop.py: of them, each form of an answer, what
-saves less than its weights, and no workers; of members one kind:
-one file saves what all of them predict."""
+saves less than its weights, and no workers. Members: tests/train."""
 
 KILLS = MOMENTS // 10
 """The first ones; at the others the script stands still."""

@@ -65,7 +65,7 @@ def test_words_of_others_stay_in_comments(plan, tmp_path: Path):
 
 
 def test_rows_are_split_by_the_column_that_the_group_names(plan):
-    script: Any = loaded(plan_script(plan))
+    script: Any = loaded(plan_script(plan, single=True))
     table = script.pd.DataFrame({"id": ["a", "b", "c"], "Patient_ID": [7, 7, 8], "y": [0, 1, 1]})
     assert list(script.groups_of(table)) == ["7", "7", "8"]
     assert script.groups_of(table.rename(columns={"Patient_ID": "site"})) is None

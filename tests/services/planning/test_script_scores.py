@@ -25,9 +25,9 @@ def of_script(function: str, k: int = 0, form: str = "", **words: Any) -> dict[s
     score = getattr(metrics, f"score_{function}")
     labelled = words.get("labels", True)
 
-    def score_of(truth: Any, predictions: Any) -> float:
+    def score_of(*given: Any) -> float:
         plan.K, plan.SCORE, plan.ANSWER = k, function, "labels" if labelled else "values"
-        return float(score(truth, predictions))
+        return float(score(*given))
 
     plan.score_of, names = score_of, {"score_of": score_of}
     graded = answers.graded_classes if labelled else answers.graded_values
