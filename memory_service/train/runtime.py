@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import importlib
 import json
 import math
 import os
@@ -1055,6 +1056,9 @@ def read_or_other() -> Data:
     try:
         return plan.read_data()
     except (FileNotFoundError, KeyError, ValueError) as error:
+        with suppress(ImportError):
+            package = importlib.import_module("memory_service.train.runtime")
+            vars(package).update(plan=plan, state=state)  # this text may be in a script of one file
         try:
             from memory_service.train.columns import other_data
         except ImportError:
