@@ -226,11 +226,13 @@ class Loop:
         counts, total, best = np.zeros(len(names)), np.zeros_like(answers[0]), -np.inf
         for step in range(MOST_CLIMB):
             tried = [self.score(folds, (total + each) / (step + 1)) for each in answers]
-            place = int(np.argmax(tried))
+            place = int(np.argmax(np.nan_to_num(tried, nan=-np.inf)))
             if not tried[place] > best + 1e-9:
                 break
             best, total = tried[place], total + answers[place]
             counts[place] += 1
+        if not counts.any():  # no score is a number
+            return {}, -np.inf
         return dict(zip(names, counts / counts.sum(), strict=True)), best
 
     def folds_done(self) -> list[int]:
@@ -344,7 +346,8 @@ class Loop:
                         self.fit(by_name[name], fold, state.seconds_left())
         if whole:
             weighted = [name for name in wanted if weights.get(name)]
-            for name in sorted(weighted, key=lambda name: self.price(by_name[name])):
+            fitting = [n for n in weighted if 1.1 * self.price(by_name[n]) < state.seconds_left()]
+            for name in sorted(fitting, key=lambda name: self.price(by_name[name])):
                 self.fit(by_name[name], ALL, max(0.9 * state.seconds_left(), 0.1))
             self.submit()
             return
@@ -421,7 +424,7 @@ def choose_features(loop: Loop) -> None:
         if found is None:
             continue
         gain = best - found
-        if gain.mean() > gain.std() / len(gain) ** 0.5:  # a standard error
+        if gain.mean() > 1.5 * gain.std() / len(gain) ** 0.5:  # standard errors
             print(f"Features: {what} ({100 * gain.mean() / best.mean():.2g} % less loss)", flush=True)
             best, choice = found, tried
     problem.shared["choice"] = choice

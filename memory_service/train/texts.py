@@ -477,7 +477,11 @@ class TextTrees:
         seen = np.zeros(features.shape[0])
         others = np.setdiff1d(np.arange(features.shape[0]), train_rows)
         groups = None if problem.groups is None else problem.groups[train_rows]
-        folds = KFold(4, shuffle=True, random_state=seed) if groups is None else GroupKFold(4)
+        folds = (
+            KFold(4, shuffle=True, random_state=seed)
+            if groups is None
+            else GroupKFold(min(4, len(np.unique(groups))))
+        )
         for fit, left_out in folds.split(train_rows, groups=groups):
             head = LinearHead(problem, 1.0 if problem.kind == "values" else 3.0)
             head.fit(features[train_rows[fit]], problem.targets[train_rows[fit]], steps=50)
