@@ -93,7 +93,7 @@ def run_in_shell(
     settings["PYTHONPATH"] = str(ROOT) if python == sys.executable else ""
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", commands],
-        cwd=folder, env=os.environ | settings, capture_output=True, text=True, timeout=600,
+        cwd=folder, env=os.environ | settings, capture_output=True, text=True, timeout=1_800,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout

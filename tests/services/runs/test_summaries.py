@@ -15,7 +15,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.runs import summaries
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run
-from memory_service.services.runs.summaries import begun, event_of, read_summary, write_summary
+from memory_service.services.runs.summaries import begun, events_in, read_summary, write_summary
 from memory_service.store.queries import run_summaries as watched
 from memory_service.store.queries import runs
 from tests.conftest import Servers
@@ -39,7 +39,7 @@ def _sample(seq: int) -> dict[str, Any]:
 def _is_of_all_events(database: Database, run_id: str) -> Summary:
     start = begun(database, [run_id])[run_id].started
     with database.read() as unit:
-        told = [event_of(*one, start) for one in runs.events_of(unit.session, run_id)]
+        told = [*events_in(runs.events_of(unit.session, run_id), start)]
         summary = read_summary(unit, run_id, start)
     assert summary == add_events(Summary(), told)
     return summary
