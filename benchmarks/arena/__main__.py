@@ -90,8 +90,8 @@ def run(name: str, system: str, about: dict[str, Any], root: Path, work: Path) -
             why = f"{type(error).__name__}: {error}"[:200]
     return {
         "set": name, "system": system, "metric": about["metric"], "value": value,
-        "seconds": round(seconds, 1), "minutes": minutes, "share": round(seconds / 60 / minutes, 3), "why": why,
-        "at": time.strftime("%Y-%m-%dT%H:%M:%S"),
+        "seconds": round(seconds, 1), "minutes": minutes, "share": round(seconds / 60 / minutes, 3),
+        "why": why, "at": time.strftime("%Y-%m-%dT%H:%M:%S"),
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def _dice(one: object, other: object) -> float:
 
 
 def aligned(answers: pd.DataFrame, submission: pd.DataFrame) -> pd.DataFrame:
-    """A submission's values in the order of the answers; ValueError where an id is missing or stands twice."""
+    """A submission in the order of the answers; ValueError where an id is missing or stands twice."""
     given = submission.set_index(submission.columns[0])
     if missing := set(answers.iloc[:, 0]) - set(given.index):
         raise ValueError(f"{len(missing)} ids are missing")
@@ -43,8 +43,8 @@ def aligned(answers: pd.DataFrame, submission: pd.DataFrame) -> pd.DataFrame:
 
 
 def score(metric: str, answers: pd.DataFrame, submission: pd.DataFrame) -> float:
-    """The metric of a submission against the hidden answers (id, target); ValueError where the submission is not
-    whole or a value is no finite number."""
+    """The metric of a submission against the hidden answers (id, target); ValueError where the submission
+    is not whole or a value is no finite number."""
     return value_of(metric, answers.iloc[:, 1], aligned(answers, submission))
 
 
