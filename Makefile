@@ -10,7 +10,7 @@ PORT ?= 8000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again fuzz check audit sbom quality vectors bench kills soak release constraints hashes docs screenshots clean
+.PHONY: help serve test again fuzz check audit sbom quality vectors bench kills soak arena release constraints hashes docs screenshots clean
 
 help:
 	@echo "make serve   install into .venv if needed, create the database, serve http://$(HOST):$(PORT);"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench   measure this checkout, write docs/methods/memory.md and docs/methods/performance.md"
 	@echo "make kills   kill -9 in the middle of upgrade, seed, backup, restore and serve: is anything lost? (ROUNDS=10)"
 	@echo "make soak    a server under mixed load for MINUTES=30: events lost, answers of 500 and more, growth of memory"
+	@echo "make arena   a plan's script beside simple systems on real data; an hour or more (ARENA=\"--sets cancer --core 1\")"
 	@echo "make docs    write the generated pages of docs/ anew"
 	@echo "make screenshots  draw the pages into build/screenshots, and the pictures of the README (needs Chromium)"
 
@@ -127,6 +128,9 @@ kills: $(STAMP)
 MINUTES ?= 30
 soak: $(STAMP)
 	$(BIN)/python -m benchmarks.soak $(MINUTES)
+
+arena: $(STAMP)
+	$(BIN)/python -m benchmarks.arena $(ARENA)
 
 docs: $(STAMP)
 	$(BIN)/python -m benchmarks.write_docs

@@ -1,1 +1,1 @@
-"""The arena: what a plan's script submits on real data, beside simple systems, after the same minutes on one core."""
+"""Arena: the submission of a plan's script beside those of simple systems, on real data."""

@@ -2,7 +2,7 @@
 
     DATA_DIR=sets/cancer OUT_DIR=out python -m benchmarks.arena.plain cancer
 
-Their author had read no script of the service and tuned nothing on the answers. They are kept as they were written.
+Their author had read no script of the service and tuned nothing on the answers. They stay as they were.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ DATA, OUT = Path(os.environ.get("DATA_DIR", ".")), Path(os.environ.get("OUT_DIR"
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    train, test, sample = (pd.read_csv(DATA / f"{name}.csv") for name in ("train", "test", "sample_submission"))
+    train, test, sample = (
+        pd.read_csv(DATA / f"{name}.csv") for name in ("train", "test", "sample_submission")
+    )
     return train, test.set_index("id").loc[sample.id].reset_index(), sample
 
 
@@ -41,7 +43,8 @@ def cancer() -> None:
     machine = make_pipeline(StandardScaler(), SVC(C=3, gamma=0.01)).fit(inputs, target)
     trees = ExtraTreesClassifier(800, min_samples_leaf=2, random_state=0).fit(inputs, target)
     parts = (
-        logistic.decision_function(hidden), machine.decision_function(hidden), trees.predict_proba(hidden)[:, 1],
+        logistic.decision_function(hidden), machine.decision_function(hidden),
+        trees.predict_proba(hidden)[:, 1],
     )  # fmt: skip
     submit(sample, benign=np.mean([pd.Series(part).rank(pct=True) for part in parts], axis=0))
 
@@ -73,11 +76,17 @@ def diabetes() -> None:
     from sklearn.preprocessing import StandardScaler
 
     train, test, sample = tables()
-    inputs, target, hidden = train.drop(columns=["id", "progression"]), train.progression, test.drop(columns="id")
+    inputs, target, hidden = (
+        train.drop(columns=["id", "progression"]),
+        train.progression,
+        test.drop(columns="id"),
+    )
     models = (
         make_pipeline(StandardScaler(), RidgeCV(np.logspace(-1, 3, 20))),
         ExtraTreesRegressor(500, min_samples_leaf=5, random_state=0),
-        GradientBoostingRegressor(n_estimators=120, learning_rate=0.04, max_depth=2, subsample=0.6, random_state=0),
+        GradientBoostingRegressor(
+            n_estimators=120, learning_rate=0.04, max_depth=2, subsample=0.6, random_state=0
+        ),
     )
     folds = KFold(10, shuffle=True, random_state=0)
     held_out = np.stack([cross_val_predict(model, inputs, target, cv=folds) for model in models], axis=1)
@@ -101,7 +110,8 @@ def benchmark_scores() -> None:
     total, splits = np.zeros(len(hidden)), 10
     settings = {
         "objective": "mae", "learning_rate": 0.05, "num_leaves": 31, "min_data_in_leaf": 8, "cat_smooth": 5,
-        "bagging_fraction": 0.8, "bagging_freq": 1, "feature_fraction": 0.8, "verbose": -1, "num_threads": 1, "seed": 0,
+        "bagging_fraction": 0.8, "bagging_freq": 1, "feature_fraction": 0.8, "verbose": -1, "num_threads": 1,
+        "seed": 0,
     }  # fmt: skip
     for fit, watch in KFold(splits, shuffle=True, random_state=0).split(inputs):
         data = lightgbm.Dataset(inputs.iloc[fit], target[fit])
@@ -138,7 +148,9 @@ def text_model(weight: str | None) -> Any:
 
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, min_df=2)
-    return make_pipeline(make_union(words, letters), LogisticRegression(C=20, max_iter=1000, class_weight=weight))
+    return make_pipeline(
+        make_union(words, letters), LogisticRegression(C=20, max_iter=1000, class_weight=weight)
+    )
 
 
 def competitions() -> None:
@@ -162,7 +174,9 @@ def life_expectancy() -> None:
         return known[:, -1:] + slope[:, None] * growth
 
     values, steps = wide.to_numpy(), len(dates)
-    options = [(damping, window) for damping in (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0) for window in (1, 2, 3, 4)]
+    options = [
+        (damping, window) for damping in (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0) for window in (1, 2, 3, 4)
+    ]
     known, later = values[:, :-steps], values[:, -steps:]  # tried on the last three known dates, as far ahead
     best = min(options, key=lambda option: float(np.abs(forecast(known, steps, *option) - later).mean()))
     found = pd.DataFrame(forecast(values, steps, *best).clip(20, 86), index=wide.index, columns=dates)
