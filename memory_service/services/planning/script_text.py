@@ -27,12 +27,13 @@ def joined(head: str, parts: Iterable[str], modules: Mapping[str, str]) -> str:
     imports, body = _gathered(parts)
     tree = ast.parse(body)
     used, own = _names_used(tree), _defined(tree)
+    openmp = any(_loads_openmp(text) for text in modules.values())
     beside = [
         _from_line(name, sorted(found))
         for name, text in sorted(modules.items())
         if (found := (set().union(*(one.defined for one in _statements(text)[1])) & used) - own)
     ]
-    lines = [*_import_lines(imports, used), *([""] if beside else []), *beside]
+    lines = [*_import_lines(imports, used, openmp), *([""] if beside else []), *beside]
     return _laid_out(head, lines, body)
 
 
@@ -49,8 +50,14 @@ def standalone(head: str, parts: Iterable[str], modules: Iterable[str], ending: 
     shared, used, theirs = _used_of(modules, _names_used(tree), _defined(tree))
     body = "\n\n\n".join([body, _SHARED, shared, last])
     future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
-    lines = _import_lines([future, *imports, *more, *theirs], used | {"annotations"})
+    openmp = _loads_openmp(body)
+    lines = _import_lines([future, *imports, *more, *theirs], used | {"annotations"}, openmp)
     return _laid_out(head, lines, body)
+
+
+def _loads_openmp(text: str) -> bool:
+    """Whether a function imports one of these libraries."""
+    return re.search(rf"^ +(?:import|from) (?:{'|'.join(sorted(_OPENMP))})\b", text, re.MULTILINE) is not None
 
 
 def _laid_out(head: str, imports: Iterable[str], body: str) -> str:
@@ -144,8 +151,11 @@ def _names_used(tree: ast.AST) -> set[str]:
     return names
 
 
-def _import_lines(imports: list[_Import], used: set[str]) -> Iterator[str]:
-    """Sorted as isort does: `__future__`, the standard library, the rest, with blank lines between."""
+def _import_lines(imports: list[_Import], used: set[str], openmp: bool = False) -> Iterator[str]:
+    """Sorted as isort does: `__future__`, the standard library, the rest, with blank lines between.
+
+    openmp   whether a function will import one of `_OPENMP`
+    """
     plain: set[str] = set()
     names: dict[str, set[str]] = {}
     for node in imports:
@@ -160,7 +170,7 @@ def _import_lines(imports: list[_Import], used: set[str]) -> Iterator[str]:
     lines = [f"import {name}" for name in plain]
     others = {module: found for module, found in names.items() if not module.startswith(_PACKAGE)}
     lines += [_from_line(module, sorted(found)) for module, found in others.items()]
-    openmp = any(line.split()[1].partition(".")[0] in _OPENMP for line in lines)
+    openmp |= any(line.split()[1].partition(".")[0] in _OPENMP for line in lines)
     blocks = []
     for block in (0, 1, 2):
         wanted = [line for line in lines if _block(line) == block and not (openmp and line == "import os")]

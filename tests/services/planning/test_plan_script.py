@@ -76,8 +76,10 @@ def test_every_script_is_laid_out_like_ours_and_has_no_unused_name(scripts, tmp_
         assert text.count("# === FILL IN") == 1
         libraries = "torch|lightgbm|xgboost|catboost|sklearn.linear_model"
         first = re.search(f"^(?:import|from) ({libraries})", text, re.MULTILINE)
-        assert first is not None
         sleeping = text.find('setdefault("OMP_WAIT_POLICY"')
+        if first is None:  # members import their libraries as they fit
+            assert 0 < sleeping < text.index("import numpy")
+            continue
         without = ("catboost", "sklearn.linear_model")
         assert 0 < sleeping < first.start() or first[1] in without, "OpenMP reads it as it is loaded"
     laid_out(tmp_path)
