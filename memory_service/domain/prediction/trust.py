@@ -24,6 +24,9 @@ LEAST_SHARE, LEAST_SHARE_OF_ONE = 0.1, 0.4
 """Memory does not run out in a step that is predicted to take less of the card; in that of one sample, which
 nothing can make smaller, only near the card's end."""
 
+LEAST_PEAK = 0.2
+"""Of what the trace holds at once; a smaller peak was read at another moment, or of another process."""
+
 MOST_ERROR_PERCENT = 50.0
 """Of a calibration's self-check."""
 
@@ -42,7 +45,7 @@ def run_doubt(
     batch, step, usual = o.batch_size, o.step_seconds, sheet.step_seconds
     if n_train is not None and batch > n_train:
         return f"its batch of {batch:,} is over the {n_train:,} rows that it trains on"
-    if o.out_of_memory and card.kind != "cpu":  # a processor's sheet is of no machine in particular
+    if o.out_of_memory:
         least = LEAST_SHARE_OF_ONE if batch == 1 else LEAST_SHARE
         if sheet.driver_gib < least * sheet.usable_gib:
             takes = f"batch {batch:,} takes {sheet.driver_gib:.3g} of {card.memory_gib:.3g} GiB by its trace"
@@ -52,6 +55,11 @@ def run_doubt(
         if needed > MOST_OF_CARD * card.memory_gib:
             takes = f"batch {batch:,} takes {needed:,.0f} GiB by its trace"
             return f"{takes}, and {card.key} has {card.memory_gib:.3g}"
+        peaks = (o.peak_allocated_gib, o.peak_reserved_gib, o.peak_driver_gib)
+        peak = max((gib for gib in peaks if gib is not None), default=needed)
+        if o.mode == "train" and peak < LEAST_PEAK * needed:
+            takes = f"the {needed:.3g} GiB that batch {batch:,} takes by its trace"
+            return f"its peak of {peak:.3g} GiB is far below {takes}"
     if step is None:
         return None
     if step < (_least_seconds(o, profile, card) / MOST_RATE if card.kind == "cuda" else usual * LEAST_RATE):

@@ -57,6 +57,7 @@ def figures(database: Database, gpu: str, **changed: Any) -> dict[str, Any]:
         ("l4", {}, 1e-4, "is faster than the data sheet of l4 allows"),
         ("a10", {"batch_size": 1}, None, "memory ran out for another reason"),
         ("rtx3090", {"batch_size": 4}, None, "memory ran out for another reason"),
+        ("cpu", {"batch_size": 1, "precision": "fp32"}, None, "memory ran out for another reason"),
     ],
 )
 def test_what_cannot_be_teaches_nothing_and_says_why(
@@ -73,6 +74,18 @@ def test_what_cannot_be_teaches_nothing_and_says_why(
     assert all(one["doubt"] for one in page["observations"])
     scored = accuracy(shared, {"gpu": gpu})["runs"]
     assert (scored["ended"], scored["scored"]) == (4, 0)
+
+
+def test_a_peak_below_what_a_step_holds_makes_nobody_s_batch_larger(shared: Database) -> None:
+    before = figures(shared, "a40")
+    usual = before["step_seconds"]["value"]
+    begun, _ = begin_run(shared, case(gpu="a40"), who="ada")
+    odd = {"peak_allocated_gib": 0.01, "peak_reserved_gib": 0.01, "process_gib": 0.02}
+    told = {"events": [{**one, **odd} for one in epochs(usual)]}
+    take_events(shared, begun["run_id"], told)
+    page = finish_run(shared, begun["run_id"], {"status": "completed", "at": at(600)}, who="ada")
+    assert "its peak of 0.02 GiB is far below" in page["observations"][0]["doubt"]
+    assert figures(shared, "a40") == before
 
 
 def test_a_second_reporter_who_agrees_ends_the_quarantine(shared: Database) -> None:
