@@ -138,7 +138,7 @@ def broken_by_corrections(
 ) -> tuple[int, list[str]]:
     """The same of shipped models that are corrected; they are taken back one by one, or after `at_once` of
     different models: all that was priced before a change is priced anew after it."""
-    accepted, broken = 0, []
+    accepted, broken = 0, list[str]()
     made: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     def ask() -> None:

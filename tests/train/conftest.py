@@ -37,7 +37,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepar
         vars(plan).clear()
         vars(plan).update(known)
         vars(state).clear()
-        state.__init__()
+        vars(state).update(vars(type(state)()))
         runtime.WARNED.clear()
 
     anew()

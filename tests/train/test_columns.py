@@ -108,6 +108,7 @@ def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
     lay(tmp_path / "data", table | {"y": table["x"]}, asked)
     data = read()
     assert ("patient" in data.inputs) is not new
+    assert data.groups is not None
     assert len(set(data.groups)) == 9
     assert ("is no input" in capsys.readouterr().out) is new
 
