@@ -108,7 +108,7 @@ def test_the_notebook_runs_and_its_plans_show_themselves(place: Path):
     assert [text[:7] for text in tables] == ["<table>", "<table>"]
     assert "lightgbm" in tables[0]
     assert "nothing fits" in tables[1]
-    assert "LightGBM" in (place / "train.py").read_text(encoding="utf-8")
+    assert "lightgbm" in (place / "train.py").read_text(encoding="utf-8")
 
 
 def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
@@ -135,7 +135,7 @@ def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
     (run_id,) = runs_of(service).keys() - before.keys()
     page = answer(service, f"/runs/{run_id}")
     assert (page["status"], page["plan_id"]) == ("completed", said.split("**")[1])
-    assert page["outcome"]["epochs"]
+    assert page["outcome"]
     assert (place / "submission.csv").is_file()
     lines = (EXAMPLES / "agent.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 60

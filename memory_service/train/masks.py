@@ -58,7 +58,7 @@ def read_mask(given: str, size: tuple[int, int]) -> Any:
     from PIL import Image
 
     flat = np.zeros(size[0] * size[1], np.uint8)
-    if re.fullmatch(r"\d+ \d+( \d+ \d+)*", given.strip()):
+    if re.fullmatch(r"\d{1,9} \d{1,9}(?: \d{1,9} \d{1,9})*", given.strip()):
         numbers = np.array(given.split(), int)
         for start, length in zip(numbers[::2], numbers[1::2], strict=True):
             flat[start - 1 : start - 1 + length] = 255

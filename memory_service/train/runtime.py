@@ -21,6 +21,7 @@ import zlib
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -1059,8 +1060,8 @@ def read_or_other() -> Data:
         with suppress(ImportError):
             package = importlib.import_module("memory_service.train.runtime")
             vars(package).update(plan=plan, state=state)  # this text may be in a script of one file
-        try:
-            from memory_service.train.columns import other_data
+        try:  # by name: it is no part of a script in one file
+            other_data = import_module("memory_service.train" + ".columns").other_data
         except ImportError:
             raise error from None
         if (data := other_data()) is None:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, RootModel
 
 from memory_service.domain.calibration.calibration import CalibrationStatus, Fingerprint, Measurement
-from memory_service.schemas.answers.common import Answer, Time
+from memory_service.schemas.answers.common import Answer, Time, left_out
 from memory_service.schemas.answers.rows import Gpu
 
 Kind = Literal["cuda", "mps", "cpu"]
@@ -50,7 +50,7 @@ class SelfCheck(Answer):
 
     median_error_percent: float | None
     networks: list[CheckedNetwork]
-    doubt: str | None = Field(None, description="Why it cannot be of such a device; absent where it can.")
+    doubt: str | None = left_out("Why it cannot be of such a device.")
 
 
 class Calibration(CalibrationRow):

@@ -73,7 +73,7 @@ def _network(task: str, write: Writer) -> Kind:
 
 def _frames(task: str, model: str, write: Writer, rows: Size, few: Size) -> Kind:
     """Learned by members for so many minutes."""
-    return Kind({"task": task, "model": model}, write, model, rows=rows, few=few, minutes=0.35)
+    return Kind({"task": task, "model": model}, write, model, rows=rows, few=few, minutes=0.5)
 
 
 CLASSES, VALUES = "tabular-classification", "tabular-regression"
