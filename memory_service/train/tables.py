@@ -426,7 +426,8 @@ def neighbours(problem: Problem, seed: int, strength: float) -> Any:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
     kind = KNeighborsRegressor if problem.kind == "values" else KNeighborsClassifier
-    return kind(n_neighbors=int(min(strength, max(1, len(problem.inputs) // 2))), weights="distance")
+    count = int(min(strength, max(1, len(problem.inputs) // 2)))
+    return kind(count, weights="distance", algorithm="kd_tree")
 
 
 SMALL_TREES = {"learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 0.5}
