@@ -17,7 +17,7 @@ def facts_of(folder: Path) -> dict[str, Any]:
     try:
         from memory_service.train.look import describe as look
     except ImportError as error:
-        raise NotInstalled(f"pandas, numpy and scikit-learn are needed to look at data: {error}") from error
+        raise NotInstalled(f"pip install 'memory-service[train]' to look at data: {error}") from error
     try:
         return look(folder)
     except (OSError, ValueError) as error:

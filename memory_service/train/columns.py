@@ -76,12 +76,11 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
     return found
 
 
-def see_split(train: pd.DataFrame, test: pd.DataFrame, given: list[str]) -> None:
+def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> None:
     """Where the plan says nothing of time or groups, but all test rows are later, or of new groups, rows are
     split like that, and a NOTE says so."""
     if plan.SPLIT == "time" or "group" in plan.SPLIT:
         return
-    kinds = {name: column_kind(train[name]) for name in given}
     for name in (name for name, kind in kinds.items() if kind == "date"):
         if as_days(test[name]).min() > as_days(train[name]).quantile(0.999):
             plan.SPLIT, plan.GROUP_BY = "time", name
@@ -103,15 +102,13 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     if values and plan.LOGS:
         targets = in_logs(targets)
     keep_first(train, test)
-    see_split(
-        train, test, [name for name in train.columns[1:] if name in test.columns and name not in columns]
-    )
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
+    kinds = {name: column_kind(train[name]) for name in given}
+    see_split(train, test, kinds)
     group = group_column(train) if "group" in plan.SPLIT else None
     if group in given and not test[group].isin(train[group]).mean() > 0.5:
         given.remove(group)  # all its values are new in the test set: what is learned of them helps nobody
         print(f"NOTE: {group} is no input: the test set has other groups", flush=True)
-    kinds = {name: column_kind(train[name]) for name in given}
     given = [name for name in given if train[name].notna().any()]
     data: dict[str, Any] = {
         "inputs": pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}),

@@ -8,6 +8,7 @@ fitted is written to OUT_DIR at once, so that a run that was cut goes on where i
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 import time
@@ -87,7 +88,7 @@ class Loop:
         return self.folds[fold - 1]
 
     def price(self, member: Member) -> float:
-        """Seconds of one more fit: what the last took, or its law, corrected by those of others."""
+        """Seconds of one more fit: what the last took, else by its law and the cores."""
         if member.name in self.seconds and not getattr(member, "once", False):
             return self.seconds[member.name]
         return float(member.price(self.problem)) / max(self.problem.cores**0.7, 1.0)
@@ -121,9 +122,9 @@ class Loop:
         self.results[key] = found
         self.save(member, fold, found)
         if fold != ALL:
-            score = plan.score_of_rows(self.data, valid_rows, found.valid)
-            print(f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g} ({took:.1f} s)", flush=True)
-            told = f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g}, {took:.1f} s"
+            score = score_predictions(self.data, self.problem.targets[valid_rows], found.valid)[0]
+            told = f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g} ({took:.1f} s)"
+            print(told, flush=True)
             report(self.run, "note", told)
             state.follow(None if self.run is None else self.run.verdict)
         else:
@@ -159,8 +160,6 @@ class Loop:
         save_result(self.file(member, fold), {**facts, "test_set": self.data.test_set})
 
     def load(self, member: Member, fold: int) -> Prediction | None:
-        import ast
-
         known = load_result(self.file(member, fold))
         valid_rows = self.rows(fold)[1]
         if (
@@ -193,11 +192,6 @@ class Loop:
         return number
 
     # The blend
-
-    def common(self, names: list[str]) -> list[int]:
-        """The folds of which all of these have a result."""
-        have = [{fold for name, fold in self.results if name == each and fold != ALL} for each in names]
-        return sorted(set.intersection(*have)) if have else []
 
     def held_out(self, name: str, folds: list[int]) -> np.ndarray:
         return np.concatenate([self.results[name, fold].valid for fold in folds])
@@ -246,18 +240,15 @@ class Loop:
 
     def submit(self) -> float:
         """Blend what there is and write it. The score of the blend, higher is better."""
-        candidates = []
         for last in range(len(self.folds_done()), 0, -1):
             folds = list(range(1, last + 1))
             if self.data.times is not None and not self.series:
                 folds = folds[:1]  # the latest is most like the test set
             weights, score = self.climb(folds)
             if weights:
-                candidates.append((folds, weights, score))
                 break
-        if not candidates:
+        else:
             return -np.inf
-        folds, weights, score = candidates[0]
         self.weights, self.best = {name: weight for name, weight in weights.items() if weight}, score
         rows = np.concatenate([self.rows(fold)[1] for fold in folds])
         blended = sum(weight * self.held_out(name, folds) for name, weight in self.weights.items())
@@ -472,7 +463,6 @@ def train_members(data: Data, run: Any) -> list[float]:
     folds = split(data)
     problem = problem_of(data)
     loop = Loop(data, problem, folds, run, series=is_series(problem))
-    plan.score_of_rows = lambda data, rows, found: score_predictions(data, data.targets[rows], found)[0]
     if not loop.series and not state.stop:
         choose_features(loop)
     members = members_of(problem)

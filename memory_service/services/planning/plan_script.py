@@ -115,7 +115,6 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         words["needs"] += ", bitsandbytes"
     encoder = model["name"].rpartition("/")[2]
     words |= {"encoder": encoder, "resnets": RESNETS, "coco": encoder in COCO_RESNETS}
-    words["on_card"] = plan.get("tree_device") == "cuda"
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= techniques_of(plan, kind)
     words["own_score"] = words["score"].endswith(("_entities", "_matches", "_boxes", "_iou", "_coco"))

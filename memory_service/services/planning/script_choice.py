@@ -52,9 +52,12 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
         return {}
     kind = kind_of(plan)
     judged = judged_by(plan, kind)
-    done = dict(AUGMENTED.get(plan["task"], {}))
+    members = kind.words["frames"]
+    done = {} if members else dict(AUGMENTED.get(plan["task"], {}))
     by_time = split_setting(plan)[0] == "time"
-    if plan["folds"] > 1 and not by_time:
+    if members and not kind.words["masks"]:
+        done["hill-climbing"] = "members are weighted by hill climbing on held-out rows"
+    elif plan["folds"] > 1 and not by_time and not members:
         joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
         done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
     does = (DONE_BY[word] for word, does in techniques_of(plan, kind).items() if does and word in DONE_BY)
@@ -65,7 +68,7 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
         done["lora"] = f"matrices of rank {plan['lora_rank']} beside every linear layer: LORA_RANK"
     if plan.get("method") == "qlora":
         done["quantization"] = "frozen weights are kept in 4 bits"
-    if plan["seeds"] > 1:
+    if plan["seeds"] > 1 and not members:
         what = "what is submitted is" if by_time else "all folds are"
         done["seed-averaging"] = f"{what} trained with {plan['seeds']} seeds, SEEDS"
     if judged["tuned"]:
@@ -132,7 +135,8 @@ def techniques_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
     """Which techniques of the recipe the script does, by the word that its parts ask for."""
     wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
     words, encoder = kind.words, not plan.get("method")
-    pictures = plan["task"].startswith("image") or words["boxes"]
+    pictures = words["network"] and (plan["task"].startswith("image") or words["boxes"])
+    table = words["frames"] and plan["task"].startswith("tabular")
     classes_or_values = not words["masks"] and not words["retrieval"] and not words["boxes"]
     return {
         "tta": "tta" in wanted and pictures,
@@ -141,10 +145,10 @@ def techniques_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
         "ema": "ema-swa" in wanted and words["network"] and encoder,
         "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
         "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
-        "target_encoding": words["frames"],
+        "target_encoding": table,
         "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
-        "frequency": words["frames"],
-        "interactions": words["frames"],
+        "frequency": table,
+        "interactions": table,
         "mirrors": pictures,
         "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
         "lags": words["frames"] and plan["task"] == "time-series-regression",

@@ -21,7 +21,7 @@ class Kind:
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
     ("labels", "masks", "boxes", "retrieval", "table", "files", "network", "layout_matters", "members",
-     "tokens", "library", "linear", "blend", "pairs", "entities", "series", "frames", "media"), False,
+     "tokens", "blend", "pairs", "entities", "frames", "media"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {

@@ -110,7 +110,7 @@ class _Statement:
         return not self.defined or not self.defined.isdisjoint(names)
 
 
-@lru_cache(maxsize=16)  # the modules are the same for all plans; to read them is most of a script's time
+@lru_cache(maxsize=64)  # the modules are the same for all plans; to read them is most of a script's time
 def _statements(module: str) -> tuple[list[_Import], list[_Statement]]:
     """(its imports, its other statements but the docstring)."""
     imports: list[_Import] = []
