@@ -67,7 +67,7 @@ def read_mask(given: str, size: tuple[int, int]) -> Any:
     return Image.fromarray(flat.reshape(size).T.copy())
 
 
-def dice(truth: np.ndarray, mask: np.ndarray) -> float:
+def dice(truth: Any, mask: Any) -> float:
     """Of two empty masks 1."""
     both = float(truth.sum() + mask.sum())
     return 1.0 if both == 0 else 2 * float((truth & mask).sum()) / both
@@ -76,7 +76,7 @@ def dice(truth: np.ndarray, mask: np.ndarray) -> float:
 def hold_out(
     images: Sequence[Path], groups: np.ndarray | None, seed: int, share: float = 0.2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and to validate: whole groups; without groups, pictures that look alike stay together."""
+    """Rows that train and that validate: whole groups, or pictures that look alike."""
     from sklearn.cluster import KMeans
 
     if groups is None:
@@ -93,7 +93,6 @@ def hold_out(
 
 def unet(width: int) -> Any:
     """Five levels from half the size on; what is above is added to what is below, each by one convolution."""
-    import torch
     from torch import nn
     from torch.nn import functional
 
@@ -124,7 +123,7 @@ def unet(width: int) -> Any:
             return functional.interpolate(self.last(x), size, mode="bilinear")
 
     network = UNet()
-    torch.nn.init.constant_(network.last.bias, -2.0)
+    network.last.bias.data.fill_(-2.0)  # type: ignore[union-attr]
     return network
 
 

@@ -58,7 +58,7 @@ class Augmentation:
     stretch                 a change of scale of each axis for itself
     bend                    smooth displacement, a share of the picture
     mirrored, turned        flips left to right; flips upside down and turns by 90 degrees
-    light                   change of contrast and of the brightness of the first three channels, in deviations
+    light                   change of contrast and brightness of three channels, in deviations
     gaps                    stripes that are blanked, as shares of width and height
     """
 
@@ -181,23 +181,23 @@ def train(
 
 def fit_network(
     problem: Problem,
-    x: Tensor,
-    test: Tensor,
-    sizes: Sequence[tuple[Callable[[Tensor], Tensor], int]],
-    augment: Augmentation,
+    known: tuple[np.ndarray, Augmentation, Sequence[tuple[Callable[[Tensor], Tensor], int]]],
     rows: tuple[np.ndarray, np.ndarray],
     seed: int,
     clock: Clock,
     memo: dict[str, Any],
 ) -> Prediction:
-    """Fit the largest of `sizes` that sees enough pictures in the time.
+    """Fit the largest network that sees enough pictures in the time.
 
-    x, test   uint8, (rows, channels, height, width)
-    sizes     how pictures are made smaller, and the width of the network: the dearest first
-    rows      those that train and those that validate
+    known   pictures, uint8, (rows and then test rows, channels, height, width); how they are changed;
+            sizes, the dearest first: how pictures are made smaller, and the width of the network
+    rows    those that train and those that validate
     """
     import torch
 
+    pictures, augment, sizes = known
+    every = torch.from_numpy(pictures)
+    x, test = every[: len(problem.inputs)], every[len(problem.inputs) :]
     torch.set_num_threads(problem.cores)
     torch.manual_seed(seed)
     train_rows, valid_rows = rows

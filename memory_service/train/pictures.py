@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from memory_service.train.files import FileMember
 from memory_service.train.kernels import kernel_regression, targets_of
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Problem
 
-__all__ = ["PictureGradients", "PictureNetwork", "gradients", "picture", "read_pictures"]
+__all__ = ["GRADIENTS", "NETWORK", "gradients", "picture", "read_pictures"]
 
 log = logging.getLogger(__name__)
 STORE = 96
+SIZES = ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
 FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
@@ -96,40 +97,6 @@ def _features(pictures: np.ndarray) -> list[np.ndarray]:
     return [*shape, np.concatenate(small), np.concatenate(colours)]
 
 
-def are_pictures(problem: Problem) -> bool:
-    inputs = problem.inputs
-    return isinstance(inputs, list) and all(str(p).lower().endswith(FILES) for p in inputs[:20])
-
-
-class PictureGradients:
-    """Gradients and colours of pictures, and least squares on a Gaussian kernel."""
-
-    name = "gradients of pictures, kernel"
-    blocks: tuple[list[np.ndarray], list[np.ndarray]]
-    of: Problem | None = None
-
-    def applies(self, problem: Problem) -> bool:
-        return are_pictures(problem)
-
-    def price(self, problem: Problem) -> float:
-        return 12.0 + 0.008 * (len(problem.inputs) + len(problem.test_inputs))
-
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,  # noqa: ARG002
-        memo: dict[str, Any],
-    ) -> Prediction:
-        if self.of is not problem:
-            n = len(problem.inputs)
-            blocks = _features(read_pictures([*problem.inputs, *problem.test_inputs], 64))
-            self.of, self.blocks = problem, ([b[:n] for b in blocks], [b[n:] for b in blocks])
-        return kernel_regression(problem, *self.blocks, train_rows, valid_rows, seed, memo)
-
-
 def smaller(pixels: int) -> Callable[[Any], Any]:
     """A function that makes uint8 pictures smaller, by areas."""
 
@@ -184,49 +151,32 @@ def flips(
     return errors[1] < errors[0], errors[2] < min(errors[:2])
 
 
-class PictureNetwork:
-    """A small convolutional network from random weights, as large as the seconds allow."""
-
-    name = "small network, pictures"
-    of: Problem | None = None
-    pictures: np.ndarray
-    flipped: tuple[bool, bool]
-
-    def applies(self, problem: Problem) -> bool:
-        return are_pictures(problem) and find_spec("torch") is not None
-
-    def price(self, problem: Problem) -> float:
-        return 10.0 + 2.5e-3 * samples_wanted(len(problem.inputs))
-
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        import torch
-
-        if self.of is not problem:
-            paths = [*problem.inputs, *problem.test_inputs]
-            self.pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
-            self.of = problem
-            self.flipped = flips(problem, self.pictures, train_rows, np.random.default_rng(0))
-        x = torch.from_numpy(self.pictures)
-        n = len(problem.inputs)
-        augment = Augmentation(
-            degrees=10,
-            bend=0.01,
-            light=0.2 * (x.shape[1] == 3),
-            mirrored=self.flipped[0],
-            turned=self.flipped[1],
-        )
-        return fit_network(problem, x[:n], x[n:], SIZES, augment, (train_rows, valid_rows), seed, clock, memo)
+def _read_gradients(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
+    return _features(read_pictures([*problem.inputs, *problem.test_inputs], 64))
 
 
-SIZES = [
-    (smaller(p), w)
-    for p, w in ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
-]
+def _read_small(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
+    paths = [*problem.inputs, *problem.test_inputs]
+    pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
+    mirrored, turned = flips(problem, pictures, rows, np.random.default_rng(0))
+    light = 0.2 if pictures.shape[1] == 3 else 0.0
+    augment = Augmentation(10.0, bend=0.01, light=light, mirrored=mirrored, turned=turned)
+    return pictures, augment, [(smaller(pixels), width) for pixels, width in SIZES]
+
+
+GRADIENTS = FileMember(
+    "gradients of pictures, kernel",
+    FILES,
+    "PIL",
+    _read_gradients,
+    kernel_regression,
+    lambda _n, files: 12.0 + 0.008 * files,
+)
+NETWORK = FileMember(
+    "small network, pictures",
+    FILES,
+    "torch",
+    _read_small,
+    fit_network,
+    lambda n, _files: 10.0 + 2.5e-3 * samples_wanted(n),
+)
