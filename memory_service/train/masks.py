@@ -229,7 +229,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
         return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
 
     network = unet(width)
-    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 2, 8)))
+    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
     result.passes.append(seen / len(x))
     return network
 

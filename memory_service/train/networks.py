@@ -223,7 +223,7 @@ def fit_network(
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
         return compare(network(augment(normal(small[now]), rng)), targets[now].to(device()))
 
-    batch = int(np.clip(len(train_rows) // 25, 4, 64))
+    batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
     seen = train(network, len(train_rows), loss, clock, seconds, seed, batch)
     given = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,7 +36,7 @@ def read_sound(path: Path | str) -> tuple[int, np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", wavfile.WavFileWarning)
             rate, samples = wavfile.read(path)
-    except ValueError:
+    except (ValueError, struct.error):  # a file that ends in its header
         if find_spec("soundfile") is None:
             raise
         soundfile = import_module("soundfile")
@@ -124,7 +125,7 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
 def _try(path: Path | str) -> tuple[int, np.ndarray, str]:
     try:
         return *read_sound(path), ""
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+    except (OSError, ValueError, struct.error, EOFError, MemoryError) as error:
         return 0, np.zeros(0), str(error) or type(error).__name__
 
 
