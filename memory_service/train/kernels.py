@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.train.problem import Prediction, Problem
+from memory_service.train.problem import Clock, Prediction, Problem
 
 LANDMARKS = 2000
 ROWS = 20_000
@@ -19,13 +19,12 @@ SHARPNESS = (3.0, 5.0, 8.0, 12.0, 18.0, 27.0)
 def kernel_regression(
     problem: Problem,
     blocks: Sequence[np.ndarray],
-    test_blocks: Sequence[np.ndarray],
-    train_rows: np.ndarray,
-    valid_rows: np.ndarray,
+    rows: tuple[np.ndarray, np.ndarray],
     seed: int,
+    _clock: Clock,
     memo: dict[str, Any],
 ) -> Prediction:
-    """Fit `problem` on blocks of features, (rows, features) each, that count alike.
+    """Fit `problem` on blocks of features that count alike: (rows and then test rows, features) each.
 
     Width of the kernel, ridge and sharpness of the probabilities are those with the least loss on
     `valid_rows`; where there are none, those of `memo`. At most 20 000 rows are learned from, and 2000
@@ -33,10 +32,9 @@ def kernel_regression(
     """
     from scipy.linalg import cholesky, eigh, solve_triangular
 
-    rng = np.random.default_rng(seed)
-    train_rows = rng.permutation(train_rows)[:ROWS]
-    rows = np.concatenate([train_rows, valid_rows])
-    x = np.hstack([_scaled(b, t, train_rows, rows) for b, t in zip(blocks, test_blocks, strict=True)])
+    rng, valid_rows = np.random.default_rng(seed), rows[1]
+    train_rows = rng.permutation(rows[0])[:ROWS]
+    x = np.hstack([_scaled(block, train_rows, valid_rows, len(problem.inputs)) for block in blocks])
     y = targets_of(problem)[train_rows]
     centre, spread = y.mean(0), (y.std(0) + 1e-9 if problem.kind == "values" else np.ones(y.shape[1]))
     n, v = len(train_rows), len(valid_rows)
@@ -61,10 +59,12 @@ def kernel_regression(
     return result
 
 
-def _scaled(block: np.ndarray, test: np.ndarray, train_rows: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    centre = block[train_rows].mean(0)
-    scale = np.sqrt(((block[train_rows] - centre) ** 2).sum(1).mean()) + 1e-9
-    return np.asarray((np.concatenate([block[rows], test]) - centre) / scale, np.float32)
+def _scaled(block: np.ndarray, train_rows: np.ndarray, valid_rows: np.ndarray, rows: int) -> np.ndarray:
+    """Rows that train, that validate and of the test set, with unit mean square distance from the mean."""
+    train = block[train_rows]
+    scale = np.sqrt(((train - train.mean(0)) ** 2).sum(1).mean()) + 1e-9
+    whole = np.concatenate([train, block[valid_rows], block[rows:]])
+    return np.asarray((whole - train.mean(0)) / scale, np.float32)
 
 
 def targets_of(problem: Problem) -> np.ndarray:

@@ -69,7 +69,7 @@ def read_mask(given: str, size: tuple[int, int]) -> Any:
     return Image.fromarray(flat.reshape(size).T.copy())
 
 
-def dice(truth: np.ndarray, mask: np.ndarray) -> float:
+def dice(truth: Any, mask: Any) -> float:
     """Of two empty masks 1."""
     both = float(truth.sum() + mask.sum())
     return 1.0 if both == 0 else 2 * float((truth & mask).sum()) / both
@@ -78,7 +78,7 @@ def dice(truth: np.ndarray, mask: np.ndarray) -> float:
 def hold_out(
     images: Sequence[Path], groups: np.ndarray | None, seed: int, share: float = 0.2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and to validate: whole groups, or pictures that look like none of the others."""
+    """Rows that train and that validate: whole groups, or pictures that look alike."""
     from sklearn.cluster import KMeans
 
     if groups is None:
@@ -95,7 +95,6 @@ def hold_out(
 
 def unet(width: int) -> Any:
     """Five levels from half the size on; what is above is added to what is below, each by one convolution."""
-    import torch
     from torch import nn
     from torch.nn import functional
 
@@ -126,7 +125,7 @@ def unet(width: int) -> Any:
             return functional.interpolate(self.last(x), size, mode="bilinear")
 
     network = UNet()
-    torch.nn.init.constant_(network.last.bias, -2.0)  # type: ignore[arg-type]
+    network.last.bias.data.fill_(-2.0)  # type: ignore[union-attr]
     return network
 
 
@@ -232,7 +231,7 @@ def _train(x: Tensor, width: int, clock: Clock, seconds: float, seed: int, resul
         return binary_cross_entropy_with_logits(logits, truth) + 1 - overlap.mean()
 
     network = unet(width)
-    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 2, 8)))
+    seen = train(network, len(x), loss, clock, seconds, seed, int(np.clip(len(x) // 20, 4, 8)))
     result.passes.append(seen / len(x))
     return network
 

@@ -56,7 +56,7 @@ class Augmentation:
     stretch                 a change of scale of each axis for itself
     bend                    smooth displacement, a share of the picture
     mirrored, turned        flips left to right; flips upside down and turns by 90 degrees
-    light                   change of contrast and of brightness of the first three channels, in deviations
+    light                   change of contrast and brightness of three channels, in deviations
     gaps                    stripes that are blanked, as shares of width and height
     """
 
@@ -179,23 +179,23 @@ def train(
 
 def fit_network(
     problem: Problem,
-    x: Tensor,
-    test: Tensor,
-    sizes: Sequence[tuple[Callable[[Tensor], Tensor], int]],
-    augment: Augmentation,
+    known: tuple[np.ndarray, Augmentation, Sequence[tuple[Callable[[Tensor], Tensor], int]]],
     rows: tuple[np.ndarray, np.ndarray],
     seed: int,
     clock: Clock,
     memo: dict[str, Any],
 ) -> Prediction:
-    """Fit the largest of `sizes` that sees enough pictures in the time.
+    """Fit the largest network that sees enough pictures in the time.
 
-    x, test   uint8, (rows, channels, height, width)
-    sizes     how pictures are made smaller, and the width of the network: the dearest first
-    rows      those that train and those that validate
+    known   pictures, uint8, (rows and then test rows, channels, height, width); how they are changed;
+            sizes, the dearest first: how pictures are made smaller, and the width of the network
+    rows    those that train and those that validate
     """
     import torch
 
+    pictures, augment, sizes = known
+    every = torch.from_numpy(pictures)
+    x, test = every[: len(problem.inputs)], every[len(problem.inputs) :]
     torch.set_num_threads(problem.cores)
     torch.manual_seed(seed)
     train_rows, valid_rows = rows
@@ -221,7 +221,7 @@ def fit_network(
     def loss(network: Any, now: np.ndarray, rng: np.random.Generator) -> Any:
         return compare(network(augment(normal(small[now]), rng)), targets[now].to(device()))
 
-    batch = int(np.clip(len(train_rows) // 25, 4, 64))
+    batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
     seen = train(network, len(train_rows), loss, clock, seconds, seed, batch)
     given = {

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from memory_service.train.files import FileMember
 from memory_service.train.kernels import kernel_regression, targets_of
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Problem
 
 log = logging.getLogger(__name__)
 STORE = 96
+PICTURE_SIZES = ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
 PICTURE_FILES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
@@ -94,40 +95,6 @@ def _features(pictures: np.ndarray) -> list[np.ndarray]:
     return [*shape, np.concatenate(small), np.concatenate(colours)]
 
 
-def are_pictures(problem: Problem) -> bool:
-    inputs = problem.inputs
-    return isinstance(inputs, list) and all(str(p).lower().endswith(PICTURE_FILES) for p in inputs[:20])
-
-
-class PictureGradients:
-    """Gradients and colours of pictures, and least squares on a Gaussian kernel."""
-
-    name = "gradients of pictures, kernel"
-    blocks: tuple[list[np.ndarray], list[np.ndarray]]
-    of: Problem | None = None
-
-    def applies(self, problem: Problem) -> bool:
-        return are_pictures(problem)
-
-    def price(self, problem: Problem) -> float:
-        return 12.0 + 0.008 * (len(problem.inputs) + len(problem.test_inputs))
-
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        if self.of is not problem:
-            n = len(problem.inputs)
-            blocks = _features(read_pictures([*problem.inputs, *problem.test_inputs], 64))
-            self.of, self.blocks = problem, ([b[:n] for b in blocks], [b[n:] for b in blocks])
-        return kernel_regression(problem, *self.blocks, train_rows, valid_rows, seed, memo)
-
-
 def smaller(pixels: int) -> Callable[[Any], Any]:
     """A function that makes uint8 pictures smaller, by areas."""
 
@@ -146,10 +113,11 @@ def smaller(pixels: int) -> Callable[[Any], Any]:
 def flips(
     problem: Problem, pictures: np.ndarray, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[bool, bool]:
-    """Whether pictures that are flipped left to right, and then upside down, teach what holds for others.
+    """Whether pictures that are flipped left to right, and then also upside down and turned by 90 degrees,
+    teach what holds for others.
 
-    A ridge regression of coarse gradients learns from 1500 rows at most with and without their flips; a
-    flip is kept where the error of 500 others falls.
+    A ridge regression of coarse gradients learns from 1500 rows at most with and without them; they are
+    kept where the error of 500 others falls by more than half a standard error.
     """
     rows = rng.permutation(rows)[:2000]
     cut = len(rows) * 3 // 4
@@ -160,7 +128,8 @@ def flips(
         coarse = x.reshape(len(x), x.shape[1], 8, x.shape[2] // 8, 8, x.shape[3] // 8).mean((3, 5))
         return np.hstack([gradients(x, 4), coarse.reshape(len(x), -1) / 255 * (x.shape[1] == 3)])
 
-    def error(shown: list[np.ndarray]) -> float:
+    def errors(shown: list[np.ndarray]) -> np.ndarray:
+        """Of each held-out row, at the ridge with the least mean."""
         x, many = np.concatenate(shown), len(shown)
         inside = x.T @ x
         off = []
@@ -168,8 +137,12 @@ def flips(
             weights = np.linalg.solve(
                 inside + ridge * many * np.eye(x.shape[1]), x.T @ np.tile(y[:cut], (many, 1))
             )
-            off.append(((held @ weights - y[cut:]) ** 2).mean())
-        return float(min(off))
+            off.append(((held @ weights - y[cut:]) ** 2).mean(1))
+        return min(off, key=lambda each: float(each.mean()))
+
+    def gains(before: np.ndarray, after: np.ndarray) -> bool:
+        gain = before - after
+        return bool(gain.mean() > 0.5 * gain.std() / len(gain) ** 0.5)
 
     import torch
 
@@ -177,59 +150,41 @@ def flips(
     known = few[:cut]
     plain, held = features(known), features(few[cut:])
     mirrored = [plain, features(known[..., ::-1])]
-    turned = [features(known[..., ::-1, :]), features(known[..., ::-1, ::-1])]
-    errors = error([plain]), error(mirrored), error([*mirrored, *turned])
-    return errors[1] < errors[0], errors[2] < min(errors[:2])
+    turns = (known[..., ::-1, :], known[..., ::-1, ::-1], *(np.rot90(known, k, (2, 3)) for k in (1, 3)))
+    as_is, flipped = errors([plain]), errors(mirrored)
+    turned = errors([*mirrored, *(features(turn) for turn in turns)])
+    return gains(as_is, flipped), gains(min(as_is, flipped, key=np.mean), turned)
 
 
-class PictureNetwork:
-    """A small convolutional network from random weights, as large as the seconds allow."""
-
-    name = "small network, pictures"
-    anytime = True
-    of: Problem | None = None
-    pictures: np.ndarray
-    flipped: tuple[bool, bool]
-
-    def applies(self, problem: Problem) -> bool:
-        return are_pictures(problem) and find_spec("torch") is not None
-
-    def price(self, problem: Problem) -> float:
-        return 10.0 + 2.5e-3 * samples_wanted(len(problem.inputs))
-
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        import torch
-
-        if self.of is not problem:
-            paths = [*problem.inputs, *problem.test_inputs]
-            self.pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
-            self.of = problem
-            self.flipped = flips(problem, self.pictures, train_rows, np.random.default_rng(0))
-        x = torch.from_numpy(self.pictures)
-        n = len(problem.inputs)
-        augment = Augmentation(
-            degrees=10,
-            bend=0.01,
-            light=0.2 * (x.shape[1] == 3),
-            mirrored=self.flipped[0],
-            turned=self.flipped[1],
-        )
-        return fit_network(
-            problem, x[:n], x[n:], PICTURE_SIZES, augment, (train_rows, valid_rows), seed, clock, memo
-        )
+def _read_gradients(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
+    return _features(read_pictures([*problem.inputs, *problem.test_inputs], 64))
 
 
-PICTURE_SIZES = [
-    (smaller(p), w)
-    for p, w in ((96, 32), (64, 32), (64, 24), (48, 24), (48, 16), (32, 24), (32, 16), (24, 12))
-]
+def _small_pictures(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
+    paths = [*problem.inputs, *problem.test_inputs]
+    pictures = read_pictures(paths, STORE if len(paths) <= 40_000 else 64)
+    mirrored, turned = flips(problem, pictures, rows, np.random.default_rng(0))
+    light = 0.2 if pictures.shape[1] == 3 else 0.0
+    augment = Augmentation(10.0, bend=0.01, light=light, mirrored=mirrored, turned=turned)
+    return pictures, augment, [(smaller(pixels), width) for pixels, width in PICTURE_SIZES]
 
-PICTURE_MEMBERS = (PictureGradients(), PictureNetwork())
+
+PICTURE_GRADIENTS = FileMember(
+    "gradients of pictures, kernel",
+    PICTURE_FILES,
+    "PIL",
+    _read_gradients,
+    kernel_regression,
+    lambda _n, files: 12.0 + 0.008 * files,
+)
+PICTURE_NETWORK = FileMember(
+    "small network, pictures",
+    PICTURE_FILES,
+    "torch",
+    _small_pictures,
+    fit_network,
+    lambda n, _files: 10.0 + 2.5e-3 * samples_wanted(n),
+    anytime=True,
+)
+
+PICTURE_MEMBERS = (PICTURE_GRADIENTS, PICTURE_NETWORK)

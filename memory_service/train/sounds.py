@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.train.files import FileMember
 from memory_service.train.kernels import kernel_regression
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Problem
 
 log = logging.getLogger(__name__)
 SOUND_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
+SOUND_WIDTHS = (32, 24, 16, 12, 8)
 SOUND_AUGMENTATION = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
 
@@ -31,7 +34,7 @@ def read_sound(path: Path | str) -> tuple[int, np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", wavfile.WavFileWarning)
             rate, samples = wavfile.read(path)
-    except ValueError:
+    except (ValueError, struct.error):  # a file that ends in its header
         if find_spec("soundfile") is None:
             raise
         soundfile = import_module("soundfile")
@@ -120,7 +123,7 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
 def _try(path: Path | str) -> tuple[int, np.ndarray, str]:
     try:
         return *read_sound(path), ""
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+    except (OSError, ValueError, struct.error, EOFError, MemoryError) as error:
         return 0, np.zeros(0), str(error) or type(error).__name__
 
 
@@ -138,75 +141,36 @@ def _statistics(frames: np.ndarray) -> np.ndarray:
     return all_parts.reshape(-1)
 
 
-class SoundStatistics:
-    """Statistics of MFCC, and least squares on a Gaussian kernel."""
-
-    name = "MFCC statistics, kernel"
-    of: Problem | None = None
-    read: tuple[np.ndarray, np.ndarray]
-
-    def applies(self, problem: Problem) -> bool:
-        return isinstance(problem.inputs, list) and all(
-            str(p).lower().endswith(SOUND_ENDINGS) for p in problem.inputs[:20]
-        )
-
-    def price(self, problem: Problem) -> float:
-        return 12.0 + 0.01 * (len(problem.inputs) + len(problem.test_inputs))
-
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        if self.of is not problem:
-            self.of, self.read = problem, read_sounds([*problem.inputs, *problem.test_inputs])
-        return self.learn(problem, (train_rows, valid_rows), seed, clock, memo)
-
-    def learn(
-        self,
-        problem: Problem,
-        rows: tuple[np.ndarray, np.ndarray],
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        n, features = len(problem.inputs), self.read[1] / (self.read[1].std(0) + 1e-6)
-        return kernel_regression(problem, [features[:n]], [features[n:]], *rows, seed, memo)
+def _sound_frames(problem: Problem, _rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
+    pictures = read_sounds([*problem.inputs, *problem.test_inputs])[0]
+    return pictures, SOUND_AUGMENTATION, [(_as_it_is, width) for width in SOUND_WIDTHS]
 
 
-class SoundNetwork(SoundStatistics):
-    """A small convolutional network on log-mels, as wide as the seconds allow."""
-
-    name = "small network, sounds"
-    anytime = True
-
-    def applies(self, problem: Problem) -> bool:
-        return super().applies(problem) and find_spec("torch") is not None
-
-    def price(self, problem: Problem) -> float:
-        return 10.0 + 4e-3 * samples_wanted(len(problem.inputs))
-
-    def learn(
-        self,
-        problem: Problem,
-        rows: tuple[np.ndarray, np.ndarray],
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        import torch
-
-        n, x = len(problem.inputs), torch.from_numpy(self.read[0])
-        sizes = [(_as_it_is, width) for width in (32, 24, 16, 12, 8)]
-        return fit_network(problem, x[:n], x[n:], sizes, SOUND_AUGMENTATION, rows, seed, clock, memo)
+def _sound_statistics(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
+    features = read_sounds([*problem.inputs, *problem.test_inputs])[1]
+    return [features / (features.std(0) + 1e-6)]
 
 
 def _as_it_is(x: Any) -> Any:
     return x
 
 
-SOUND_MEMBERS = (SoundStatistics(), SoundNetwork())
+SOUND_STATISTICS = FileMember(
+    "MFCC statistics, kernel",
+    SOUND_ENDINGS,
+    "scipy",
+    _sound_statistics,
+    kernel_regression,
+    lambda _n, files: 12.0 + 0.01 * files,
+)
+SOUND_NETWORK = FileMember(
+    "small network, sounds",
+    SOUND_ENDINGS,
+    "torch",
+    _sound_frames,
+    fit_network,
+    lambda n, files: 10.0 + 0.01 * files + 2.5e-3 * samples_wanted(n),
+    anytime=True,
+)
+
+SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_NETWORK)
