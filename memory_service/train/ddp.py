@@ -9,6 +9,7 @@ import datetime as dt
 import os
 import sys
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from torch import distributed, nn
@@ -62,7 +63,7 @@ def together(model: nn.Module) -> nn.Module:
     return model if WORLD == 1 or is_sharded(model) else nn.parallel.DistributedDataParallel(model)
 
 
-def accumulating(model: nn.Module, more: bool):
+def accumulating(model: Any, more: bool):
     """Gradients stay on their card until the last batch of a step."""
     if is_sharded(model):
         model.set_requires_gradient_sync(not more)

@@ -1,4 +1,5 @@
-"""What all scripts that find boxes share: overlaps, which boxes are right, fusing what several folds found.
+"""What all scripts that find boxes share: tables of boxes, overlaps, which boxes are right, and fusing what
+several folds found.
 
 The same text for every plan. Predictions are (images, 6 x MAX_BOXES): score, class and corners of each box,
 the best first; a score of 0 is no box.
@@ -6,11 +7,79 @@ the best first; a score of 0 is no box.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from memory_service.train.runtime import Data, load_result, plan, state, write_table
+
+CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
+SIZES = ("x y w h", "x y width height", "xmin ymin width height", "left top width height")
+CLASSES = ("classid", "categoryid", "labelid", "class", "classname", "category", "categoryname", "label")
+SCORES = ("score", "confidence", "conf", "probability")
+
+
+def plain_names(columns) -> dict[str, str]:
+    """Columns by their names in small letters alone: x_min is xmin."""
+    return {re.sub(r"[\W_]", "", str(name).lower()): name for name in columns}
+
+
+def first_of(names: tuple, columns) -> str | None:
+    """The first of these names that is a column."""
+    known = plain_names(columns)
+    return next((known[name] for name in names if name in known), None)
+
+
+def box_columns(columns) -> tuple[list[str], bool]:
+    """(the four columns of a box, whether they are corners); none where they are not there."""
+    known = plain_names(columns)
+    for names in CORNERS + SIZES:
+        if set(names.split()) <= known.keys():
+            return [known[name] for name in names.split()], names in CORNERS
+    return [], False
+
+
+def boxes_of(table: pd.DataFrame) -> np.ndarray:
+    """Corners of each row, (rows, 4); not all of them numbers where it has no box."""
+    (columns, corners), whole = box_columns(table.columns), first_of(("bbox", "box"), table.columns)
+    if columns:
+        boxes = table[columns].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+    elif whole:
+        texts = table[whole].astype(str).str.findall(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
+        boxes = np.array([list(map(float, text)) if len(text) == 4 else [np.nan] * 4 for text in texts])
+    else:
+        raise KeyError("train.csv has no columns of boxes that are known here: change read_data")
+    return boxes if corners else np.column_stack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
+
+
+def table_of(data: Data, ids: list, predictions: np.ndarray) -> pd.DataFrame:
+    """What was found on these images, as the submission wants it."""
+    shown = pd.DataFrame(columns=[data.id_column, "PredictionString"]) if data.sample is None else data.sample
+    known = pd.read_csv(plan.DATA_DIR / "train.csv", nrows=0).columns
+    columns, corners = box_columns(shown.columns)
+    found = predictions.reshape(len(ids), -1, 6)
+    images, places = np.nonzero(found[..., 0] > 0)
+    scores, kinds, boxes = np.split(found[images, places], [1, 2], axis=1)
+    if not (corners if columns else box_columns(known)[1]):
+        boxes[:, 2:] -= boxes[:, :2]
+    names, scores = np.array(data.outputs, dtype=object)[kinds[:, 0].astype(int)], scores[:, 0]
+    if columns:  # a row a box
+        table = pd.DataFrame(boxes.round(1), columns=columns)
+        table[first_of(SCORES, shown.columns) or "score"] = scores.round(4)
+        table[first_of(CLASSES, shown.columns) or "class"] = names
+        return table.assign(**{data.id_column: np.array(ids)[images]}).reindex(columns=shown.columns)
+    column = next((name for name in shown.columns if "prediction" in name.lower()), shown.columns[-1])
+    words = shown[column].dropna().astype(str).str.split().str.len()
+    five, six = ((words % each == 0).all() for each in (5, 6))  # of each box shown
+    with_class = six if five != six else first_of(CLASSES, known) is not None
+    texts: list[list[str]] = [[] for _ in ids]
+    for image, name, score, box in zip(images, names, scores, boxes, strict=True):
+        corner = " ".join(f"{side:.1f}" for side in box)
+        texts[image].append(f"{name} {score:.4f} {corner}" if with_class else f"{score:.4f} {corner}")
+    shown = shown.drop_duplicates(data.id_column).set_index(data.id_column).reindex(ids)
+    return shown.assign(**{column: [" ".join(text) for text in texts]}).reset_index()
 
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -75,12 +144,13 @@ def right_boxes(truth: np.ndarray, found: np.ndarray, ious) -> np.ndarray:
 def ranked_boxes(targets: np.ndarray, predictions: np.ndarray, ious) -> Iterator[tuple[np.ndarray, int]]:
     """Of each class with true boxes (whether each found box is right, (ious, boxes), the best first; how many
     true boxes there are)."""
-    boxes, right = [], []
+    found_in_order, right_in_order = [], []
     for truth, found in zip(targets, predictions.reshape(len(targets), -1, 6), strict=True):
         found = found[found[:, 0] > 0]
-        boxes.append(found[np.argsort(-found[:, 0], kind="stable")])
-        right.append(right_boxes(truth, boxes[-1], np.asarray(ious)))
-    boxes, right, true = np.concatenate(boxes), np.hstack(right), np.concatenate([*targets])[:, 0]
+        found_in_order.append(found[np.argsort(-found[:, 0], kind="stable")])
+        right_in_order.append(right_boxes(truth, found_in_order[-1], np.asarray(ious)))
+    boxes, right = np.concatenate(found_in_order), np.hstack(right_in_order)
+    true = np.concatenate([*targets])[:, 0]
     order = np.argsort(-boxes[:, 0], kind="stable")
     for kind in np.unique(true):
         yield right[:, order[boxes[order, 1] == kind]], int((true == kind).sum())
@@ -88,7 +158,7 @@ def ranked_boxes(targets: np.ndarray, predictions: np.ndarray, ious) -> Iterator
 
 def write_held_out(data: Data) -> None:
     """oof.csv: what each fold found on the images that it did not learn from, in the submission's form."""
-    found = {}
+    found: dict[int, np.ndarray] = {}
     for path in sorted(state.out_dir.glob("answers_*.npz")):
         result = load_result(path.stem.removeprefix("answers_"))
         found |= dict(zip(result["rows"], result["valid"], strict=True))

@@ -34,7 +34,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 try:
     from memory_service.client import watch  # reports the run to the service, and brings its advice
 except ImportError:
-    watch = None
+    watch = None  # type: ignore[assignment]
 
 
 class Plan(SimpleNamespace):
@@ -53,6 +53,7 @@ class Plan(SimpleNamespace):
     print_devices = start_together = first_says = build_sharded = collate = None  # networks
     training_order = None  # random, if rows are as dear as each other
     default_thresholds = best_thresholds = None  # where probabilities are cut into classes
+    score_of = None  # the loss judges
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
     neighbors = None  # embeddings, which are matched
@@ -239,7 +240,7 @@ def agreed(value):
 def arguments_of(module) -> argparse.Namespace:
     """What the command line says; --help prints what train.py says of itself, and a word that is not known
     ends the run with status 2. A notebook has none."""
-    form = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    form: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = argparse.ArgumentParser(description=module.__doc__, **form)
     parser.add_argument("command", nargs="?", choices=["predict"], help="nothing: train, then predict")
     parser.add_argument("--deadline", help="when the budget ends, in place of MINUTES: see MEMORY_DEADLINE")
@@ -255,7 +256,11 @@ def end_in_time() -> threading.Timer:
         while not (state.out_dir / "submission.csv").exists():
             time.sleep(0.1)
         print("NOTE: the budget is over: ending with the submission that is there", flush=True)
-        end = {"target": report, "args": (state.run, "finish", "timed_out"), "kwargs": {"submission": True}}
+        end: dict[str, Any] = {
+            "target": report,
+            "args": (state.run, "finish", "timed_out"),
+            "kwargs": {"submission": True},
+        }
         told = threading.Thread(**end, daemon=True)
         told.start()
         told.join(min(max(0.2, 0.2 * state.minutes), 2.0))
@@ -294,7 +299,7 @@ def report(run, method: str, *values, **facts):
 # Reading
 
 MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
-WARNED = set()
+WARNED: set[Path | str] = set()
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
@@ -319,7 +324,7 @@ def read_table(name: str) -> pd.DataFrame | None:
     if not path.exists():
         return None
     columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
-    settings = {"dtype": {columns[0]: str}, "encoding_errors": "replace"}
+    settings: dict[str, Any] = {"dtype": {columns[0]: str}, "encoding_errors": "replace"}
     settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
     try:
         return pd.read_csv(path, low_memory=False, **settings)
@@ -434,7 +439,7 @@ def tell_unread(data: Data, rows) -> None:
 def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> list[str]:
     """The columns to predict: those that the sample submission shares, else those that test.csv has not, and
     of these the one with the classes that the sample's columns name. Never the one that GROUP_BY names."""
-    asked = [] if sample is None else sample.columns[1:]
+    asked = pd.Index([]) if sample is None else sample.columns[1:]
     if shared := [name for name in asked if name in train.columns]:
         return [name for name in shared if test is None or name not in test.columns] or shared
     given = {train.columns[0], group_column(train), *([] if test is None else test.columns)}
@@ -563,7 +568,7 @@ def split(data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
 def split_by_time(data: Data) -> list[tuple[np.ndarray, np.ndarray]]:
     """The latest fold first. As many periods validate as the test has, a tenth where it has no dates, but a
     fiftieth to a fifth of them; rows of a period are on one side."""
-    moments, periods = np.unique(data.times, return_inverse=True)
+    moments, periods = np.unique(np.asarray(data.times), return_inverse=True)
     asked = len(moments) / 10 if data.test_times is None else len(np.unique(data.test_times))
     most = len(moments) // (max(plan.FOLDS, 4) + 1)
     length = max(1, int(min(max(asked, len(moments) / 50), most)))
@@ -615,7 +620,7 @@ def train_folds(data: Data, run) -> list[float]:
         report(run, "set", folds=folds)
     there = {path.name for path in checkpoints()}
     names = {fold: plan.CHECKPOINT.format(fold) for fold in range(1, folds + 1)}
-    known = [load_result(fold) if name in there else None for fold, name in names.items()]
+    known: list[Any] = [load_result(fold) if name in there else None for fold, name in names.items()]
     cut = [result is not None and not result["done"] for result in known]
     for place in sorted(range(folds), key=lambda place: cut[place]):
         fold, (train_rows, valid_rows) = place + 1, found[place]
@@ -704,7 +709,7 @@ def checkpoints() -> list[Path]:
 def by_recency(data: Data, names) -> list[list[str]]:
     """Folds whose mean is submitted, all. By time the first of these groups that has a good one: fits to all
     rows, the latest folds, each older one; but none behind one that the baseline beats."""
-    groups = {}
+    groups: dict[int, list[str]] = {}
     for name in sorted(names):
         recency = 0
         if data.times is not None:
@@ -749,8 +754,8 @@ def save_result(fold: int | str, result: dict) -> None:
     os.replace(temporary, state.out_dir / f"answers_{fold}.npz")
 
 
-def load_result(fold: int | str) -> dict | None:
-    """None where there is none, or half of a file."""
+def load_result(fold: int | str) -> Any:
+    """What `save_result` wrote, a dictionary. None where there is none, or half of a file."""
     try:
         with open(state.out_dir / f"answers_{fold}.npz", "rb") as file, np.load(file) as result:
             return dict(result)
@@ -787,7 +792,9 @@ def average_folds(data: Data, run) -> int:
 
 def average(paths: list[Path], data: Data, run) -> int:
     """Write the mean of those that can be used. How many."""
-    results, found, data.thresholds = {}, [], []
+    results: dict[Path, dict] = {}
+    found: list[Any] = []
+    data.thresholds = []
     for path in paths:
         try:
             name = path.stem.removeprefix("fold_")
@@ -857,7 +864,7 @@ def columns_of(classes: list[str], columns: list[str]) -> dict[str, str]:
     of several names the longest (prob_cat); where that is not one to one they are taken in their order."""
     if set(classes) <= set(columns):
         return {}
-    found = {name: [] for name in classes}
+    found: dict[str, list[str]] = {name: [] for name in classes}
     for column in columns:
         written = column.lower()
         alike = [n for n in classes if written.startswith(n.lower()) or written.endswith(n.lower())]
@@ -1082,7 +1089,7 @@ def train_and_predict(first: bool) -> None:
     if not checkpoints() and not (plan.train and (state.out_dir / "submission.csv").exists()):
         write_baseline(data)
     (plan.print_devices or print_resources)()
-    with watch(**run_facts(data)) if watch else nullcontext() as run:
+    with watch(**run_facts(data)) if watch is not None else nullcontext() as run:  # type: ignore[redundant-expr]
         state.run = run
         scores = (plan.train or train_folds)(data, run)
         if not plan.train and (not state.predicted or len(scores) < len(checkpoints())):

@@ -8,20 +8,21 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 import time
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler
 
 from memory_service.train.ddp import RANK, WORLD, accumulating, gathered, is_sharded, together
 from memory_service.train.runtime import (
-    WARNED,
     Data,
     agreed,
     baseline_score,
@@ -31,12 +32,9 @@ from memory_service.train.runtime import (
     plan,
     predict,
     report,
-    run_lengths,
     score_predictions,
     state,
     usable_cores,
-    usual_seconds,
-    warn_unreadable,
     write_submission,
 )
 
@@ -117,9 +115,16 @@ def stay_offline() -> None:
         constants.HF_HUB_OFFLINE = True
 
 
-def make_loader(dataset: Dataset, train: bool = False) -> DataLoader:
+def take_settings(_worker: int) -> None:
+    """A loader's worker that was not forked has read train.py anew, but `plan` is empty there."""
+    if "MODEL" not in plan.__dict__:
+        plan.__dict__.update(vars(sys.modules["__main__"]))
+
+
+def make_loader(dataset: Any, train: bool = False) -> DataLoader:
     """Of all rows, or, of several cards' training rows, this one's share."""
-    shared, sampler = train and WORLD > 1, None
+    shared = train and WORLD > 1
+    sampler: Any = None
     if shared:
         sampler = DistributedSampler(dataset, WORLD, RANK, seed=plan.SEED, drop_last=True)
     elif train and plan.training_order:
@@ -135,6 +140,7 @@ def make_loader(dataset: Dataset, train: bool = False) -> DataLoader:
         prefetch_factor=plan.PREFETCH_FACTOR if state.num_workers else None,
         persistent_workers=plan.PERSISTENT_WORKERS and state.num_workers > 0,
         collate_fn=plan.collate,
+        worker_init_fn=take_settings,
     )
 
 
@@ -158,7 +164,7 @@ def learning_rate(epochs_done: float, epochs: float) -> float:
     return plan.LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
 
 
-def layer_scale(name: str, model: nn.Module) -> float:
+def layer_scale(name: str, model: Any) -> float:
     """LAYER_DECAY to the power of how many layers of the encoder lie above a weight; 1 without that."""
     if plan.LAYER_DECAY == 1 or not hasattr(model, "network"):
         return 1.0
@@ -171,7 +177,7 @@ def layer_scale(name: str, model: nn.Module) -> float:
 def make_optimizer(model: nn.Module) -> tuple[torch.optim.Optimizer, torch.amp.GradScaler]:
     """(optimizer, loss scaler) at their beginning, with no gradient left over."""
     model.zero_grad(set_to_none=True)
-    groups = {}
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
             continue
@@ -181,6 +187,7 @@ def make_optimizer(model: nn.Module) -> tuple[torch.optim.Optimizer, torch.amp.G
         {"params": weights, "weight_decay": decay, "scale": scale}
         for (decay, scale), weights in groups.items()
     ]
+    optimizer: torch.optim.Optimizer
     if plan.MOMENTUM:
         optimizer = torch.optim.SGD(settings, lr=plan.LEARNING_RATE, momentum=plan.MOMENTUM, nesterov=True)
     elif plan.PAGED_OPTIMIZER and device == "cuda":
@@ -205,7 +212,7 @@ def paged_adamw(model: nn.Module, settings: list[dict]) -> torch.optim.Optimizer
 def averaged(model: nn.Module) -> AveragedModel:
     """The running mean of its weights (EMA); short at first, that it does not lag behind."""
 
-    def mean(old: torch.Tensor, new: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    def mean(old: torch.Tensor, new: torch.Tensor, steps: Any) -> torch.Tensor:
         return old + (new - old) * (9 / (10 + steps)).clamp(min=1 - plan.EMA)  # the card waits for nothing
 
     return AveragedModel(model, avg_fn=mean, use_buffers=True)
@@ -318,7 +325,7 @@ def fill_predictions(model, loader, predictions, data: Data, checkpoint, until: 
     return True
 
 
-def fill_lost(predictions: np.ndarray, prior: list, what: str) -> None:
+def fill_lost(predictions: np.ndarray, prior: Any, what: str) -> None:
     """Rows for which the model gave no number get the prior, as unreadable ones; FloatingPointError where
     these are more than one in a hundred: then nothing that it says can be trusted."""
     lost = ~np.isfinite(predictions).all(axis=(0, 2))
@@ -326,13 +333,13 @@ def fill_lost(predictions: np.ndarray, prior: list, what: str) -> None:
         raise FloatingPointError(f"NaN is predicted for {lost.sum()} of {len(lost)} {what} rows")
     if lost.any():
         print(f"WARNING: NaN is predicted for {lost.sum()} {what} rows: they get the prior", flush=True)
-        predictions[:, lost] = np.float32(prior)
+        predictions[:, lost] = np.asarray(prior, np.float32)
 
 
 def some_rows(data: Data, rows: np.ndarray, most: int) -> np.ndarray:
     """About so many of the rows, at random; where a sample has several, those of whole samples."""
     dice = np.random.default_rng(plan.SEED)
-    if not data.samples:
+    if not data.samples or data.groups is None:
         return dice.permutation(rows)[:most]
     samples = dice.permutation(np.unique(data.groups[rows]))
     return rows[np.isin(data.groups[rows], samples[: max(1, most * len(samples) // len(rows))])]
@@ -361,7 +368,8 @@ def validate(model, loader, data: Data, checkpoint: dict, until: float) -> tuple
         rows, first = np.unique(rows, return_index=True)
         predictions = predictions[:, first]
     fill_lost(predictions, checkpoint["prior"], "held-out")
-    truth, best = data.targets[rows], None
+    truth = data.targets[rows]
+    best: Any = None
     for number in range(1, views + 1):
         mean = mean_of(predictions[:number])
         score, thresholds = score_predictions(data, truth, mean)
@@ -447,7 +455,8 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
     average = averaged(model) if plan.EMA else None
     judged = model if average is None else average.module
     optimizer, scaler = make_optimizer(model)
-    loaders, best, best_epoch, epoch, epochs, done = None, None, 0, 1, state.epochs, False
+    loaders: Any = None
+    best, best_epoch, epoch, epochs, done = None, 0, 1, state.epochs, False
     last, saved, state.share = last_epoch(fold), time.monotonic(), 0.0
     small = sum(each.numel() for each in model.parameters() if each.requires_grad) <= MOST_PARAMETERS
     if last is not None:
@@ -460,7 +469,7 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
         torch.manual_seed(torch.initial_seed() + round(1e6 * state.share))  # other rows come first
         more = f" and {state.share:.0%} of the next" if state.share else ""
         print(f"Going on behind epoch {epoch - 1} of fold {fold}{more}", flush=True)
-    earlier = best_epoch_of(fold)
+    earlier: Any = best_epoch_of(fold)
     whole = earlier is not None and earlier["checked"] == len(valid_rows)  # few rows may just have been easy
     if whole and (best is None or is_better(earlier["score"], best["score"])):
         best, best_epoch = earlier, epoch - 1
@@ -527,7 +536,7 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
         (valid_loss, score, answers), seconds = checked, (time.monotonic() - epoch_start) / (1 - before)
         valid_seconds = time.monotonic() - validation_start
         per_row = valid_seconds / max(len(valid_rows) // WORLD, 1)
-        per_row += seconds_to_encode(data.inputs[valid_rows[0]]) if masks else 0.0
+        per_row += plan.seconds_to_encode(data.inputs[valid_rows[0]]) if masks else 0.0
         state.predict_seconds = 1.2 * per_row * len(data.test_ids)
         print_epoch(epoch, epochs, loss, valid_loss, score, seconds, skipped)
         facts = {"seconds": seconds, "valid_seconds": valid_seconds}
@@ -585,7 +594,7 @@ def predict_fold(data: Data, path: Path, until: float, run) -> dict:
 def predict_test(model, checkpoint: dict, data: Data, until: float, run) -> dict:
     """test: predictions; complete: whether the time sufficed for all; and how good the model is."""
     rows = np.arange(len(data.test_ids))
-    prior, complete = np.float32(checkpoint["prior"]), None
+    prior, complete = np.asarray(checkpoint["prior"], np.float32), None
     predictions = np.full((checkpoint["views"], len(rows), len(prior)), np.float32(np.nan))
     while complete is None:
         try:
@@ -599,41 +608,6 @@ def predict_test(model, checkpoint: dict, data: Data, until: float, run) -> dict
     known = {name: checkpoint[name] for name in ("thresholds", "score", "constant") if name in checkpoint}
     known["unread"] = rows[unread & complete]
     return {"test": mean_of(predictions), "complete": complete, **known}
-
-
-def encode_mask(probabilities: torch.Tensor, size: list[int]) -> str:
-    """Run lengths of where they are over 0.5, in an image's height and width."""
-    whole = nn.functional.interpolate(probabilities[None], size=size, mode="bilinear")[0, 0] > 0.5
-    return run_lengths(whole.cpu().numpy())
-
-
-def seconds_to_encode(path: Path) -> float:
-    """What predicting a mask takes beyond validating it, of an image as large as this one."""
-    try:
-        width, height = plan.read_image(path, partial=True).size
-    except Exception:  # cannot be read, which was said
-        return 0.0
-    object_there = nn.functional.pad(torch.ones(1, 32, 32, device=device), (16, 16, 16, 16))
-    return usual_seconds(lambda: encode_mask(object_there, [height, width]))
-
-
-def encode_all(models: list, paths: list, until: float, run) -> list[str | None]:
-    """Run lengths of the mean of the models; None where the time came first."""
-    encoded = [None] * len(paths)
-    while models and None in encoded and time.monotonic() < until:
-        try:
-            rows = [row for row, text in enumerate(encoded) if text is None]
-            for row, probabilities, size in plan.found_masks(models, paths, rows):
-                if probabilities is None:
-                    WARNED.add(paths[row])
-                elif not probabilities.isfinite().all():
-                    warn_unreadable(paths[row], FloatingPointError("NaN is predicted"))
-                encoded[row] = "" if probabilities is None else encode_mask(probabilities, size)
-                if time.monotonic() > until:
-                    break
-        except RuntimeError as error:
-            recover(error, run)
-    return encoded
 
 
 def write_interim(model, checkpoint: dict, data: Data, run) -> None:

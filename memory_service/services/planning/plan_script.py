@@ -38,14 +38,23 @@ FILE_MODULES = ("kernels", "networks", "pictures", "sounds")
 MASK_MODULES = ("problem", "kernels", "networks", "pictures", "masks")
 
 
+_MODULES = {
+    "network": ("ddp", "torch_loop"),
+    "boxes": ("detection", "box_loop"),
+    "masks": ("mask_loop",),
+    "entities": ("word_pieces",),
+}
+"""Word of the parts -> modules of `memory_service.train` that such scripts use."""
+
+
 def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = False) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model.
 
     server   address of the service that it came from and reports to, where that is known
-    single   one file that needs no other; else one of rows imports `memory_service.train`
+    single   one file that needs no other; else it imports `memory_service.train`
     """
     head, parts, ending, modules = _pieces(plan, server)
-    if single or not {"engine", "masks"} & modules.keys():
+    if single:
         return standalone(head, parts, modules.values(), ending)
     return joined(head, [*parts, ending], {f"memory_service.train.{name}": modules[name] for name in modules})
 
@@ -64,8 +73,8 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ["runtime", "metrics", "answers", *(("ddp", "torch_loop") if kind.words["network"] else ())]
-    modules += ["detection"] if kind.words["boxes"] else []
+    modules = ["runtime", "metrics", "answers"]
+    modules += [name for word, names in _MODULES.items() if kind.words[word] for name in names]
     if kind.words["frames"]:
         modules += MASK_MODULES if kind.words["masks"] else FRAME_MODULES
         modules += FILE_MODULES if kind.words["media"] else []

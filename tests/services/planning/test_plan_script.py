@@ -210,7 +210,7 @@ def test_a_name_from_outside_cannot_become_code(plans):
     calls = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
     assert [ast.unparse(call) for call in calls] == ["os.environ.setdefault('OMP_WAIT_POLICY', 'PASSIVE')"]
     assert isinstance(tree.body[0], ast.Expr)
-    assert isinstance(tree.body[1], ast.ImportFrom)
+    assert isinstance(tree.body[1], ast.Import | ast.ImportFrom)
 
 
 def judged(plan: dict[str, Any], said: str) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""What scripts of networks for boxes share: samples that are moved with their boxes, batches, predictions.
+
+train.py has `build_model`, `boxes_in` and `loss_of` of its network, and how files are read (`read_image`).
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import torch
+from PIL import Image, ImageEnhance
+from torch.utils.data import Dataset
+
+from memory_service.train.detection import ranked_boxes
+from memory_service.train.runtime import Data, plan, warn_unreadable
+from memory_service.train.torch_loop import autocast, device
+
+GREY = (114, 114, 114)  # beside and below an image that is no square
+
+
+class Boxes(Dataset):
+    """((pixels, boxes, [scale, width, height]), row, 1.0 or 0.0 where the file cannot be read). With targets
+    an image is moved at random, and its boxes with it; else it lies in the upper left."""
+
+    def __init__(self, paths: list, rows, targets=None, partial=False, flip=0.0) -> None:
+        self.paths, self.rows, self.targets, self.partial, self.flip = paths, rows, targets, partial, flip
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int):
+        row, canvas = int(self.rows[index]), Image.new("RGB", (plan.IMAGE_SIZE, plan.IMAGE_SIZE), GREY)
+        boxes, scale, size, readable = np.zeros((0, 5)), 1.0, (plan.IMAGE_SIZE, plan.IMAGE_SIZE), 0.0
+        try:
+            image = plan.read_image(self.paths[row], self.partial)
+            size, scale = image.size, plan.IMAGE_SIZE / max(image.size)
+            if self.targets is None:
+                canvas.paste(image.resize([max(1, round(scale * side)) for side in size]))
+            else:
+                canvas, boxes = self.moved(image, self.targets[row], canvas)
+            readable = 1.0
+        except Exception as error:  # whatever is wrong with one file must not end the run
+            warn_unreadable(self.paths[row], error)
+        pixels = torch.from_numpy(np.array(canvas)).permute(2, 0, 1)
+        return (pixels, torch.from_numpy(boxes).float(), torch.tensor([scale, *size])), row, readable
+
+    def moved(self, image: Image.Image, boxes: np.ndarray, canvas: Image.Image) -> tuple:
+        """(another scale, place and light of the image, mirrored for a share; its boxes there)."""
+        scale = random.uniform(*plan.SCALE) * plan.IMAGE_SIZE / max(image.size)
+        size = [max(1, round(scale * side)) for side in image.size]
+        left, top = (random.randint(*sorted((0, plan.IMAGE_SIZE - side))) for side in size)  # more is cut off
+        corner = (left, top)
+        canvas.paste(image.resize(size), corner)
+        canvas = ImageEnhance.Brightness(canvas).enhance(random.uniform(0.8, 1.2))
+        places = boxes[:, 1:].clip(0, image.size * 2) * scale + corner * 2
+        inside = places.clip(0, plan.IMAGE_SIZE)
+        sides, whole = (each[:, 2:] - each[:, :2] for each in (inside, places))
+        seen = (sides.prod(axis=1) > 0.25 * whole.prod(axis=1)) & (sides >= 1).all(axis=1)
+        if random.random() < self.flip:
+            canvas = canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            inside[:, [0, 2]] = plan.IMAGE_SIZE - inside[:, [2, 0]]
+        return canvas, np.column_stack([boxes[:, 0], inside])[seen]
+
+
+def collate_boxes(samples: list) -> tuple:
+    """((pixels, boxes of each image, [scale, width, height] of each), rows, whether they could be read)."""
+    inputs, rows, readable = zip(*samples, strict=True)
+    pixels, boxes, frames = zip(*inputs, strict=True)
+    return (torch.stack(pixels), list(boxes), torch.stack(frames)), torch.tensor(rows), torch.tensor(readable)
+
+
+def box_pixels(pixels: torch.Tensor) -> torch.Tensor:
+    return pixels.to(device, non_blocking=True).float().div(255).contiguous(memory_format=plan.MEMORY_FORMAT)
+
+
+def box_batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
+    """The loss of the images of a training batch that could be read."""
+    good = readable > 0
+    kept = good if good.any() else ~good  # the model needs an image, even one that does not count
+    boxes = [each.to(device) for each, keep in zip(inputs[1], kept, strict=True) if keep]
+    with autocast():
+        loss = plan.loss_of(model, box_pixels(inputs[0][kept]), boxes)
+    return loss * float(good.any())
+
+
+@torch.inference_mode()
+def predict_boxes(model, inputs, data: Data, checkpoint: dict, views: int) -> torch.Tensor:
+    """Boxes found, (views, images, 6 x MAX_BOXES): score, class and corners in pixels of the image's own
+    size, the best first; of two views the second is mirrored."""
+    pixels, frames = box_pixels(inputs[0]), inputs[2].float()
+    outputs = torch.zeros(views, len(pixels), plan.MAX_BOXES, 6)
+    for view in range(views):
+        for place, found in enumerate(plan.boxes_in(model, pixels.flip(3) if view else pixels)):
+            if view:
+                found[:, [2, 4]] = plan.IMAGE_SIZE - found[:, [4, 2]]
+            scale, size = frames[place, 0], frames[place, 1:].repeat(2)
+            found[:, 2:] = torch.minimum((found[:, 2:] / scale).clamp(min=0), size)
+            found = found[(found[:, 4:] - found[:, 2:4] > 0.1).all(dim=1)][
+                : plan.MAX_BOXES
+            ]  # not those beside it
+            outputs[view, place, : len(found)] = found
+    return outputs.flatten(2)
+
+
+def share_missed(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict) -> float:
+    """The share of the true boxes that nothing found overlaps by half."""
+    classes = list(ranked_boxes(truth, predictions, [0.5]))
+    return 1 - sum(right.sum() for right, _ in classes) / max(sum(true for _, true in classes), 1)
+
+
+plan.collate, plan.batch_loss, plan.predict_batch = collate_boxes, box_batch_loss, predict_boxes
+plan.validation_loss = share_missed

@@ -1,0 +1,229 @@
+"""What scripts of networks for masks share: samples, the loss, validation, and writing what was found.
+
+train.py has `build_model`, `make_dataset`, how files are read (`read_image`, `read_mask`) and MEAN and STD.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import Dataset
+
+from memory_service.train.ddp import gathered
+from memory_service.train.runtime import (
+    WARNED,
+    Data,
+    add_out_of_fold,
+    latest_checkpoints,
+    load_result,
+    plan,
+    prediction_deadline,
+    run_lengths,
+    state,
+    usual_seconds,
+    warn_unreadable,
+    why_left_out,
+    with_earlier,
+    write_submission,
+)
+from memory_service.train.torch_loop import autocast, computed, device, make_loader, recover
+
+
+class Masks(Dataset):
+    """((image, mask), row, 1.0 or 0.0 where a file cannot be read); without masks its own size instead."""
+
+    def __init__(self, paths: list, rows, masks: np.ndarray | None = None, train: bool = False) -> None:
+        self.paths, self.rows, self.masks, self.train = paths, rows, masks, train
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int):
+        row, side = int(self.rows[index]), (plan.IMAGE_SIZE, plan.IMAGE_SIZE)
+        try:
+            image = plan.read_image(self.paths[row], partial=self.masks is None)
+            part = random_part() if self.train else np.array([0.0, 0.0, 1.0, 1.0])
+            pixels = np.array(image.resize(side, box=tuple(part * (image.size * 2))))
+            pixels = (torch.from_numpy(pixels).permute(2, 0, 1) / 255 - plan.MEAN) / plan.STD
+            if self.masks is None:
+                return (pixels, torch.tensor([image.height, image.width])), row, 1.0
+            mask = plan.read_mask(self.masks[row], image.size)
+            mask = mask.resize(side, Image.Resampling.NEAREST, box=tuple(part * (mask.size * 2)))
+            mask = torch.from_numpy(np.array(mask))[None] / 255
+            if self.train and random.random() < plan.FLIP:
+                pixels, mask = pixels.flip(2), mask.flip(2)
+            return (pixels, mask), row, 1.0
+        except Exception as error:  # whatever is wrong with one file must not end the run
+            warn_unreadable(self.paths[row], error)
+            empty = torch.zeros(1, *side) if self.masks is not None else torch.tensor([1, 1])
+            return (torch.zeros(3, *side), empty), row, 0.0
+
+
+def random_part() -> np.ndarray:
+    """Left, top, right and bottom of half an image or more, as shares of its sides."""
+    share = random.uniform(0.5, 1.0) ** 0.5
+    left, top = random.uniform(0, 1 - share), random.uniform(0, 1 - share)
+    return np.array([left, top, left + share, top + share]).clip(0, 1)
+
+
+def images_of(inputs: tuple) -> torch.Tensor:
+    return inputs[0].to(device, memory_format=plan.MEMORY_FORMAT, non_blocking=True)
+
+
+def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The common area, the one found and the true one of each image."""
+    return tuple(each.sum((1, 2, 3)) for each in (probabilities * masks, probabilities, masks))
+
+
+def mask_loss(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
+    """Cross entropy and soft Dice, the mean over the samples that could be read."""
+    common, found, true = areas(outputs.sigmoid(), masks)
+    each = functional.binary_cross_entropy_with_logits(outputs, masks, reduction="none").mean((1, 2, 3))
+    each = each + 1 - (2 * common + 1) / (found + true + 1)
+    return (each * readable).sum() / readable.sum().clamp(min=1)
+
+
+def mask_batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
+    """The loss of a training batch."""
+    with autocast():
+        outputs = model(images_of(inputs)).float()
+    return mask_loss(outputs, inputs[1].to(device), readable.float().to(device))
+
+
+@torch.inference_mode()
+def validate_masks(model, loader, data: Data, checkpoint: dict, until: float) -> tuple | None:
+    """(loss, score, nothing that is kept) of held-out rows, at plan.IMAGE_SIZE; None: the time came first."""
+    model.eval()
+    losses, in_time = [], True
+    batches = [torch.zeros(3, 0)]
+    for inputs, _, readable in loader:
+        in_time = time.monotonic() <= until
+        if not in_time:
+            break
+        images, masks, good = images_of(inputs), inputs[1].to(device), readable.to(device) > 0
+        views = [computed(model, model, images).float()]
+        if plan.TTA:
+            views.append((views[0] + computed(model, model, images.flip(3)).float().flip(3)) / 2)
+        losses.append([float(mask_loss(outputs, masks, good.float())) for outputs in views])
+        batches.append(torch.stack(areas((views[0] > 0).float(), masks))[:, good].cpu())
+    parts = gathered((losses, torch.cat(batches, dim=1)) if in_time else None)
+    if any(part is None for part in parts):
+        return None
+    loss = np.mean([each for part in parts for each in part[0]], axis=0)
+    if not np.isfinite(loss[0]):
+        raise FloatingPointError("NaN is predicted for held-out images")
+    checkpoint["mirror"] = bool(loss[-1] < loss[0])
+    if plan.score_of is None:  # judged by the loss
+        checkpoint["constant"] = float("inf")
+        return float(loss[0]), float(loss[0]), {}
+    common, found, true = torch.cat([part[1] for part in parts], dim=1).double().numpy()
+    checkpoint["constant"] = plan.score_of(0 * common, 0 * found, true)  # of empty masks
+    return float(loss[0]), plan.score_of(common, found, true), {}
+
+
+def load_models(paths: list) -> list[nn.Module]:
+    """The models of these checkpoints that can be used."""
+    models, known = [], {path: load_result(path.stem.removeprefix("fold_")) for path in paths}
+    for path in paths:
+        try:
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+            if why := why_left_out(known[path] or checkpoint, known.values()):
+                print(f"WARNING: {path.name} is left out: {why}", flush=True)
+                continue
+            model = plan.build_model(checkpoint, pretrained=False)
+            model.load_state_dict(checkpoint["model"])
+            model.mirror = checkpoint["mirror"]
+            models.append(model.eval())
+            state.set_batch_size(min(state.batch_size, checkpoint["batch_size"]))
+        except Exception as error:  # one bad checkpoint must not cost the others
+            print(f"WARNING: {path.name} cannot be used: {error!r:.300}", flush=True)
+    return models
+
+
+def found_in(images: torch.Tensor, model: nn.Module) -> torch.Tensor:
+    """Probabilities of the object, of the mirrored images, too, where that was better on validation."""
+    outputs = model(images).float()
+    if model.mirror:
+        outputs = (outputs + model(images.flip(3)).float().flip(3)) / 2
+    return outputs.sigmoid()
+
+
+@torch.inference_mode()
+def found_masks(models: list, paths: list, rows: list):
+    """Row, probabilities of the object (None: it cannot be read), height and width of each image."""
+    for inputs, batch_rows, readable in make_loader(Masks(paths, rows)):
+        images = images_of(inputs)
+        found = [computed(model, found_in, images, model) for model in models]
+        probabilities = torch.stack(found).mean(0)
+        for row, one, size, good in zip(batch_rows, probabilities, inputs[1], readable, strict=True):
+            yield int(row), one if good > 0 else None, size.tolist()
+
+
+def predict_masks(data: Data, until: float, run) -> int:
+    """Write the mean of the folds that exist, less those worse than empty masks. How many were used."""
+    models = load_models(latest_checkpoints(data))
+    encoded = encode_all(models, data.test_inputs, until, run)
+    if models:
+        write_submission(data, plan.submission_of(data, with_earlier(data, encoded)), state.out_dir)
+        print(f"Submission written from {len(models)} folds, {encoded.count(None)} as before", flush=True)
+    return len(models)
+
+
+def write_held_out_masks(fold: int, data: Data, rows: np.ndarray, run) -> None:
+    """Of held-out images the run lengths of the true masks, and of those that this fold finds."""
+    models, left = load_models([state.out_dir / plan.CHECKPOINT.format(fold)]), state.seconds_left()
+    until = prediction_deadline() if left == 0 else time.monotonic() + left / 5
+    encoded, found = encode_all(models, [data.inputs[row] for row in rows], until, run), {}
+    for row, text in zip(rows, encoded, strict=True):
+        with suppress(OSError, ValueError, SyntaxError):  # a mask that cannot be read
+            if text is not None:
+                found[data.ids[row]] = [run_lengths(np.asarray(plan.read_mask(data.targets[row])) > 0), text]
+    add_out_of_fold(data, found)
+
+
+def encode_mask(probabilities: torch.Tensor, size: list[int]) -> str:
+    """Run lengths of where they are over 0.5, in an image's height and width."""
+    whole = nn.functional.interpolate(probabilities[None], size=size, mode="bilinear")[0, 0] > 0.5
+    return run_lengths(whole.cpu().numpy())
+
+
+def seconds_to_encode(path: Path) -> float:
+    """What predicting a mask takes beyond validating it, of an image as large as this one."""
+    try:
+        width, height = plan.read_image(path, partial=True).size
+    except Exception:  # cannot be read, which was said
+        return 0.0
+    object_there = nn.functional.pad(torch.ones(1, 32, 32, device=device), (16, 16, 16, 16))
+    return usual_seconds(lambda: encode_mask(object_there, [height, width]))
+
+
+def encode_all(models: list, paths: list, until: float, run) -> list[str | None]:
+    """Run lengths of the mean of the models; None where the time came first."""
+    encoded: list[str | None] = [None] * len(paths)
+    while models and None in encoded and time.monotonic() < until:
+        try:
+            rows = [row for row, text in enumerate(encoded) if text is None]
+            for row, probabilities, size in found_masks(models, paths, rows):
+                if probabilities is None:
+                    WARNED.add(paths[row])
+                elif not probabilities.isfinite().all():
+                    warn_unreadable(paths[row], FloatingPointError("NaN is predicted"))
+                encoded[row] = "" if probabilities is None else encode_mask(probabilities, size)
+                if time.monotonic() > until:
+                    break
+        except RuntimeError as error:
+            recover(error, run)
+    return encoded
+
+
+plan.batch_loss, plan.validate_masks = mask_batch_loss, validate_masks
+plan.predict_masks, plan.write_held_out = predict_masks, write_held_out_masks
+plan.seconds_to_encode = seconds_to_encode

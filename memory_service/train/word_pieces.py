@@ -1,0 +1,73 @@
+"""What scripts that label words share: texts in pieces that overlap, and their batches.
+
+train.py has `load_tokenizer` and `padding`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from memory_service.train.runtime import plan
+
+
+class Pieces(Dataset):
+    """(token numbers, whether each is the first of a word, the words' rows) of pieces of texts. They overlap:
+    the margin of words where a text goes on is answered by the piece that has more around them."""
+
+    def __init__(self, texts: list[list[str]], rows: np.ndarray, train: bool) -> None:
+        self.texts, self.rows, self.pieces = texts, rows, []
+        starts = np.cumsum([0, *map(len, texts)])
+        known = np.unique(np.searchsorted(starts, rows, side="right") - 1)
+        counts = token_counts({word for text in known for word in texts[text]})
+        most = plan.SEQ_LEN - plan.load_tokenizer().num_special_tokens_to_add()
+        for text in known:
+            before, start, own = np.cumsum([0, *(counts[word] for word in texts[text])]), 0, 0
+            while own < len(texts[text]):
+                fitting = np.searchsorted(before, before[start] + most, side="right") - 1
+                end = min(max(fitting, start + 1), start + plan.SEQ_LEN // 2)
+                margin = min(plan.SEQ_LEN // 16, (end - start) // 4) if end < len(texts[text]) else 0
+                self.pieces.append((text, starts[text], start, end, range(own - start, end - margin - start)))
+                own, start = end - margin, end - 2 * margin
+        if not train:
+            self.pieces.sort(key=lambda piece: piece[3] - piece[2], reverse=True)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __getitem__(self, index: int) -> tuple[list[int], list[bool], list[int]]:
+        text, row, start, end, own = self.pieces[index]
+        words = self.texts[text][start:end]
+        coded = plan.load_tokenizer()(
+            words, is_split_into_words=True, truncation=True, max_length=plan.SEQ_LEN
+        )
+        places = coded.word_ids()
+        first = [
+            place in own and place != before for before, place in zip([None, *places], places, strict=False)
+        ]
+        known = [place for place, begins in zip(places, first, strict=True) if begins]
+        return coded["input_ids"], first, [int(row + start) + place for place in known]
+
+
+def token_counts(words: set[str]) -> dict[str, int]:
+    """How many tokens each has."""
+    listed = [[word] for word in words]
+    coded = plan.load_tokenizer()(listed, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    return dict(zip(words, map(len, coded), strict=True))
+
+
+def collate_words(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
+    """A batch as wide as its longest piece; its rows are all its words."""
+    pieces, firsts, rows = zip(*samples, strict=True)
+    filler, widest = plan.padding(), max(map(len, pieces))
+    inputs = {
+        "input_ids": torch.tensor([[*piece, *[filler] * (widest - len(piece))] for piece in pieces]),
+        "attention_mask": torch.tensor([[1] * len(p) + [0] * (widest - len(p)) for p in pieces]),
+        "first": torch.tensor([[*first, *[False] * (widest - len(first))] for first in firsts]),
+    }
+    words = torch.tensor([row for some in rows for row in some], dtype=torch.long)
+    return inputs, words, torch.ones(len(words))
+
+
+plan.collate = collate_words
