@@ -44,6 +44,7 @@ from memory_service.train.texts import TEXT_MEMBERS
 ALL = 0  # the number of the fold that holds out nothing
 MOST_CLIMB = 20  # steps of the hill climb: a weight is a whole number of them
 MOST_BLENDED = 8  # members, the best ones
+DIVERSITY = 0.02  # of the score that a further kind of member may cost where later rows are asked for
 MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
@@ -213,12 +214,19 @@ class Loop:
     def climb(self, folds: list[int]) -> tuple[dict[str, float], float]:
         """(weight of each member, the score of the blend) on the rows that these folds hold out: from the
         best member on, what gains the most is added until nothing gains (Caruana et al., 2004)."""
-        names = self.members(folds)[:MOST_BLENDED]
+        ranked = self.members(folds)
+        kinds = [n for place, n in enumerate(ranked) if kind_of(n) not in map(kind_of, ranked[:place])]
+        names = sorted(
+            [*kinds, *(each for each in ranked if each not in kinds)][:MOST_BLENDED], key=ranked.index
+        )
         if not names:
             return {}, -np.inf
         answers = [self.held_out(name, folds) for name in names]
-        counts, total, best = np.zeros(len(names)), np.zeros_like(answers[0]), -np.inf
-        for step in range(MOST_CLIMB):
+        counts = self.begun(folds, names, answers)
+        total, best = sum(n * each for n, each in zip(counts, answers, strict=True)), -np.inf
+        if counts.any():
+            best = self.score(folds, total / counts.sum())
+        for step in range(int(counts.sum()), MOST_CLIMB):
             tried = [self.score(folds, (total + each) / (step + 1)) for each in answers]
             place = int(np.argmax(np.nan_to_num(tried, nan=-np.inf)))
             if not tried[place] > best + 1e-9:
@@ -228,6 +236,24 @@ class Loop:
         if not counts.any():  # no score is a number
             return {}, -np.inf
         return dict(zip(names, counts / counts.sum(), strict=True)), best
+
+    def begun(self, folds: list[int], names: list[str], answers: list[np.ndarray]) -> np.ndarray:
+        """How often each counts before the climb. Where later rows are asked for, the held-out ones tell
+        little of small differences: the best member of each kind counts once, as long as the mean loses no
+        more than DIVERSITY of its score by it."""
+        counts = np.zeros(len(names))
+        if self.data.times is None or self.series:
+            return counts
+        kinds: dict[str, int] = {}
+        for place, name in enumerate(names):
+            kinds.setdefault(kind_of(name), place)
+        total, best = np.zeros_like(answers[0]), -np.inf
+        for place in kinds.values():
+            score = self.score(folds, (total + answers[place]) / (counts.sum() + 1))
+            if score >= best - DIVERSITY * abs(best) or not np.isfinite(best):
+                total, best = total + answers[place], score
+                counts[place] = 1
+        return counts
 
     def folds_done(self) -> list[int]:
         """The largest set of folds, from the first on, that some member has."""
@@ -304,7 +330,9 @@ class Loop:
         for member in members:
             if state.stop or state.seconds_left() <= 0:
                 return
-            kept = 1.3 * sum(self.seconds.get(name, 0.0) for name in self.weights)  # to fit these to all rows
+            fits = [self.seconds.get(name, 0.0) for name in self.weights]
+            again = sum(each for each in fits if each < 0.2 * state.seconds_left())  # fits to all rows
+            kept = 1.3 * again
             if kept and state.seconds_left() < kept + min(self.price(member), 0.34 * state.seconds_left()):
                 print(f"NOTE: no time for {member.name} and to fit all rows behind it", flush=True)
                 continue
@@ -348,6 +376,11 @@ class Loop:
                     return
                 self.fit(by_name[name], fold, state.seconds_left())
             self.submit()
+
+
+def kind_of(name: str) -> str:
+    """ "LightGBM" of "LightGBM, variation 3"."""
+    return name.partition(",")[0]
 
 
 def is_whole(value: Any) -> bool:
