@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -246,3 +249,15 @@ def test_the_page_of_a_plan_for_a_processor_speaks_of_its_cores_and_of_the_run(s
     card = sqlite_client.get("/?task=image&gpu=a100&minutes=30", headers={"Accept": "text/html"}).text
     assert re.search(r"of the GPU's [\d.]+ GiB\. Typical: 70–90 %\.", card)
     assert re.search(r"First check after 60 s, then every \d+ s\.", card)
+
+
+def test_a_machine_without_pip_gets_the_modules_of_scripts(client: TestClient, tmp_path):
+    answer = client.get("/scripts/memory_train.py")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/x-python")
+    (tmp_path / "memory_train.py").write_bytes(answer.content)
+    (tmp_path / "train.py").write_text("from memory_service.train import metrics\nprint(metrics.__file__)\n")
+    alone = {"cwd": tmp_path, "check": True, "capture_output": True, "text": True}
+    subprocess.run([sys.executable, "memory_train.py"], **alone)
+    shown = subprocess.run([sys.executable, "train.py"], **alone).stdout
+    assert Path(shown.strip()) == tmp_path / "memory_service" / "train" / "metrics.py"

@@ -25,6 +25,7 @@ from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
 from memory_service.services.planning.brief import brief
+from memory_service.services.planning.plan_script import bundle_script
 from memory_service.services.planning.rank import rank
 from memory_service.services.planning.recommend import recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
@@ -49,6 +50,12 @@ def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
     form = accepted_form(request)
     answer = recommend_json(database_of(request), asked.to_domain())
     return Response(plan_answer(request, answer, form, asked.single), media_type=form)
+
+
+@router.get("/scripts/memory_train.py", response_class=Response, responses=texts("text/x-python"))
+def modules_of_scripts() -> Response:
+    """`memory_service.train` as one file, for a machine without pip: `python memory_train.py` writes it."""
+    return Response(bundle_script(), media_type="text/x-python")
 
 
 @router.get("/brief", response_model=Brief, responses=refusals(404))

@@ -48,6 +48,7 @@ ROUTES: Mapping[str, Scopes] = {
     "GET /predict": READ,
     "POST /predict": READ,
     "POST /rank": READ,
+    "GET /scripts/memory_train.py": READ,
     "POST /review": READ,
     "GET /conflicts": READ,
     "GET /accuracy": READ,

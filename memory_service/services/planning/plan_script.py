@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from memory_service import __version__
 from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.planning.explanation.plan_text import card_words
 from memory_service.domain.planning.policy import RESERVE_SHARE
@@ -80,6 +81,31 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
         modules += FILE_MODULES if kind.words["media"] else []
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in modules}
+
+
+_BUNDLE = '''"""memory_service.train {version}, for a machine without pip: `python memory_train.py` writes it.
+
+The folder memory_service lies beside this file then, and a train.py that lies there finds it."""
+
+from pathlib import Path
+
+FILES = {files}
+
+for name, text in FILES.items():
+    path = Path(__file__).parent / "memory_service" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+print(f"{{len(FILES)}} files written to {{Path(__file__).parent / 'memory_service'}}")
+'''
+
+
+@cache
+def bundle_script() -> str:
+    """The modules that scripts import as one file, which writes them where it lies."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(_TRAIN.glob("*.py"))}
+    rows = [f"    {('train/' + name)!r}: {text!r},\n" for name, text in texts.items()]
+    package = f"    '__init__.py': {f'__version__ = {__version__!r}{chr(10)}'!r},\n"
+    return _BUNDLE.format(version=__version__, files="{\n" + package + "".join(rows) + "}")
 
 
 def blend_script(plan: Mapping[str, Any]) -> str:
