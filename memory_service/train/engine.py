@@ -337,11 +337,12 @@ class Loop:
                 print(f"NOTE: no time for {member.name} and to fit all rows behind it", flush=True)
                 continue
             anytime = getattr(member, "anytime", False) and state.seconds_left() > 20
-            if not anytime and not self.affordable(member, 0.65 if getattr(member, "once", False) else 0.34):
+            share = 0.65 if getattr(member, "once", False) else 0.34
+            if not anytime and not self.affordable(member, share):
                 told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"
                 print(f"NOTE: no time for {member.name}: a fit takes about {told}", flush=True)
                 continue
-            seconds = 0.34 * state.seconds_left()
+            seconds = share * state.seconds_left()
             if self.fit(member, 1, seconds if anytime else max(seconds, 1.5 * self.price(member))):
                 self.submit()
 

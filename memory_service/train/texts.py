@@ -383,7 +383,7 @@ class SentenceEncoder:
     """Vectors of a frozen sentence encoder, made once a run, and linear models."""
 
     name = "sentence encoder, linear"
-    once = True
+    once = anytime = True
 
     def applies(self, problem: Problem) -> bool:
         needed = ("torch", "transformers")
