@@ -425,3 +425,19 @@ def test_more_listeners_than_there_is_room_for_are_refused_at_once_and_leave_the
     refused = client.get(path)
     assert refused.status_code == 503
     assert "listen already" in refused.json()["detail"]
+
+
+def test_one_caller_takes_no_more_than_a_share_of_the_places_to_listen(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+):
+    made = client.post("/calibrations", json=posted("box-of-one-caller")).json()
+    path = f"/calibrations/{made['id']}/events"
+    listening = [routes._Listener("one") for _ in range(routes.MOST_OF_ONE)]
+    routes._listeners.update(listening)
+    monkeypatch.setattr(routes, "caller_of", lambda scope: "one")
+    refused = client.get(path)
+    assert refused.status_code == 503
+    assert f"{routes.MOST_OF_ONE} listen already" in refused.json()["detail"]
+    monkeypatch.setattr(routes, "caller_of", lambda scope: "another")
+    assert client.get(path).status_code == 200
+    listening.clear()

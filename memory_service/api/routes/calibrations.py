@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answers import as_bytes, json_answer
 from memory_service.api.describe import Responses, created, files, refusals
+from memory_service.api.fair_share import EVERYBODY, caller_of
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import list_answer, table_query
 from memory_service.api.security.auth_middleware import still_good, who_of
@@ -35,8 +36,13 @@ _readers = anyio.CapacityLimiter(4)
 class _Listener:
     """Counted until its stream is gone, begun or not."""
 
+    def __init__(self, caller: str) -> None:
+        self.caller = caller
 
-MOST_LISTENERS = 100
+
+MOST_LISTENERS, MOST_OF_ONE = 100, 25
+"""Of everybody, and of one key or address."""
+
 _listeners: WeakSet[_Listener] = WeakSet()
 
 _CalibrationsQuery = table_query("calibrations", status=Literal[tuple(calibrations.STATUSES)])
@@ -77,11 +83,12 @@ def post_calibration(request: Request, body: Posted) -> Response:
 @router.get("/{id}/events", response_class=StreamingResponse, responses=_EVENTS)
 async def calibration_events(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
     """What happens, as it happens (SSE), from the beginning or behind `Last-Event-ID`, until it ends."""
-    if len(_listeners) >= MOST_LISTENERS:
+    listener = _Listener(caller_of(request.scope))
+    own = listener.caller != EVERYBODY and sum(one.caller == listener.caller for one in _listeners)
+    if len(_listeners) >= MOST_LISTENERS or own >= MOST_OF_ONE:
         raise Unavailable(
-            f"{MOST_LISTENERS} listen already: ask again, or GET /calibrations/{{id}} now and then"
+            f"{own or len(_listeners)} listen already: ask again, or GET /calibrations/{{id}} now and then"
         )
-    listener = _Listener()
     _listeners.add(listener)
     database, behind = database_of(request), _behind(request.headers.get("last-event-id", ""))
     first = await _after(request, database, id, *behind)
