@@ -80,6 +80,7 @@ class Loop:
     best: float = -np.inf
     shown: float | None = None  # the score of the blend, as the metric has it
     series: bool = False  # every window before the test set counts, not the latest alone
+    latest: bool = False  # the latest rows alone judge
 
     # One fit
 
@@ -242,7 +243,7 @@ class Loop:
         little of small differences: the best member of each kind counts once, as long as the mean loses no
         more than DIVERSITY of its score by it."""
         counts = np.zeros(len(names))
-        if self.data.times is None or self.series:
+        if not self.latest:
             return counts
         kinds: dict[str, int] = {}
         for place, name in enumerate(names):
@@ -268,7 +269,7 @@ class Loop:
         """Blend what there is and write it. The score of the blend, higher is better."""
         for last in range(len(self.folds_done()), 0, -1):
             folds = list(range(1, last + 1))
-            if self.data.times is not None and not self.series:
+            if self.latest:
                 folds = folds[:1]  # the latest is most like the test set
             weights, score = self.climb(folds)
             if weights:
@@ -299,7 +300,7 @@ class Loop:
         whole = self.results.get((name, ALL))
         found = [self.results[name, fold].test for fold in folds]
         if whole is not None and whole.complete:  # one that the time cut knows less than the folds
-            found = [whole.test] if self.data.times is not None else [*found, whole.test, whole.test]
+            found = [whole.test] if self.latest or self.series else [*found, whole.test, whole.test]
         return np.mean(found, axis=0)
 
     def write_answers(self, rows: np.ndarray, held_out: np.ndarray, test: np.ndarray) -> None:
@@ -358,7 +359,7 @@ class Loop:
         wanted = [name for name in wanted if name in by_name]
         each = sum(self.price(by_name[name]) for name in wanted)
         more = max(1, len(self.folds) - 1)
-        whole = self.data.times is not None or 1.2 * each * more > 0.8 * state.seconds_left()
+        whole = self.latest or self.series or 1.2 * each * more > 0.8 * state.seconds_left()
         if self.series:
             for fold in range(2, len(self.folds) + 1):
                 for name in wanted:
@@ -455,6 +456,26 @@ def choose_features(loop: Loop) -> None:
     problem.shared["choice"] = choice
 
 
+def months_return(problem: Problem, latest: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Whether rows of the test set's months are there to learn from, while the latest rows' months are not
+    before them: then these judge what a month is worth by months that nothing was learned of."""
+    if problem.times is None or problem.test_times is None or "date" not in problem.columns.values():
+        return False
+    known, asked = (
+        pd.to_datetime(np.asarray(days, float) * 86_400, unit="s").month
+        for days in (problem.times, problem.test_times)
+    )
+    before, behind = (known[rows] for rows in latest)
+    return bool(asked.isin(known).mean() >= 0.5 > behind.isin(before).mean())
+
+
+def days_at_random(times: np.ndarray, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(rows that train, rows that validate) of each fold: whole days."""
+    _, days = np.unique(times, return_inverse=True)
+    fold = np.random.default_rng(plan.SEED).permutation(days.max() + 1)[days] % folds
+    return [(np.flatnonzero(fold != n), np.flatnonzero(fold == n)) for n in range(folds)]
+
+
 def is_series(problem: Problem) -> bool:
     """Whether rows are forecasts of series: as the plan says, or as a table without texts looks."""
     told = plan.TASK.startswith("time-series") or "text" not in problem.columns.values()
@@ -496,7 +517,14 @@ def train_members(data: Data, run: Any) -> list[float]:
     state.reserve_minutes = min(state.reserve_minutes, 0.03 * state.minutes + 0.03)
     folds = split(data)
     problem = problem_of(data)
-    loop = Loop(data, problem, folds, run, series=is_series(problem))
+    series = is_series(problem)
+    latest = data.times is not None and not series
+    if latest and months_return(problem, folds[0]):
+        print(
+            "NOTE: the test set's months are known, the latest rows' are not: whole days validate", flush=True
+        )
+        folds, latest = days_at_random(np.asarray(data.times), max(plan.FOLDS, 5)), False
+    loop = Loop(data, problem, folds, run, series=series, latest=latest)
     if not loop.series and not state.stop:
         choose_features(loop)
     members = members_of(problem)

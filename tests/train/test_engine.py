@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -293,3 +294,34 @@ def test_windows_by_time_are_as_long_as_the_test_and_a_gap_is_left_out(prepared:
         ]
         for learned, valid in found:
             assert days[learned].max() + gap // 2 == days[valid].min() - 1
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "test", "at_random"),
+    [
+        ("2016-07-01", "2017-05-31", ("2017-06-15", "2017-08-31"), True),  # the summer before is known
+        ("2016-07-01", "2017-03-31", ("2017-04-01", "2017-05-31"), False),  # months that nobody has seen
+        ("2014-07-01", "2017-05-31", ("2017-06-01", "2017-08-31"), False),  # the latest months are known, too
+    ],
+)
+def test_days_at_random_validate_where_only_they_show_what_a_month_is_worth(
+    prepared: Prepare, first: str, last: str, test: tuple[str, str], at_random: bool
+):
+    def days(start: str, end: str) -> np.ndarray:
+        return (pd.date_range(start, end) - pd.Timestamp(0)).days.to_numpy(float)
+
+    prepared()
+    known: dict[str, Any] = {
+        "times": days(first, last),
+        "test_times": days(*test),
+        "columns": {"date": "date"},
+    }
+    problem = dataclasses.replace(engine.problem_of(values()), **known)
+    behind = len(times) - 60
+    latest = np.arange(behind), np.arange(behind, behind + 60)
+    assert engine.months_return(problem, latest) is at_random
+    folds = engine.days_at_random(np.repeat(times, 3), 5)
+    held_out = np.concatenate([valid for _, valid in folds])
+    assert sorted(held_out) == list(range(3 * len(times)))
+    for train, valid in folds:
+        assert not set(train // 3) & set(valid // 3)
