@@ -311,11 +311,8 @@ def test_days_at_random_validate_where_only_they_show_what_a_month_is_worth(
         return (pd.date_range(start, end) - pd.Timestamp(0)).days.to_numpy(float)
 
     prepared()
-    known: dict[str, Any] = {
-        "times": days(first, last),
-        "test_times": days(*test),
-        "columns": {"date": "date"},
-    }
+    times = days(first, last)
+    known: dict[str, Any] = {"times": times, "test_times": days(*test), "columns": {"date": "date"}}
     problem = dataclasses.replace(engine.problem_of(values()), **known)
     behind = len(times) - 60
     latest = np.arange(behind), np.arange(behind, behind + 60)
