@@ -308,7 +308,7 @@ def test_days_at_random_validate_where_only_they_show_what_a_month_is_worth(
     prepared: Prepare, first: str, last: str, test: tuple[str, str], at_random: bool
 ):
     def days(start: str, end: str) -> np.ndarray:
-        return (pd.date_range(start, end) - pd.Timestamp(0)).days.to_numpy(float)
+        return np.asarray((pd.date_range(start, end) - pd.Timestamp(0)).days, float)
 
     prepared()
     times = days(first, last)
