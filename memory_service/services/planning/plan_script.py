@@ -5,8 +5,9 @@ joined by task and library. What all scripts share are the modules of `memory_se
 """
 
 import ast
+import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,21 +32,17 @@ _FETCHED = ("timm", "smp", "transformers", "torchvision", "ultralytics")
 _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\n{}\nif __name__ == "__main__":\n    {}\n'
 _TRAIN = Path(__file__).parents[2] / "train"
-FRAME_MODULES = (
-    "columns", "problem", "features", "tables", "table_network", "boosting", "texts", "smoothing",
-    "day_effects", "series", "engine",
-)  # fmt: skip
-FILE_MODULES = ("kernels", "networks", "pictures", "sounds")
-MASK_MODULES = ("problem", "kernels", "networks", "pictures", "masks")
-
 
 _MODULES = {
-    "network": ("ddp", "torch_loop"),
+    "network": ("torch_loop",),
     "boxes": ("detection", "box_loop"),
     "masks": ("mask_loop",),
     "entities": ("word_pieces",),
+    "frames": ("columns", "engine"),
+    "media": ("pictures", "sounds"),
 }
-"""Word of the parts -> modules of `memory_service.train` that such scripts use."""
+"""Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
+
 
 
 def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = False) -> str:
@@ -74,13 +71,10 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     words = _words(plan, kind) | {"server": server}
     parts = [_rendered("settings", words)]
     parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    modules = ["runtime", "metrics", "answers"]
-    modules += [name for word, names in _MODULES.items() if kind.words[word] for name in names]
-    if kind.words["frames"]:
-        modules += MASK_MODULES if kind.words["masks"] else FRAME_MODULES
-        modules += FILE_MODULES if kind.words["media"] else []
+    chosen = dict(_MODULES) if not kind.words["frames"] or not kind.words["masks"] else {"masks": ("masks",)}
+    roots = ["answers", *(name for word, names in chosen.items() if kind.words[word] for name in names)]
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
-    return _rendered("head", words), parts, ending, {name: _module(name) for name in modules}
+    return _rendered("head", words), parts, ending, {name: _module(name) for name in with_imports(roots)}
 
 
 _BUNDLE = '''"""memory_service.train {version}, for a machine without pip: `python memory_train.py` writes it.
@@ -216,6 +210,16 @@ def _templates() -> jinja2.Environment:
 
 def _rendered(part: str, words: Mapping[str, Any]) -> str:
     return _templates().get_template(f"{part}.py.txt").render(words)
+
+
+def with_imports(roots: Iterable[str]) -> list[str]:
+    """These modules of `memory_service.train` and those that they import, each behind what it imports."""
+    found: dict[str, None] = {}
+    for name in roots:
+        if name not in found:
+            imported = re.findall(r"^from memory_service\.train\.(\w+) import", _module(name), re.MULTILINE)
+            found |= dict.fromkeys([*with_imports(sorted(imported)), name])
+    return list(found)
 
 
 @cache
