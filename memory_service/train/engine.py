@@ -184,7 +184,7 @@ class Loop:
                     if (found := self.load(member, fold)) is not None:
                         self.results[member.name, fold] = found
                         known += 1
-            another = further(members, number + 1)
+            another = further(members, number + 1, *self.members([1])[:1])
             more = [another] if another is not None and known and self.load(another, 1) is not None else []
             members += more
             number += len(more)
@@ -501,14 +501,17 @@ def members_of(problem: Problem) -> list[Member]:
     return sorted(found, key=order)
 
 
-def further(members: list[Member], number: int) -> Member | None:
-    """One more member: LightGBM with other settings; of series the best boosting with another seed."""
+def further(members: list[Member], number: int, best: str = "") -> Member | None:
+    """One more member: of series the best boosting with another seed; else by turns `best`, where seeds
+    matter to it, with another one, and LightGBM with other settings."""
     boosted = [member for member in SERIES_MEMBERS if isinstance(member, BoostedLags) and member in members]
-    if boosted:
-        another = copy.copy(boosted[number % len(boosted)])
-        another.name = f"{another.name}, seed {number}"
+    trees = any(isinstance(member, LightGBM) for member in members)
+    leading = [member for member in members if member.name == best and getattr(member, "seeded", False)]
+    if boosted or (leading and (number % 2 or not trees)):
+        another = copy.copy(boosted[number % len(boosted)] if boosted else leading[0])
+        another.name = f"{another.name.partition(', seed')[0]}, seed {number}"
         return another
-    return variation(number) if any(isinstance(member, LightGBM) for member in members) else None
+    return variation(number) if trees else None
 
 
 def train_members(data: Data, run: Any) -> list[float]:
@@ -533,7 +536,7 @@ def train_members(data: Data, run: Any) -> list[float]:
     loop.complete(members)
     losses = 0
     ended = "there is nothing else to try"
-    while (member := further(members, number + 1)) is not None:
+    while (member := further(members, number + 1, *loop.members([1])[:1])) is not None:
         number += 1
         if state.stop or not loop.affordable(member, 0.5):
             ended = "the time is over"

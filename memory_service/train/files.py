@@ -32,6 +32,7 @@ class FileMember:
     learn: Callable[[Problem, Any, RowsOfFit, int, Clock, dict[str, Any]], Prediction]
     cost: Callable[[int, int], float]
     anytime: bool = False
+    seeded: bool = False
     of: Problem | None = None
     known: Any = None
 

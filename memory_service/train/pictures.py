@@ -185,6 +185,7 @@ PICTURE_NETWORK = FileMember(
     fit_network,
     lambda n, _files: 10.0 + 2.5e-3 * samples_wanted(n),
     anytime=True,
+    seeded=True,
 )
 
 PICTURE_MEMBERS = (PICTURE_GRADIENTS, PICTURE_NETWORK)

@@ -68,10 +68,11 @@ class Clock(Protocol):
 
 
 class Member(Protocol):
-    """One way to learn a problem. Two more attributes are read where a member has them:
+    """One way to learn a problem. Three more attributes are read where a member has them:
 
     anytime   it ends whenever the clock says so, and is fitted however little time there is
     once      most of its price is paid once, whatever the number of fits
+    seeded    fits with other seeds differ, and their mean is better than one
     """
 
     name: str

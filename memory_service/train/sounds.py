@@ -171,6 +171,7 @@ SOUND_NETWORK = FileMember(
     fit_network,
     lambda n, files: 10.0 + 0.01 * files + 2.5e-3 * samples_wanted(n),
     anytime=True,
+    seeded=True,
 )
 
 SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_NETWORK)

@@ -25,6 +25,7 @@ class TableNetwork:
     frequencies: int = 12
     learning_rate: float = 2e-3
     anytime: bool = True
+    seeded: bool = True
 
     def applies(self, problem: Problem) -> bool:
         return is_table(problem) and installed("torch") and len(problem.inputs) >= 100

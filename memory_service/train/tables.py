@@ -426,6 +426,23 @@ def forest(kind: str) -> Callable[[Problem, int, float], Any]:
     return make
 
 
+def histogram_boosting(problem: Problem, seed: int, _: float) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import MultiOutputRegressor
+
+    how: dict[str, Any] = {
+        "learning_rate": 0.05, "max_iter": 1000, "early_stopping": True, "n_iter_no_change": 30,
+        "random_state": seed,
+    }  # fmt: skip
+    if problem.kind == "values":
+        loss = "absolute_error" if problem.loss == "absolute" else "squared_error"
+        model = HistGradientBoostingRegressor(loss=loss, **how)
+        return model if problem.width == 1 else MultiOutputRegressor(model)
+    model = HistGradientBoostingClassifier(**how)
+    return OneVsRestClassifier(model) if problem.kind == "labels" else model
+
+
 def neighbours(problem: Problem, seed: int, strength: float) -> Any:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
@@ -448,6 +465,7 @@ TABLE_MEMBERS: tuple[Any, ...] = (
     Estimator("extremely random trees", forest("ExtraTrees"), seconds=6e-6),
     XGBoost(),
     LightGBM("LightGBM, small trees", SMALL_TREES),
+    Estimator("histogram boosting", histogram_boosting, seconds=1.1e-5),
     LightGBM("LightGBM, large trees", LARGE_TREES),
     Estimator("random forest", forest("RandomForest"), seconds=1.2e-5),
     Estimator("nearest neighbours", neighbours, (16.0, 5.0, 40.0), 3e-7, 30_000, 2.5e-8),

@@ -89,7 +89,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
         monkeypatch.setattr(engine, "members_of", lambda _: list(members))
         monkeypatch.setattr(engine, "choose_features", lambda _: None)
         monkeypatch.setattr(engine, "SERIES_MEMBERS", ())
-        monkeypatch.setattr(engine, "further", lambda _, n: more[n - 1] if n <= len(more) else None)
+        monkeypatch.setattr(engine, "further", lambda _, n, best="": more[n - 1] if n <= len(more) else None)
         return engine.train_members(data, run)
 
     return trained
