@@ -15,6 +15,7 @@ from memory_service.domain.planning.model_catalogue import (
     can_take,
     check_side,
 )
+from memory_service.domain.planning.model_names import built_name
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.profiling import (
@@ -83,6 +84,7 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     try:
         row = knowledge.listed_model(given)
     except InvalidInput as unknown:
+        given = built_name(given)
         require_tracing(given, unknown)
         build = can_be_built_in_child_process
         if knowledge.priced.caches.stored(build, given, lambda: build(given), MOST_NAMES):
