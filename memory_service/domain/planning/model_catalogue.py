@@ -133,9 +133,9 @@ def resolve_model(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
         )
         error = FieldError("model", f"is {kind.what}, which is not priced", name[:80], kind.kin)
         raise InvalidInput(f"{name[:80]!r} is known and not priced: it is {kind.what}; {near}", [error])
-    nearest = alike(
-        name, model_index(models), {row.name: modality_of(row.tasks[0]) for row in models.values()}
-    )
+    kinds = {row.name: modality_of(row.tasks[0]) for row in models.values()}
+    rows = alike(name, model_index(models), kinds)
+    nearest = tuple(dict.fromkeys(models[row].architecture for row in rows))
     hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
     detail = f"Unknown model {name[:80]!r}{hint}"
     raise wrong_value("model", "unknown model", name[:80], detail=detail, nearest=nearest)

@@ -25,7 +25,7 @@ def squashed(name: str) -> str:
 def spellings(name: str) -> list[str]:
     """The name squashed: whole, without its owner, and both without what classes of estimators end on."""
     plain = normal_model_name(re.sub(_TABLE["around"], "", name.strip()))
-    tails = (plain, plain.rpartition("/")[2]) if plain.count("/") == 1 else (plain,)
+    tails = {plain: None, (plain if _has_head(name) else plain.rpartition("/")[2]): None}
     both = (each for tail in tails for each in (tail, re.sub(_TABLE["estimator"], "", tail)))
     return [squashed(each) for each in both if each]
 
@@ -46,6 +46,8 @@ def twin(name: str, index: Mapping[str, str], is_text: Mapping[str, bool]) -> st
     index   normalised name -> row; is_text: of the rows that can have twins
     """
     found: list[tuple[int, int, str]] = []
+    if _has_head(name):
+        return None
     size, parts = re.compile(_TABLE["size"]), _tail(name).split("_")
     for key, row in index.items():
         due = key.split("_")[::-1]
@@ -69,3 +71,8 @@ def alike(name: str, index: Mapping[str, str], kinds: Mapping[str, str]) -> tupl
 
 def _tail(name: str) -> str:
     return normal_model_name(re.sub(_TABLE["around"], "", name.strip())).rpartition("/")[2]
+
+
+def _has_head(name: str) -> bool:
+    """Whether what stands before the slash is a head on an encoder (`fpn/resnet34`), not an owner."""
+    return name.strip().lower().partition("/")[0] in _TABLE["heads"].split()

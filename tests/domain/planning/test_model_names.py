@@ -89,3 +89,10 @@ def test_keras_and_hub_names_are_what_timm_builds() -> None:
     assert built_name("tf.keras.applications.InceptionResNetV2") == "inception_resnet_v2"
     assert built_name("facebook/deit-base-distilled-patch16-384") == "deit_base_distilled_patch16_384"
     assert built_name("timm/some_net.tag") == "timm/some_net.tag"
+
+
+@pytest.mark.parametrize("asked", ["fpn/resnet34", "linknet/resnet50", "manet/vit_base_patch16_224.xyz"])
+def test_a_head_on_an_encoder_is_not_an_owner(asked: str) -> None:
+    with pytest.raises(InvalidInput):
+        resolve_model(asked, CATALOGUE)
+    assert built_name(asked) == asked
