@@ -27,7 +27,7 @@ def spellings(name: str) -> list[str]:
     plain = normal_model_name(re.sub(_TABLE["around"], "", name.strip()))
     tails = {plain: None, (plain if _has_head(name) else plain.rpartition("/")[2]): None}
     both = (each for tail in tails for each in (tail, re.sub(_TABLE["estimator"], "", tail)))
-    return [squashed(each) for each in both if each]
+    return [_TABLE["short"].get(each, each) for each in map(squashed, both) if each]
 
 
 def built_name(name: str) -> str:
