@@ -14,8 +14,8 @@ MOST_CARDS = 64
 
 _TABLE = shipped_table(__package__, "devices.toml")
 _PRINTED = [re.compile(each, re.IGNORECASE) for each in _TABLE["lines"]["printed"]]
-_COUNT, _MIB, _GB, _TOTAL = (
-    re.compile(_TABLE["lines"][key], re.IGNORECASE) for key in ("count", "mib", "gb", "total")
+_COUNT, _CARD, _MIB, _GB, _TOTAL = (
+    re.compile(_TABLE["lines"][key], re.IGNORECASE) for key in ("count", "card", "mib", "gb", "total")
 )
 _INSTANCES = [(re.compile(row["pattern"]), row["gpu"], row.get("counts")) for row in _TABLE["instance"]]
 _OTHERS = [(re.compile(row["pattern"]), row["what"], row.get("nearest", "")) for row in _TABLE["other"]]
@@ -46,7 +46,8 @@ def counted(name: str) -> tuple[int, str]:
     text = printed_name(name)
     text = _held(text.strip().lower()) or text
     for each in (text, without_platform(text)):
-        if found := _COUNT.search(each):
+        found = _COUNT.search(each)
+        if found and (found.lastindex != 4 or _CARD.fullmatch(each[: found.start()].strip())):
             n = int(next(filter(None, found.groups())))
             if not 1 <= n <= MOST_CARDS:
                 raise wrong_value("gpu", f"must be between 1 and {MOST_CARDS} cards", name)

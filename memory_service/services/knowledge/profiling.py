@@ -108,20 +108,15 @@ def require_tracing(name: str, unknown: InvalidInput | None = None) -> None:
         )
 
 
-def can_be_built_in_child_process(name: str) -> bool:
-    """`measure.build_model.can_be_built` in a child process: the libraries it looks into take 785 MiB and
-    many seconds. A name that they do not register is not asked about."""
-    return may_be_built(name) and _in_child_process(name, _can_be_built, name)
-
-
 def may_be_built(name: str) -> bool:
-    """Whether timm, torchvision or `measure.vision` have the name, or had it once."""
+    """Whether timm, torchvision or `measure.vision` have the name, or had it once: to import them in a child
+    process and ask takes many seconds."""
     return name.strip().lower().rpartition("/")[2].replace("-", "_").partition(".")[0] in _registered_names()
 
 
 @cache
 def _registered_names() -> frozenset[str]:
-    """Read from the sources, in 0.15 s of a core: to import them takes many seconds."""
+    """Read from the sources, in 0.15 s of a core."""
     specs = (find_spec(package) for package in ("timm", "torchvision", "memory_service"))
     roots = [Path(spec.origin).parent for spec in specs if spec and spec.origin]
     sources = (path for root in roots for each in _SOURCES for path in root.glob(each))
@@ -133,12 +128,6 @@ _SOURCES = ("models/**/*.py", "measure/vision.py")
 _REGISTERED = re.compile(
     r"^@register_model.*\n(?:@.*\n)*def (\w+)|^    [\"']([\w-]+)[\"']: [\"'(]", re.MULTILINE
 )
-
-
-def _can_be_built(name: str) -> bool:
-    from memory_service.measure.build_model import can_be_built
-
-    return can_be_built(name)
 
 
 def unlisted_row_in_child_process(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueModel:

@@ -133,3 +133,8 @@ def test_a_name_that_tells_the_memory_is_answered_without_a_word(name: str) -> N
 
 def test_a_turing_card_without_tensor_cores_trains_in_fp32() -> None:
     assert GPUS["gtx1660ti"].preferred_precision() == "fp32"
+
+
+@pytest.mark.parametrize("device", ["box7-t4x2", "lab:3", "cuda:0", "cpu:1"])
+def test_a_device_of_such_a_name_is_not_several(device: str) -> None:
+    assert counted(device) == (1, device)
