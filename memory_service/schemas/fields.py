@@ -25,7 +25,7 @@ from memory_service.domain.common.vocabulary import (
     parse_task,
     parse_task_or_modality,
 )
-from memory_service.domain.hardware.gpu_spec import MOST_CARDS
+from memory_service.domain.hardware.device_names import MOST_CARDS, several
 from memory_service.domain.planning.request import MOST_MINUTES
 from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
 from memory_service.schemas.validation_errors import vocabulary
@@ -127,7 +127,7 @@ def _joined(value: Any) -> Any:
             raise ValueError(f"must be 1 to {MOST_NAMES} names")
         value = ",".join(value)
     if isinstance(value, str):
-        names = dict.fromkeys(name.strip().lower() for name in value.split(",") if name.strip())
+        names = several(value)
         if not 1 <= len(names) <= MOST_NAMES:
             raise ValueError(f"must be 1 to {MOST_NAMES} names")
         return ",".join(names)

@@ -1,13 +1,24 @@
 """Data sheet of a GPU model (memory, bandwidth, arithmetic by precision), and the names that people and
 drivers use for it ("NVIDIA A100-SXM4-40GB", "a100", "Tesla T4")."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
+from memory_service.domain.hardware.device_names import (
+    MOST_CARDS,
+    counted,
+    memory_beside,
+    neighbours,
+    no_card,
+    normal_gpu_name,
+    without_platform,
+)  # fmt: skip
 from memory_service.errors import unknown_name, wrong_value
+
+__all__ = ["MOST_CARDS", "Gpu", "counted", "gpu_from_row", "gpu_index", "normal_gpu_name", "resolve_gpu"]
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 """fp16 and bf16 mean automatic mixed precision with fp32 weights."""
@@ -71,7 +82,7 @@ class Gpu:
 
     @property
     def has_tensor_cores(self) -> bool:
-        return self.kind == "cuda" and (self.compute_capability or 0.0) >= 7.0
+        return self.kind == "cuda" and (self.compute_capability or 0.0) >= 7.0 and "fp16" in self.tflops
 
     def preferred_precision(self) -> Precision:
         """bf16 where the hardware has it, fp16 on tensor cores before Ampere, else fp32."""
@@ -88,44 +99,6 @@ class Gpu:
 
 AnyGpu = TypeVar("AnyGpu", bound=Gpu)
 """A data sheet, or a device above it: what comes in goes out."""
-
-
-MOST_CARDS = 64
-"""Of one plan or prediction."""
-
-_MAKERS = ("nvidia", "geforce", "tesla", "graphics", "amd", "instinct", "corporation")
-
-
-@lru_cache(maxsize=4096)
-def normal_gpu_name(name: str) -> str:
-    """The name without maker, punctuation, case or a count: what two spellings of one card share.
-
-    "NVIDIA GeForce RTX 3090" -> "rtx3090", "v100-sxm(8x)" -> "v100sxm", "Tesla T4" -> "t4".
-    """
-    text = re.sub(r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name.strip().lower())
-    text = re.sub(r"\((?:r|tm)\)|[®™]", " ", text)
-    words = [word for word in re.split(r"[^a-z0-9]+", text) if word not in _MAKERS]
-    if words and words[-1] == "gpu" and "laptop" not in words:
-        words.pop()
-    return "".join(words)
-
-
-_COUNT = re.compile(r"^\s*(\d{1,3})\s*[x×]\s*(?=[a-zA-Z])", re.IGNORECASE)
-_COUNT_BEHIND = re.compile(r"\s[x×]\s?(\d{1,3})\s?$", re.IGNORECASE)
-
-
-def counted(name: str) -> tuple[int, str]:
-    """How many cards a name means, and of which: "2xt4" and "t4 x2" -> (2, "t4"), "a100" -> (1, "a100").
-
-    InvalidInput for none and for more than a box holds.
-    """
-    found = _COUNT.match(name) or _COUNT_BEHIND.search(name)
-    if found is None:
-        return 1, name
-    n = int(found[1])
-    if not 1 <= n <= MOST_CARDS:
-        raise wrong_value("gpu", f"must be between 1 and {MOST_CARDS} cards", name)
-    return n, name[: found.start()] + name[found.end() :]
 
 
 def gpu_from_row(row: Mapping[str, Any]) -> Gpu:
@@ -154,26 +127,49 @@ def gpu_index(gpus: Mapping[str, Gpu]) -> dict[str, str]:
     return index
 
 
-_NO_CARD = frozenset(("", "none", "no", "null", "na", "unknown", "without", "nothing", "cpuonly"))
-"""Normalised names of no card at all."""
+_SAME_MEMORY = 0.08
+"""What drivers report is up to so much less than the maker's figure: error correction takes a sixteenth."""
 
 
 def resolve_gpu(name: str, gpus: Mapping[str, AnyGpu]) -> AnyGpu:
-    """The card a name means; case, spaces, hyphens, underscores and the maker's name do not matter.
+    """The card a name means; case, spaces, hyphens, underscores and the maker's name do not matter, and the
+    memory that stands beside it ("RTX 3080, 12288 MiB") says which of two cards of one name it is.
 
-    `a100` is the 40 GB one. Raises InvalidInput with the nearest names; a laptop's or a MIG slice's name is
-    refused rather than taken for the whole card.
+    `a100` is the 40 GB one. Raises InvalidInput with what comes near in memory and generation; a laptop's
+    chip, a MIG slice and a virtual GPU are refused rather than taken for the whole card.
     """
     if name in gpus:
         return gpus[name]
-    plain = normal_gpu_name(name)
-    slug = gpu_index(gpus).get(plain)
-    if slug is None and plain in _NO_CARD:
-        detail = (
-            f"Unknown gpu {name!r}: say `cpu` where there is none, else the card's name as its driver says it"
-        )
-        raise wrong_value("gpu", "unknown gpu", name, detail=detail, nearest=("cpu",))
-    if slug is None:
-        refusal = unknown_name("gpu", name, list(gpus))
-        raise refusal if refusal.errors[0].nearest else unknown_name("gpu", plain, list(gpus))
-    return gpus[slug]
+    index = gpu_index(gpus)
+    if (slug := index.get(normal_gpu_name(name))) is not None:
+        return gpus[slug]
+    if (other := no_card(name, index)) is not None:
+        raise wrong_value("gpu", other[0], name, detail=f"gpu {name!r} {other[0]}", nearest=other[1])
+    shown, gib = memory_beside(without_platform(name))
+    plain = normal_gpu_name(shown)
+    slugs = (index.get(each) for each in (f"{plain}{gib or 0:.0f}gb", plain))
+    found = [gpus[slug] for slug in slugs if slug]
+    for card in found:
+        if gib is None or abs(card.memory_gib - gib) <= _SAME_MEMORY * gib:
+            return card
+    if found:
+        card = found[-1]
+        why = f"has {card.memory_gib:g} GiB: ask `/recommend` for gpu={card.key} with vram_gib={gib:.3g}"
+        raise wrong_value("gpu", why, name, detail=f"gpu {name!r}: {card.key} {why}")
+    near = neighbours(name, {each.slug: (each.architecture, each.memory_gib) for each in gpus.values()})
+    like = " in memory and generation" if near else ""
+    near = near or unknown_name("gpu", plain, list(gpus), cutoff=0.7).errors[0].nearest
+    detail = f"Unknown gpu {name[:80]!r}" + (f"; nearest{like}: {', '.join(near)}" if near else "")
+    raise wrong_value("gpu", "unknown gpu", name[:80], detail=detail, nearest=near)
+
+
+def two_memories(name: str, gpu: Gpu, index: Mapping[str, str], gpus: Mapping[str, Gpu]) -> str:
+    """What to say where cards of several memories bear the name and it does not tell which; else nothing."""
+    base = re.sub(r" \d+ ?GB$", "", gpu.name)
+    named = re.compile(normal_gpu_name(base) + r"(\d{1,2}gb)?")
+    alike = {slug: gpus[slug] for key, slug in index.items() if named.fullmatch(key)}
+    if gpu.device or len(alike) < 2 or memory_beside(name)[1] or re.search(r"PCIe|SXM", base):
+        return ""
+    sizes = sorted((math.ceil(each.memory_gib), each.slug) for each in alike.values())
+    listed = " and ".join(f"{gib} GB ({slug})" for gib, slug in sizes)
+    return f"Cards of {listed} are called {base}: {gpu.slug} was taken; say which one it is."

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from memory_service.domain.common.unpriced_models import kin_of
+from memory_service.domain.common.unpriced_models import kind_of
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import cost_kind, is_boosting
 from memory_service.domain.cost.decoders.decoder import decoder_of
-from memory_service.errors import FieldError, InvalidInput, unknown_name, wrong_value
+from memory_service.domain.planning.model_names import alike, normal_model_name, spellings, squashed, twin
+from memory_service.errors import FieldError, InvalidInput, wrong_value
 
-_HUB_OWNERS = (
-    "timm/", "hf-hub:timm/", "microsoft/", "google-bert/", "google/", "facebookai/", "facebook/",
-    "answerdotai/", "distilbert/", "sentence-transformers/", "openai-community/",
-)  # fmt: skip
+__all__ = ["CatalogueModel", "model_index", "models_for_task", "normal_model_name", "resolve_model"]
 
 _LEAST_SIDE = {"ghostnetv2": 64, "ghostnetv3": 64, "inception_v3": 75}
 """Networks of whose maps nothing is left at 32 pixels; the catalogue's other architectures were run there."""
@@ -103,14 +101,6 @@ _TAGGED = ("timm", "smp", "torchvision")
 """Libraries in whose names a point begins the tag of the weights; that of `qwen2.5-7b` does not."""
 
 
-def normal_model_name(name: str) -> str:
-    """Lower case, `_` for `-` and spaces, without a known hub owner: what spellings of one model share."""
-    text = name.strip().lower()
-    for owner in _HUB_OWNERS:
-        text = text.removeprefix(owner)
-    return text.replace("-", "_").replace(" ", "_")
-
-
 def model_index(models: Mapping[str, CatalogueModel]) -> dict[str, str]:
     """Normalised name -> catalogue name. A name wins over an alias, an alias over an untagged timm name.
 
@@ -132,22 +122,47 @@ def resolve_model(name: str, models: Mapping[str, CatalogueModel]) -> CatalogueM
     Understands hub prefixes (`microsoft/deberta-v3-base`), aliases (`bert_large`, retired timm names), timm
     names without a tag, and a tag nobody lists (`resnet50.xyz` is a ResNet-50).
     """
-    if name in models:
-        return models[name]
-    index = model_index(models)
+    row, _ = _meant(name, models)
+    if row is not None:
+        return row
+    if (kind := kind_of(normal_model_name(name))) is not None:
+        near = (
+            f"nearest in kind, but other models: {', '.join(kind.kin)}"
+            if kind.kin
+            else "none here is like it"
+        )
+        error = FieldError("model", f"is {kind.what}, which is not priced", name[:80], kind.kin)
+        raise InvalidInput(f"{name[:80]!r} is known and not priced: it is {kind.what}; {near}", [error])
+    kinds = {row.name: modality_of(row.tasks[0]) for row in models.values()}
+    rows = alike(name, model_index(models), kinds)
+    nearest = tuple(dict.fromkeys(models[row].architecture for row in rows))
+    hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
+    detail = f"Unknown model {name[:80]!r}{hint}"
+    raise wrong_value("model", "unknown model", name[:80], detail=detail, nearest=nearest)
+
+
+def taken_for(name: str, models: Mapping[str, CatalogueModel]) -> str:
+    """What to say where a name means another row's network; nothing where it is a spelling of a row."""
+    row, is_twin = _meant(name, models)
+    return f"{name!r} is priced as {row.name}: the same network, other weights." if row and is_twin else ""
+
+
+def _meant(name: str, models: Mapping[str, CatalogueModel]) -> tuple[CatalogueModel | None, bool]:
+    """The row, and whether it is a twin: of the same network, under another name."""
+    index = {name: name} if name in models else model_index(models)
     plain = normal_model_name(name)
-    if plain in index:
-        return models[index[plain]]
     untagged = models.get(index.get(_untagged(plain), ""))
+    if (slug := index.get(name) or index.get(plain)) is not None:
+        return models[slug], False
     if untagged is not None and untagged.library in _TAGGED:
-        return untagged
-    if kin := kin_of(plain):
-        why = f"is known and not priced; nearest in kind, but other models: {', '.join(kin)}"
-        error = FieldError("model", "is not priced", name[:80], kin)
-        raise InvalidInput(f"{name[:80]!r} {why}", [error])
-    plain_names = (model.architecture for model in models.values())
-    aliases = (alias for model in models.values() for alias in model.aliases)
-    raise unknown_name("model", name, list(dict.fromkeys([*plain_names, *models, *aliases])))
+        return untagged, False
+    plainest = {squashed(key): slug for key, slug in reversed(index.items())}
+    if (found := next((plainest[each] for each in spellings(name) if each in plainest), None)) is not None:
+        return models[found], False
+    networks = (row for row in models.values() if row.library in ("timm", "transformers"))
+    is_text = {row.name: row.input_kind == "seq_len" for row in networks if "/" not in row.name}
+    found = None if kind_of(plain) else twin(name, index, is_text)
+    return (models[found], True) if found else (None, False)
 
 
 def models_for_task(task: str, models: Iterable[CatalogueModel]) -> list[CatalogueModel]:

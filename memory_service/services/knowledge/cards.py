@@ -14,12 +14,21 @@ from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.corrected_rates import CalibratedRates, calibrated_rates
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
+from memory_service.domain.hardware.gpu_spec import (
+    Gpu,
+    counted,
+    gpu_index,
+    normal_gpu_name,
+    resolve_gpu,
+    two_memories,
+)
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import Provenance, TargetDevice, target_device
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.services.database.caches import Caches
 from memory_service.services.devices.devices import Device, KeptCalibration
+
+MOST_NAMES = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +80,15 @@ class Cards:
             message = "is registered and has not said yet what it is: run `memory-service calibrate` there"
             raise InvalidInput(f"gpu {name!r} {message}", [FieldError("gpu", message, name)])
         return resolve_gpu(name, self.all)
+
+    def words_on(self, name: str) -> str:
+        """How a name was taken that cards of several memories bear."""
+
+        def words() -> str:
+            plain = counted(name)[1]
+            return two_memories(plain, self.named(plain), self.models, self.sheets)
+
+        return self.caches.stored(two_memories, name, words, MOST_NAMES)
 
     def taught(self, selection: ObservationSelection) -> Cards:
         """The same cards with what observed runs say."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import monotonic
 from typing import Any
 
@@ -25,7 +25,9 @@ from memory_service.domain.planning.model_catalogue import (
     model_index,
     normal_model_name,
     resolve_model,
+    taken_for,
 )
+from memory_service.domain.planning.model_names import built_name
 from memory_service.domain.planning.policy import Policy, policy_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.prediction.device import TargetDevice
@@ -37,14 +39,18 @@ from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.devices.devices import calibrations_of, registered
 from memory_service.services.devices.self_check import reference_profiles
-from memory_service.services.knowledge.cards import Cards, cards_of
+from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
 from memory_service.services.knowledge.learned_corrections import observation_selection
 from memory_service.services.knowledge.observed_cases import Observed, observed
 from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
-from memory_service.services.knowledge.profiling import require_tracing, unlisted_row_in_child_process
+from memory_service.services.knowledge.profiling import (
+    may_be_built,
+    require_tracing,
+    unlisted_row_in_child_process,
+)
 from memory_service.services.knowledge.quality_figures import shipped_quality
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import readable, usable
@@ -120,10 +126,20 @@ class Knowledge:
         otherwise."""
         return self.cards.named(name)
 
+    def words_on_names(self, gpus: Iterable[str], model: str | None) -> list[str]:
+        """How names of cards and of a model were taken that leave something open."""
+        words = [self.cards.words_on(name) for name in gpus]
+        if model and model not in self.models and normal_model_name(model) not in self.model_names:
+            stored = self.priced.caches.stored
+            words.append(stored(taken_for, model, lambda: taken_for(model, self.models), MOST_NAMES))
+        return [each for each in words if each]
+
     def listed_model(self, name: str) -> CatalogueModel:
         """The catalogue row a name means; InvalidInput with the nearest names otherwise."""
-        slug = self.model_names.get(normal_model_name(name))
-        return self.models[slug] if slug else resolve_model(name, self.models)
+        if slug := self.model_names.get(normal_model_name(name)):
+            return self.models[slug]
+        make = partial(resolve_model, name, self.models)
+        return self.priced.caches.stored(resolve_model, name, make, MOST_NAMES)
 
     def model(self, name: str) -> CatalogueModel:
         """The catalogue row a name means, or one made for a model that can be built by its name (seconds).
@@ -133,7 +149,10 @@ class Knowledge:
         try:
             return self.listed_model(name)
         except InvalidInput as unknown:
+            name = built_name(name)
             require_tracing(name, unknown)
+            if not may_be_built(name):
+                raise
             row = unlisted_row_in_child_process(name, self.models)
         return self.priced.unlisted.setdefault(row.name, row)
 

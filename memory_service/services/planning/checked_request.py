@@ -32,6 +32,7 @@ def with_resources(
         message = f"choose a GPU (a100, t4, rtx3090 ...) or cpu; the description names {of_text}"
         raise InvalidInput(f"gpu: {message}", [FieldError("gpu", message)])
     gpus = gpus or (read["gpu"],)
+    warnings.extend(knowledge.words_on_names(gpus, question.model))
     if gpu_from == "text":
         inferred.append(f"GPU {gpus[0]}: from the description.")
     elif "gpu" in read and not _names(knowledge, (*gpus, *question.plan_for), read["gpu"]):

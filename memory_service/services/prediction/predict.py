@@ -70,6 +70,14 @@ def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[st
 def _answer(
     knowledge: Knowledge, question: PredictRequest, budget: TraceBudget, *, curve: bool = True
 ) -> dict[str, Any]:
+    answer = _priced(knowledge, question, budget, curve)
+    words = knowledge.words_on_names([question.gpu], question.model)
+    return {**answer, "warnings": [*words, *answer["warnings"]]}
+
+
+def _priced(
+    knowledge: Knowledge, question: PredictRequest, budget: TraceBudget, curve: bool
+) -> dict[str, Any]:
     stated, name = counted(question.gpu)
     gpu = with_cores(knowledge.gpu(name), question.cpu_count)
     if question.n_gpus is not None and stated not in (1, question.n_gpus):

@@ -15,10 +15,11 @@ from memory_service.domain.planning.model_catalogue import (
     can_take,
     check_side,
 )
+from memory_service.domain.planning.model_names import built_name
 from memory_service.errors import InvalidInput, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.profiling import (
-    can_be_built_in_child_process,
+    may_be_built,
     profile_in_child_process,
     require_tracing,
 )
@@ -28,7 +29,6 @@ MOST_TRACES = 16
 """Models traced for one request; a question past them is refused with the command that profiles a model."""
 
 MOST_TRACED = 512
-MOST_NAMES = 4_096
 
 PrecisionClass = Literal["fp32", "amp"]
 
@@ -83,9 +83,9 @@ def requested_model(knowledge: Knowledge, given: str) -> tuple[CatalogueModel | 
     try:
         row = knowledge.listed_model(given)
     except InvalidInput as unknown:
+        given = built_name(given)
         require_tracing(given, unknown)
-        build = can_be_built_in_child_process
-        if knowledge.priced.caches.stored(build, given, lambda: build(given), MOST_NAMES):
+        if may_be_built(given):
             return None, given
         raise
     return row, row.name

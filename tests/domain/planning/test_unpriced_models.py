@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.common.unpriced_models import KIN
+from memory_service.domain.common.unpriced_models import KINDS, Kind
 from memory_service.domain.planning.model_catalogue import normal_model_name, resolve_model
 from memory_service.errors import InvalidInput
 from memory_service.resources import path as resource
@@ -13,14 +13,15 @@ from memory_service.services.knowledge.profiling import catalogue_models
 CATALOGUE = {row.name: row for row in catalogue_models(resource("seeds"))}
 
 
-@pytest.mark.parametrize(("names", "kin"), KIN.items())
-def test_kin_are_rows_and_what_has_kin_is_none(names: str, kin: tuple[str, ...]) -> None:
-    for name in names.split():
+@pytest.mark.parametrize("kind", KINDS, ids=[f"{n} {kind.what}" for n, kind in enumerate(KINDS)])
+def test_kin_are_rows_and_what_has_kin_is_none(kind: Kind) -> None:
+    for name in kind.names:
         assert normal_model_name(name) == name
         with pytest.raises(InvalidInput, match="is known and not priced") as refused:
             resolve_model(name, CATALOGUE)
-        assert refused.value.errors[0].nearest == kin
-    assert [resolve_model(name, CATALOGUE).name for name in kin] == list(kin)
+        assert kind.what in refused.value.detail
+        assert refused.value.errors[0].nearest == kind.kin
+    assert [resolve_model(name, CATALOGUE).name for name in kind.kin] == list(kind.kin)
 
 
 @pytest.mark.parametrize(
