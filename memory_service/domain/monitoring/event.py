@@ -130,8 +130,11 @@ SETTING_FIELDS: Mapping[str, FieldForm] = {
     "steps_per_epoch": _COUNT,
     "persistent_workers": _FLAG,
     "metric_name": _NAME,
+    "eta_seconds": _SECONDS,
+    "unread_line": _NAME,
 }
-"""Fields of every kind: values that hold from here on."""
+"""Fields of every kind: values that hold from here on. eta_seconds: until the end of training, as the trainer
+itself says; unread_line: one of the log that was not understood."""
 
 _FORM_OF: Mapping[str, FieldForm] = {
     **dict.fromkeys(("rank", "fold", "epoch", "best_epoch", "other_processes"), _ORDINAL),

@@ -118,7 +118,7 @@ MAX_EPOCH_NUMBER = 1_000_000
 BUCKET_US = BUCKET_SECONDS * US
 
 _NOT_NUMBERS: dict[str, type] = {
-    "gpu_name": str, "precision": str, "metric_name": str, "persistent_workers": bool,
+    "gpu_name": str, "precision": str, "metric_name": str, "persistent_workers": bool, "unread_line": str,
 }  # fmt: skip
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")

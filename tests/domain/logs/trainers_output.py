@@ -1,4 +1,4 @@
-# ruff: noqa: E501, RUF001, RUF027 - lines as trainers print them
+# ruff: noqa: E501 - lines as trainers print them
 """What trainers print, with the right answer of each: written after public logs of these trainers, before the
 parser was looked at. Figures are our own.
 
@@ -54,9 +54,13 @@ def _mmengine() -> str:
             for step in (100, 200)
         ]
         lines.append(f"01/07 12:0{epoch}:55 - mmengine - INFO - Saving checkpoint at {epoch} epochs")
-        lines.append(f"2026/01/07 12:0{epoch}:56 - mmengine - INFO - Epoch(val)   [{epoch}][ 50/500]    eta: 0:00:27  time: 0.0564  data_time: 0.0002  memory: 1445  ")
+        lines.append(
+            f"2026/01/07 12:0{epoch}:56 - mmengine - INFO - Epoch(val)   [{epoch}][ 50/500]    eta: 0:00:27  time: 0.0564  data_time: 0.0002  memory: 1445  "
+        )
         lines.append(f"2026/01/07 12:0{epoch}:57 - mmengine - INFO - bbox_mAP_copypaste: 0.3{epoch}1 0.5 0.4")
-        lines.append(f"2026/01/07 12:0{epoch}:58 - mmengine - INFO - Epoch(val) [{epoch}][500/500]    coco/bbox_mAP: 0.3{epoch}10  coco/bbox_mAP_50: 0.5210  data_time: 0.0011  time: 0.0562")
+        lines.append(
+            f"2026/01/07 12:0{epoch}:58 - mmengine - INFO - Epoch(val) [{epoch}][500/500]    coco/bbox_mAP: 0.3{epoch}10  coco/bbox_mAP_50: 0.5210  data_time: 0.0011  time: 0.0562"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -66,7 +70,17 @@ def _detectron2() -> str:
         f"[01/07 10:0{k // 8}:{k * 7 % 60:02d} d2.utils.events]:  eta: 5:0{k}:12  iter: {20 * k + 19}  total_loss: {2.1 - k / 10:.3f}  loss_cls: 0.7953  loss_box_reg: 0.41    time: 0.3512  last_time: 0.3498  data_time: 0.0121  last_data_time: 0.0099   lr: 0.0002  max_mem: 4231M"
         for k in range(6)
     ]
-    return "\n".join([*lines, "[01/07 10:05:00 d2.evaluation.testing]: copypaste: Task: bbox", "[01/07 10:05:00 d2.evaluation.testing]: copypaste: AP,AP50,AP75,APs,APm,APl", "[01/07 10:05:00 d2.evaluation.testing]: copypaste: 31.4512,52.1,33.2,15.0,34.1,41.2"]) + "\n"
+    return (
+        "\n".join(
+            [
+                *lines,
+                "[01/07 10:05:00 d2.evaluation.testing]: copypaste: Task: bbox",
+                "[01/07 10:05:00 d2.evaluation.testing]: copypaste: AP,AP50,AP75,APs,APm,APl",
+                "[01/07 10:05:00 d2.evaluation.testing]: copypaste: 31.4512,52.1,33.2,15.0,34.1,41.2",
+            ]
+        )
+        + "\n"
+    )
 
 
 def _nnunet2() -> str:
@@ -105,13 +119,19 @@ def _swin() -> str:
     lines = []
     for epoch in (3, 4):
         lines += [
-            head.format(epoch, 226) + f"Train: [{epoch}/30][{step}/640]\teta 0:0{4 - step // 160}:04 lr 0.000700\ttime 0.3279 (0.3612)\tloss {6.0 - epoch / 10:.4f} (6.6041)\tgrad_norm 11.6209 (11.6209)\tmem 14764MB"
+            head.format(epoch, 226)
+            + f"Train: [{epoch}/30][{step}/640]\teta 0:0{4 - step // 160}:04 lr 0.000700\ttime 0.3279 (0.3612)\tloss {6.0 - epoch / 10:.4f} (6.6041)\tgrad_norm 11.6209 (11.6209)\tmem 14764MB"
             for step in (0, 320, 630)
         ]
         lines.append(head.format(epoch, 230) + f"EPOCH {epoch} training takes 0:03:51")
-        lines.append(head.format(epoch, 271) + "Test: [0/83]\tTime 2.219 (2.219)\tLoss 1.4268 (1.4268)\tAcc@1 79.375 (79.375)\tAcc@5 100.000 (100.000)\tMem 14764MB")
+        lines.append(
+            head.format(epoch, 271)
+            + "Test: [0/83]\tTime 2.219 (2.219)\tLoss 1.4268 (1.4268)\tAcc@1 79.375 (79.375)\tAcc@5 100.000 (100.000)\tMem 14764MB"
+        )
         lines.append(head.format(epoch, 277) + f" * Acc@1 7{epoch}.125 Acc@5 92.410")
-        lines.append(head.format(epoch, 146) + f"Accuracy of the network on the 50000 test images: 7{epoch}.1%")
+        lines.append(
+            head.format(epoch, 146) + f"Accuracy of the network on the 50000 test images: 7{epoch}.1%"
+        )
         lines.append(head.format(epoch, 148) + "Max accuracy: 74.13%")
     return "\n".join(lines) + "\n"
 
@@ -125,7 +145,9 @@ def _metric_logger() -> str:
         ]
         lines.append(f"Epoch: [{epoch}] Total time: 0:02:18 (0.4431 s / it)")
         lines.append(f"Averaged stats: lr: 0.000100  loss: 2.{8 - epoch}012 (3.0011)")
-        lines.append("Test:  [ 0/98]  eta: 0:00:40  loss: 1.1210 (1.1210)  acc1: 75.0000 (75.0000)  acc5: 93.7 (93.7)  time: 0.4121  data: 0.3  max mem: 8213")
+        lines.append(
+            "Test:  [ 0/98]  eta: 0:00:40  loss: 1.1210 (1.1210)  acc1: 75.0000 (75.0000)  acc5: 93.7 (93.7)  time: 0.4121  data: 0.3  max mem: 8213"
+        )
         lines.append("Test: Total time: 0:00:21 (0.2142 s / it)")
         lines.append(f"* Acc@1 6{epoch}.210 Acc@5 85.100 loss 1.{7 - epoch}12")
         lines.append(f"Accuracy of the network on the 50000 test images: 6{epoch}.2%")
@@ -139,7 +161,9 @@ def _timm() -> str:
             f"Train: {epoch} [{step:4d}/400 ({step // 4:3d}%)]  Loss: 6.{9 - epoch}1 (6.95)  Time: 0.312s,  820.51/s  (0.320s,  800.00/s)  LR: 1.000e-05  Data: 0.012 (0.046)"
             for step in (0, 200, 399)
         ]
-        lines.append(f"Test: [  48/48]  Time: 0.132 (0.232)  Loss:  5.{9 - epoch}01 ( 6.{7 - epoch}10)  Acc@1:   3.391 (  1{epoch}.512)  Acc@5:   7.172 (  9.172)")
+        lines.append(
+            f"Test: [  48/48]  Time: 0.132 (0.232)  Loss:  5.{9 - epoch}01 ( 6.{7 - epoch}10)  Acc@1:   3.391 (  1{epoch}.512)  Acc@5:   7.172 (  9.172)"
+        )
         lines.append("Current checkpoints:\n ('./output/train/checkpoint-0.pth.tar', 10.512)")
     return "\n".join(lines) + "\n"
 
@@ -154,10 +178,18 @@ def _maskrcnn() -> str:
 def _hf_dicts() -> str:
     lines = []
     for epoch in (1, 2, 3):
-        lines.append(f"{{'loss': {1.4 - epoch / 5:.4f}, 'grad_norm': 3.1, 'learning_rate': 1.6e-05, 'epoch': {epoch - 0.5}}}")
-        lines.append(f"{{'loss': {1.3 - epoch / 5:.4f}, 'grad_norm': 3.1, 'learning_rate': 1.2e-05, 'epoch': {epoch}.0}}")
-        lines.append(f"{{'eval_loss': {1.1 - epoch / 10:.4f}, 'eval_f1': 0.7{epoch}1, 'eval_runtime': 12.4, 'eval_samples_per_second': 187.2, 'eval_steps_per_second': 11.7, 'epoch': {epoch}.0}}")
-    lines.append("{'train_runtime': 906.0, 'train_samples_per_second': 26.49, 'train_steps_per_second': 0.828, 'train_loss': 0.9161, 'epoch': 3.0}")
+        lines.append(
+            f"{{'loss': {1.4 - epoch / 5:.4f}, 'grad_norm': 3.1, 'learning_rate': 1.6e-05, 'epoch': {epoch - 0.5}}}"
+        )
+        lines.append(
+            f"{{'loss': {1.3 - epoch / 5:.4f}, 'grad_norm': 3.1, 'learning_rate': 1.2e-05, 'epoch': {epoch}.0}}"
+        )
+        lines.append(
+            f"{{'eval_loss': {1.1 - epoch / 10:.4f}, 'eval_f1': 0.7{epoch}1, 'eval_runtime': 12.4, 'eval_samples_per_second': 187.2, 'eval_steps_per_second': 11.7, 'epoch': {epoch}.0}}"
+        )
+    lines.append(
+        "{'train_runtime': 906.0, 'train_samples_per_second': 26.49, 'train_steps_per_second': 0.828, 'train_loss': 0.9161, 'epoch': 3.0}"
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -241,10 +273,13 @@ ULTRALYTICS = """Starting training for 40 epochs...
 
 
 def _paddledet() -> str:
-    return "".join(
-        f"[01/07 14:{40 + k:02d}:44] ppdet.engine INFO: Epoch: [0] [{20 * k:3d}/200] learning_rate: 0.000025 loss_xy: 7.02 loss_cls: 35.9 loss: {37.6 - k:.6f} eta: 2 days, 9:39:33 batch_cost: 0.6231 data_cost: 0.0753 ips: 12.8400 images/s, max_mem_reserved: 12653 MB, max_mem_allocated: 11490 MB\n"
-        for k in range(6)
-    ) + "[01/07 14:47:12] ppdet.engine INFO: Eval iter: 0\n"
+    return (
+        "".join(
+            f"[01/07 14:{40 + k:02d}:44] ppdet.engine INFO: Epoch: [0] [{20 * k:3d}/200] learning_rate: 0.000025 loss_xy: 7.02 loss_cls: 35.9 loss: {37.6 - k:.6f} eta: 2 days, 9:39:33 batch_cost: 0.6231 data_cost: 0.0753 ips: 12.8400 images/s, max_mem_reserved: 12653 MB, max_mem_allocated: 11490 MB\n"
+            for k in range(6)
+        )
+        + "[01/07 14:47:12] ppdet.engine INFO: Eval iter: 0\n"
+    )
 
 
 PADDLESEG = """2026-01-07 06:55:57 [INFO]\t[TRAIN] epoch: 1, iter: 480/1000, loss: 0.7859, lr: 0.009657, batch_cost: 0.3544, reader_cost: 0.00273, ips: 11.2866 samples/sec | ETA 00:03:04
@@ -468,46 +503,259 @@ OOF RMSE: 0.682
 """
 
 ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mmdetection 2": (_mmdet2(), {"epochs": 2, "last": {"metric": 0.224, "train_loss": 0.5}, "step": (100, 120), "step_seconds": 0.455, "eta_seconds": 3 * HOUR + 12 * MINUTE + 5, "memory_gib": 5213 / 1024, "metric_name": "bbox_mAP"}),
-    "mmsegmentation": (_mmseg(), {"step": (150, 40000), "step_seconds": 0.402, "eta_seconds": 4 * HOUR + 26 * MINUTE + 40, "memory_gib": 9901 / 1024, "last": {"metric": 0.3712}, "metric_name": "mIoU"}),
-    "mmengine": (_mmengine(), {"epochs": 2, "last": {"metric": 0.321, "train_loss": 1.3}, "step": (200, 210), "step_seconds": 0.3012, "eta_seconds": DAY + 2 * HOUR + 12 * MINUTE + 1, "memory_gib": 7120 / 1024, "metric_name": "coco/bbox_mAP"}),
-    "detectron2": (_detectron2(), {"step": (119, None), "step_seconds": 0.3512, "eta_seconds": 5 * HOUR + 5 * MINUTE + 12, "memory_gib": 4231 / 1024, "last": {"metric": 31.4512}}),
-    "nnU-Net 2": (_nnunet2(), {"epochs": 5, "last": {"train_loss": -0.5, "valid_loss": -0.6, "metric": 0.8, "seconds": 111.78}, "metric_name": "Pseudo dice"}),
-    "nnU-Net 1": (_nnunet1(), {"epochs": 4, "last": {"train_loss": -0.7, "valid_loss": -0.75, "metric": 0.6, "seconds": 137.136}}),
-    "Swin": (_swin(), {"epochs": 2, "last": {"metric": 74.125, "train_loss": 5.6, "seconds": 231.0}, "step": (630, 640), "step_seconds": 0.3612, "memory_gib": 14764 / 1024}),
-    "MetricLogger": (_metric_logger(), {"epochs": 2, "last": {"metric": 61.21, "valid_loss": 1.612, "seconds": 138.0}, "step": (311, 312), "step_seconds": 0.442, "memory_gib": 8213 / 1024}),
-    "timm": (_timm(), {"epochs": 2, "last": {"metric": 11.512, "valid_loss": 6.61}, "step": (399, 400), "step_seconds": 0.32, "samples_per_second": 800.0}),
-    "maskrcnn-benchmark": (_maskrcnn(), {"epochs": 0, "step": (100, None), "step_seconds": 0.7111, "eta_seconds": DAY + 2 * HOUR + 14 * MINUTE + 5, "memory_gib": 5004 / 1024}),
-    "transformers": (_hf_dicts(), {"epochs": 3, "last": {"valid_loss": 0.8, "metric": 0.731}, "samples_per_second": 26.49, "metric_name": "f1"}),
-    "transformers, table of a notebook": (HF_HTML, {"epochs": 3, "last": {"train_loss": 0.4012, "valid_loss": 0.432345, "metric": 0.801}, "metric_name": "accuracy"}),
-    "transformers, table as text": (HF_TEXT, {"epochs": 3, "last": {"train_loss": 0.4212, "valid_loss": 0.342345, "metric": 0.585103}, "metric_name": "rmse"}),
-    "Lightning": (LIGHTNING, {"epochs": 2, "last": {"train_loss": 0.412, "valid_loss": 0.512, "metric": 0.834, "seconds": 36.0}, "metric_name": "val_acc"}),
-    "Keras 3": (KERAS3, {"epochs": 2, "last": {"train_loss": 1.1121, "valid_loss": 0.9012, "metric": 0.6921, "seconds": 10.0}}),
-    "fastai": (FASTAI, {"epochs": 2, "last": {"train_loss": 0.412345, "valid_loss": 0.352345, "metric": 0.651, "seconds": 3731.0}, "metric_name": "dice_multi"}),
+    "mmdetection 2": (
+        _mmdet2(),
+        {
+            "epochs": 2,
+            "last": {"metric": 0.224, "train_loss": 0.5},
+            "step": (100, 120),
+            "step_seconds": 0.455,
+            "eta_seconds": 3 * HOUR + 12 * MINUTE + 5,
+            "memory_gib": 5213 / 1024,
+            "metric_name": "bbox_mAP",
+        },
+    ),
+    "mmsegmentation": (
+        _mmseg(),
+        {
+            "step": (150, 40000),
+            "step_seconds": 0.402,
+            "eta_seconds": 4 * HOUR + 26 * MINUTE + 40,
+            "memory_gib": 9901 / 1024,
+            "last": {"metric": 0.3712},
+            "metric_name": "mIoU",
+        },
+    ),
+    "mmengine": (
+        _mmengine(),
+        {
+            "epochs": 2,
+            "last": {"metric": 0.321, "train_loss": 1.3},
+            "step": (200, 210),
+            "step_seconds": 0.3012,
+            "eta_seconds": DAY + 2 * HOUR + 12 * MINUTE + 1,
+            "memory_gib": 7120 / 1024,
+            "metric_name": "coco/bbox_mAP",
+        },
+    ),
+    "detectron2": (
+        _detectron2(),
+        {
+            "step": (119, None),
+            "step_seconds": 0.3512,
+            "eta_seconds": 5 * HOUR + 5 * MINUTE + 12,
+            "memory_gib": 4231 / 1024,
+            "last": {"metric": 31.4512},
+        },
+    ),
+    "nnU-Net 2": (
+        _nnunet2(),
+        {
+            "epochs": 5,
+            "last": {"train_loss": -0.5, "valid_loss": -0.6, "metric": 0.8, "seconds": 111.78},
+            "metric_name": "Pseudo dice",
+        },
+    ),
+    "nnU-Net 1": (
+        _nnunet1(),
+        {"epochs": 4, "last": {"train_loss": -0.7, "valid_loss": -0.75, "metric": 0.6, "seconds": 137.136}},
+    ),
+    "Swin": (
+        _swin(),
+        {
+            "epochs": 2,
+            "last": {"metric": 74.125, "train_loss": 5.6, "seconds": 231.0},
+            "step": (630, 640),
+            "step_seconds": 0.3612,
+            "memory_gib": 14764 / 1024,
+        },
+    ),
+    "MetricLogger": (
+        _metric_logger(),
+        {
+            "epochs": 2,
+            "last": {"metric": 61.21, "valid_loss": 1.612, "seconds": 138.0},
+            "step": (311, 312),
+            "step_seconds": 0.442,
+            "memory_gib": 8213 / 1024,
+        },
+    ),
+    "timm": (
+        _timm(),
+        {
+            "epochs": 2,
+            "last": {"metric": 11.512, "valid_loss": 6.61},
+            "step": (399, 400),
+            "step_seconds": 0.32,
+            "samples_per_second": 800.0,
+        },
+    ),
+    "maskrcnn-benchmark": (
+        _maskrcnn(),
+        {
+            "epochs": 0,
+            "step": (100, None),
+            "step_seconds": 0.7111,
+            "eta_seconds": DAY + 2 * HOUR + 14 * MINUTE + 5,
+            "memory_gib": 5004 / 1024,
+        },
+    ),
+    "transformers": (
+        _hf_dicts(),
+        {
+            "epochs": 3,
+            "last": {"valid_loss": 0.8, "metric": 0.731},
+            "samples_per_second": 26.49,
+            "metric_name": "f1",
+        },
+    ),
+    "transformers, table of a notebook": (
+        HF_HTML,
+        {
+            "epochs": 3,
+            "last": {"train_loss": 0.4012, "valid_loss": 0.432345, "metric": 0.801},
+            "metric_name": "accuracy",
+        },
+    ),
+    "transformers, table as text": (
+        HF_TEXT,
+        {
+            "epochs": 3,
+            "last": {"train_loss": 0.4212, "valid_loss": 0.342345, "metric": 0.585103},
+            "metric_name": "rmse",
+        },
+    ),
+    "Lightning": (
+        LIGHTNING,
+        {
+            "epochs": 2,
+            "last": {"train_loss": 0.412, "valid_loss": 0.512, "metric": 0.834, "seconds": 36.0},
+            "metric_name": "val_acc",
+        },
+    ),
+    "Keras 3": (
+        KERAS3,
+        {
+            "epochs": 2,
+            "last": {"train_loss": 1.1121, "valid_loss": 0.9012, "metric": 0.6921, "seconds": 10.0},
+        },
+    ),
+    "fastai": (
+        FASTAI,
+        {
+            "epochs": 2,
+            "last": {"train_loss": 0.412345, "valid_loss": 0.352345, "metric": 0.651, "seconds": 3731.0},
+            "metric_name": "dice_multi",
+        },
+    ),
     "ultralytics": (ULTRALYTICS, {"epochs": 2, "last": {"metric": 0.49}, "memory_gib": 9.23}),
-    "PaddleDetection": (_paddledet(), {"epochs": 0, "step": (100, 200), "step_seconds": 0.6231, "eta_seconds": 2 * DAY + 9 * HOUR + 39 * MINUTE + 33, "memory_gib": 11490 / 1024, "samples_per_second": 12.84}),
-    "PaddleSeg": (PADDLESEG, {"step": (500, 1000), "step_seconds": 0.3483, "eta_seconds": 174.0, "samples_per_second": 11.4843, "last": {"metric": 0.7212}, "metric_name": "mIoU"}),
-    "YOLOX": (YOLOX, {"epochs": 0, "step": (200, 570), "step_seconds": 0.302, "eta_seconds": 3 * HOUR + 50 * MINUTE + 3, "memory_gib": 6736 / 1024}),
-    "Kaggle folds": (KAGGLE_FOLDS, {"epochs": 2, "folds": 2, "last": {"train_loss": 0.4813, "valid_loss": 0.3921, "metric": 0.8201, "seconds": 252.0}}),
+    "PaddleDetection": (
+        _paddledet(),
+        {
+            "epochs": 0,
+            "step": (100, 200),
+            "step_seconds": 0.6231,
+            "eta_seconds": 2 * DAY + 9 * HOUR + 39 * MINUTE + 33,
+            "memory_gib": 11490 / 1024,
+            "samples_per_second": 12.84,
+        },
+    ),
+    "PaddleSeg": (
+        PADDLESEG,
+        {
+            "step": (500, 1000),
+            "step_seconds": 0.3483,
+            "eta_seconds": 174.0,
+            "samples_per_second": 11.4843,
+            "last": {"metric": 0.7212},
+            "metric_name": "mIoU",
+        },
+    ),
+    "YOLOX": (
+        YOLOX,
+        {
+            "epochs": 0,
+            "step": (200, 570),
+            "step_seconds": 0.302,
+            "eta_seconds": 3 * HOUR + 50 * MINUTE + 3,
+            "memory_gib": 6736 / 1024,
+        },
+    ),
+    "Kaggle folds": (
+        KAGGLE_FOLDS,
+        {
+            "epochs": 2,
+            "folds": 2,
+            "last": {"train_loss": 0.4813, "valid_loss": 0.3921, "metric": 0.8201, "seconds": 252.0},
+        },
+    ),
     "LightGBM": (LIGHTGBM, {"folds": 2, "submission": True, "metric_name": "auc"}),
-    "XGBoost": (XGBOOST, {"step": (200, None)}),
-    "CatBoost": (CATBOOST, {"step": (999, None), "folds": 1}),
-    "accelerate": (ACCELERATE, {"epochs": 2, "last": {"metric": 0.8655}, "step": (918, 1377), "metric_name": "accuracy"}),
-    "axolotl": (AXOLOTL, {"epochs": 1, "last": {"valid_loss": 1.2942}, "step": (200, 200), "memory_gib": 34.91, "samples_per_second": 3.665}),
+    "XGBoost": (XGBOOST, {"folds": 1, "last": {"epoch": 200, "valid_loss": 3.83121}}),
+    "CatBoost": (CATBOOST, {"folds": 1, "last": {"epoch": 999, "valid_loss": 0.4221}}),
+    "accelerate": (
+        ACCELERATE,
+        {"epochs": 2, "last": {"metric": 0.8655}, "step": (918, 1377), "metric_name": "accuracy"},
+    ),
+    "axolotl": (
+        AXOLOTL,
+        {
+            "epochs": 1,
+            "last": {"valid_loss": 1.2942},
+            "step": (200, 200),
+            "memory_gib": 34.91,
+            "samples_per_second": 3.665,
+        },
+    ),
     "TRL": (DPO, {"epochs": 1, "last": {"train_loss": 0.5273, "valid_loss": 0.5806, "metric": 0.7519}}),
     "unsloth": (UNSLOTH, {"epochs": 0, "step": (22, 220)}),
-    "text tutorial": (TUTORIAL_TEXT, {"epochs": 2, "last": {"train_loss": 0.593, "valid_loss": 0.571, "metric": 72.4, "seconds": 81.0}}),
-    "MONAI": (MONAI, {"epochs": 2, "last": {"train_loss": 0.4348, "metric": 0.6157, "seconds": 30.7164}, "step": (16, 16), "step_seconds": 0.9379}),
+    "text tutorial": (
+        TUTORIAL_TEXT,
+        {"epochs": 2, "last": {"train_loss": 0.593, "valid_loss": 0.571, "metric": 72.4, "seconds": 81.0}},
+    ),
+    "MONAI": (
+        MONAI,
+        {
+            "epochs": 2,
+            "last": {"train_loss": 0.4348, "metric": 0.6157, "seconds": 30.7164},
+            "step": (16, 16),
+            "step_seconds": 0.9379,
+        },
+    ),
     "TF detection": (TF_DETECTION, {"epochs": 0, "step": (3900, None), "step_seconds": 0.764}),
-    "fairseq": (FAIRSEQ, {"epochs": 2, "last": {"train_loss": 8.326, "valid_loss": 6.43844}, "step": (450, 1891)}),
-    "transfer tutorial": (TRANSFER_TUTORIAL, {"epochs": 2, "last": {"train_loss": 0.4321, "valid_loss": 0.2148, "metric": 0.9216}}),
+    "fairseq": (
+        FAIRSEQ,
+        {"epochs": 2, "last": {"train_loss": 8.326, "valid_loss": 6.43844}, "step": (450, 1891)},
+    ),
+    "transfer tutorial": (
+        TRANSFER_TUTORIAL,
+        {"epochs": 2, "last": {"train_loss": 0.4321, "valid_loss": 0.2148, "metric": 0.9216}},
+    ),
     "quickstart": (QUICKSTART, {"epochs": 2, "last": {"valid_loss": 1.898123, "metric": 57.4}}),
     "MNIST example": (MNIST, {"epochs": 2, "last": {"valid_loss": 0.0412, "metric": 99.0}}),
-    "AutoGluon": (AUTOGLUON, {"folds": 2, "metric_name": "roc_auc"}),
-    "own print": (OWN_PRINT, {"epochs": 2, "last": {"train_loss": 0.5123, "valid_loss": 0.5012, "metric": 0.7612, "seconds": 44.8}, "metric_name": "val_acc"}),
-    "ESPnet": (ESPNET, {"epochs": 2, "last": {"train_loss": 57.2, "valid_loss": 32.1, "metric": 0.712, "seconds": 2461.45}}),
-    "mmcv JSON": (JSON_LINES, {"step": (12000, None), "step_seconds": 0.43798, "memory_gib": 6.75, "last": {"metric": 0.18724}}),
-    "DeiT JSON": (DEIT_JSON, {"epochs": 2, "last": {"train_loss": 3.5421, "valid_loss": 1.11, "metric": 74.15}}),
+    "AutoGluon": (AUTOGLUON, {"epochs": 0, "metric_name": "roc_auc"}),
+    "own print": (
+        OWN_PRINT,
+        {
+            "epochs": 2,
+            "last": {"train_loss": 0.5123, "valid_loss": 0.5012, "metric": 0.7612, "seconds": 44.8},
+            "metric_name": "val_acc",
+        },
+    ),
+    "ESPnet": (
+        ESPNET,
+        {"epochs": 2, "last": {"train_loss": 57.2, "valid_loss": 32.1, "metric": 0.712, "seconds": 2461.45}},
+    ),
+    "mmcv JSON": (
+        JSON_LINES,
+        {"step": (12000, None), "step_seconds": 0.43798, "memory_gib": 6.75, "last": {"metric": 0.18724}},
+    ),
+    "DeiT JSON": (
+        DEIT_JSON,
+        {"epochs": 2, "last": {"train_loss": 3.5421, "valid_loss": 1.11, "metric": 74.15}},
+    ),
     "CSV": (CSV_LOGGER, {"epochs": 3, "last": {"train_loss": 4.52, "valid_loss": 4.2895, "metric": 5.68}}),
-    "own print with times": (SUMMARY_FILE, {"epochs": 2, "last": {"train_loss": 0.51, "valid_loss": 0.482, "metric": 0.682, "seconds": 3725.0}}),
+    "own print with times": (
+        SUMMARY_FILE,
+        {"epochs": 2, "last": {"train_loss": 0.51, "valid_loss": 0.482, "metric": 0.682, "seconds": 3725.0}},
+    ),
 }
