@@ -36,11 +36,11 @@ SAME = 0.5
 _N = r"(\d{1,9})(?!\d|[:.]\d)(?:\s{0,3}(?:/|of)\s{0,8}(\d{1,9}))?"
 _STEP_WORD = r"(?:per-|global[_ ])?(?:step|iter(?:ation)?|batch)(?:es|s)?\b(?:\((\w{3,10})\))?"
 _AFTER_EPOCH = re.compile(
-    rf"\]?[\s,|:;\-]{{0,8}}(?:{_STEP_WORD}[\s:\[#=]{{0,4}}|\[|(?=\d{{1,9}}\s?/\s?\d))\s{{0,8}}{_N}"
+    rf"\]?[\s,|:;\-]{{0,8}}(?:{_STEP_WORD}[\s:\[#=]{{0,8}}|\[|(?=\d{{1,9}}\s?/\s?\d))\s{{0,8}}{_N}"
     r"(?!\s?(?:s\b|%))",
     re.IGNORECASE,
 )
-_STEP = re.compile(rf"(?<![/\w-]){_STEP_WORD}[\s:\[#=]{{0,4}}{_N}", re.IGNORECASE)
+_STEP = re.compile(rf"(?<![/\w-]){_STEP_WORD}[\s:\[#=]{{0,8}}{_N}", re.IGNORECASE)
 _SIDE_STEP = re.compile(
     r"^\W{0,4}(train(?:ing)?|test|val(?:id(?:ation)?)?|eval)\w{0,6}:?\s{0,4}"
     r"(?:(\d{1,6})\s{1,4}|\[\s{0,4}(\d{1,6})/(\d{1,6})\]\s{0,3})?\[\s{0,8}(\d{1,9})/(\d{1,9})",
@@ -153,7 +153,9 @@ def _step(here: Line, context: Context) -> tuple[Events, Context] | None:
     body |= {"of": here.of} if here.of else {}
     body |= {"scope": scope} if scope else {}
     step = here.step or 0
-    before = after.step if after.step is not None and after.step <= step else None if run else 0
+    before = (
+        after.step if after.step is not None and after.step <= step else 0 if here.of and not run else None
+    )
     made = step - before if before is not None else 0
     if figures.elapsed is not None:
         body["elapsed_seconds"] = figures.elapsed

@@ -33,7 +33,7 @@ _SUBMISSION = re.compile(
     r"|\b(?:wrote|sav(?:ed|ing)|writ(?:ing|ten)|created)\b.{0,60}\bsubmission",
     re.IGNORECASE,
 )
-_OVERALL = re.compile(r"^\W{0,20}(?:overall |mean |final |full |total )?(?:cv|oof)\b", re.IGNORECASE)
+_OVERALL = re.compile(r"^\W{0,20}(?:mean |final |total )?(?:cv|oof|overall|full)\b", re.IGNORECASE)
 _HEADERS = (
     "num examples", "num epochs", "batch size per device", "total optimization steps",
     "total train batch", "gradient accumulation steps", "number of trainable parameters", "early stopping",
@@ -140,8 +140,8 @@ def result(line: str, context: Context) -> tuple[Events, Context] | None:
     scores = scores_of(line, "valid", best=True) if _OVERALL.match(line) else {}
     if not scores:
         return None
-    name = str(scores.get("metric_name", "")).removeprefix("cv_").removeprefix("oof_")
-    named = {} if name in ("", "score", "cv", "oof") else {"metric_name": name}
+    name = _OVERALL.sub("", str(scores.get("metric_name", "")).replace("_", " ")).strip()
+    named = {} if name in ("", "score") else {"metric_name": name}
     return [("note", {"text": line.strip()[:300], **named})], context
 
 

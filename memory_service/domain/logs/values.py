@@ -42,10 +42,20 @@ _ERRORS = _words(
 _METRICS = _words(
     "acc accuracy accuracies auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision recall "
     "r2 ndcg top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim mcc f1_score f1_macro "
-    "cv ap rougel rouge1 chrf dice_multi"
+    "cv ap hmean rougel rouge1 chrf dice_multi"
 )
+_PARTS = {"precision", "recall"}
 _RATES = {"lr", "learning_rate"}
-_TIMES = {"time", "iter_time", "batch_cost", "avg_batch_cost", "step_time", "per_step_time", "ms_batch"}
+_TIMES = {
+    "time",
+    "iter_time",
+    "batch_cost",
+    "avg_batch_cost",
+    "step_time",
+    "per_step_time",
+    "ms_batch",
+    "per_iteration_ms",
+}
 _DATA_TIMES = {"data", "data_time", "data_cost", "reader_cost", "avg_reader_cost"}
 
 _SIZE = r"(\d{1,7}(?:\.\d{1,6})?)\s?"
@@ -148,7 +158,7 @@ def _name_before(text: str, end: int) -> str:
     """The name that ends right before a `=` or `:`; "" where there is none."""
     found = _NAME.search(text[max(0, end - _NAME_CHARS) : end].rstrip(" '\""))
     words = [] if found is None else found[0].split()
-    numbers = [n for n, word in enumerate(words) if word[0].isdigit() or word[0] == "("]
+    numbers = [n for n, word in enumerate(words) if word.lstrip("(")[:1].isdigit()]
     return " ".join(words[numbers[-1] + 1 :] if numbers else words)
 
 
@@ -185,7 +195,7 @@ def scores_of(
         elif what in _ERRORS:
             errors.append((where, name, value))
         elif what in _METRICS and where != "train":
-            _take(out, ranks, "metric", 3 if where == "valid" else 2, value, name)
+            _take(out, ranks, "metric", 2 + 2 * (where == "valid") + (what not in _PARTS), value, name)
     for where, name, value in errors:
         loss = "valid_loss" if where == "valid" else "train_loss"
         if not _take(out, ranks, loss, 1, value) and where == "valid" and ranks[loss] > 1:
@@ -259,7 +269,7 @@ def step_figures(text: str) -> StepFigures:
         if own & _DATA_TIMES:
             found.setdefault("data", value)
         elif own & _TIMES and unit != "min":
-            found.setdefault("each", value * (0.001 if "ms" in (unit, words[0]) else 1.0))
+            found.setdefault("each", value * (0.001 if "ms" in (unit, words[0], words[-1]) else 1.0))
         elif words[-1] == "ips" or ("/s" in unit and unit not in ("it/s", "s/it")):
             found["rate"] = value
     told = _EACH_AND_RATE.search(text)

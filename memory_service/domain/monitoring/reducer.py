@@ -44,7 +44,7 @@ from memory_service.domain.monitoring.summary import (
 )
 
 SETTINGS = frozenset(SETTING_FIELDS)
-_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
+_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes", "fit"))
 
 
 class SummaryParts(NamedTuple):
@@ -191,6 +191,9 @@ class SummaryAccumulator(Summary):
                 setattr(self, f"{flag}_us", latest(getattr(self, f"{flag}_us"), us))
         if body.get("other_processes") and number_of(body["other_processes"]):
             self.shared_us = latest(self.shared_us, us)
+        if body.get("fit"):
+            self._moved(us)
+            self._bucket_sums(us).progress += 1
 
     def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
         for name in SETTINGS & body.keys():

@@ -244,8 +244,8 @@ def stall_answer(view: RunView) -> Answer | None:
         why = (
             "The log is not understood: no step and no epoch was read from it so far, the latest such line is"
         )
-        how = "Print e.g. `Epoch 1/10 loss=0.52 val_loss=0.48 time=61s`, or report epochs as events"
-        return keep_going(f"{why} {str(unread).strip()!r}. {how}.", "log")
+        how = "print e.g. `Epoch 1/10 loss=0.52 val_loss=0.48 time=61s`, or report epochs as events"
+        return advise("add_monitoring", f"{why} {str(unread).strip()!r}", f": {how}.", "log", {})
     what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
     checks = ["loader workers", "deadlock", "disk space"]
     silent = view.now - state.last_event_seconds
