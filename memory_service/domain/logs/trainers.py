@@ -27,7 +27,7 @@ SPELLINGS: tuple[Spelling, ...] = tuple(
         ("transformers", "Epoch", rf"\[\s{{0,8}}{_BAR} < ([\d:?]{{1,12}})", r"\1/\2 [\3<\4"),
         ("transformers", "Epoch", rf"\[{_BAR}, Epoch [\d.]{{1,8}}/\d{{1,6}}\]", r"\1/\2 [\3<00:00]"),
         ("detectron2", "copypaste: ", r"^.{0,80}(?<!_)copypaste: (\d{1,3}\.\d{1,6}),.*$", r"test: [1] ap=\1"),
-        ("COCO", "(AP) @[", r"^.{0,80}\(AP\) @\[ IoU=0.50:0.95 \| area=\s{1,3}all .{0,40}= ", "test: [1] ap="),
+        ("COCO", "(AP) @", r"^.{0,80}\(AP\) @\[ IoU=0.50:0.95 \| area= {1,3}all.{0,40}= ", "test: [1] ap="),
         ("COCO", "@[ IoU=", r"^.{0,80}\(A[PR]\) @\[ IoU=.{0,60}$", ""),
         ("AutoGluon", "= V", r"^\s?([\d.-]{1,9})\s{1,3}= \w{10} score {1,4}\((\w{1,40})\)", r"CV \2: \1"),
     )
