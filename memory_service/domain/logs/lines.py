@@ -153,10 +153,8 @@ def _step(here: Line, context: Context) -> tuple[Events, Context] | None:
     body |= {"of": here.of} if here.of else {}
     body |= {"scope": scope} if scope else {}
     step = here.step or 0
-    before = (
-        after.step if after.step is not None and after.step <= step else 0 if here.of and not run else None
-    )
-    made = step - before if before is not None else 0
+    before = 0 if here.of and not run else step  # where an earlier part of the log was not seen
+    made = step - (after.step if after.step is not None and after.step <= step else before)
     if figures.elapsed is not None:
         body["elapsed_seconds"] = figures.elapsed
     elif figures.each is not None:
@@ -166,10 +164,8 @@ def _step(here: Line, context: Context) -> tuple[Events, Context] | None:
             body |= {"samples": round(made * figures.each * figures.rate)} if figures.rate else {}
     if step >= SETTLED_STEPS and figures.each and figures.data is not None and figures.data <= figures.each:
         body["loader_wait_percent"] = round(100.0 * figures.data / figures.each, 1)
-    if figures.eta and not _is_of_epoch(here, figures.eta, figures.each):
-        body["eta_seconds"] = figures.eta
-        if after.epochs is None and (planned := _epochs_by(here, figures.eta, figures.each)):
-            body["epochs"] = planned
+    if figures.eta:
+        body |= _own_estimate(here, figures.eta, figures.each, after.epochs)
     after = replace(after, step=step, loss=body.get("train_loss", after.loss), side="")
     memory = step_memory_of(here.text)
     events: Events = [*closed, ("batch", body), *([("gpu", memory)] if memory else [])]
@@ -179,27 +175,24 @@ def _step(here: Line, context: Context) -> tuple[Events, Context] | None:
     return events, after
 
 
-def _is_of_epoch(here: Line, eta: float, each: float | None) -> bool:
-    if here.of is None or here.step is None or each is None or here.epoch is None:
-        return False
-    left = (here.of - here.step) * each
-    return abs(eta - left) <= SAME * left + 2.0
-
-
-def _epochs_by(here: Line, eta: float, each: float | None) -> int | None:
-    """Epochs in all by the estimate of what is left, where that is a few whole ones; None otherwise."""
-    if not here.epoch or here.step is None or not here.of or not each:
-        return None
-    whole = here.epoch - 1 + (eta / each + here.step) / here.of
-    return round(whole) if here.epoch <= whole <= MOST_INFERRED and abs(whole - round(whole)) < 0.1 else None
+def _own_estimate(here: Line, eta: float, each: float | None, epochs: int | None) -> Body:
+    """What is left of the run as the trainer says, and by it the epochs in all, where these are a few whole
+    ones; nothing where it is the rest of the epoch."""
+    if here.epoch is None or here.of is None or not each:
+        return {"eta_seconds": eta}
+    step = here.step or 0
+    left, whole = (here.of - step) * each, here.epoch - 1 + (eta / each + step) / here.of
+    if abs(eta - left) <= SAME * left + 2.0:
+        return {}
+    is_few = epochs is None and 1 <= here.epoch <= whole <= MOST_INFERRED and abs(whole - round(whole)) < 0.1
+    return {"eta_seconds": eta} | ({"epochs": round(whole)} if is_few else {})
 
 
 def _evaluation(here: Line, context: Context) -> tuple[Events, Context] | None:
     """The last step of an evaluation has its averages; without steps its figures are the whole's."""
-    counted = here.of is None
     scores = only(scores_of(here.text, "valid", averages=True, timed=False), *_VALIDATION)
-    if not scores or (not counted and (here.step or 0) < (here.of or 0) - 1):
-        return ([], context) if not counted or here.epoch is not None else None
+    if not scores or (here.step or 0) < (here.of or 0) - 1:
+        return None if here.of is None and here.epoch is None else ([], context)
     return _scored(scores, here.epoch, context)
 
 
