@@ -66,7 +66,7 @@ class LogReader:
             while self._unparsed and size + len(self._unparsed[0]) < NOTE_CHARS:
                 some.append(self._unparsed.pop(0))
                 size += len(some[-1]) + 1
-            self._run.note("\n".join(some))
+            self._run.note("\n".join(some), unread_line=some[-1][:160])
 
     def send_counts(self) -> None:
         """Send how much of the log was understood."""

@@ -127,7 +127,9 @@ class Loop:
             score = score_predictions(self.data, self.problem.targets[valid_rows], found.valid)[0]
             told = f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g} ({took:.1f} s)"
             print(told, flush=True)
-            report(self.run, "note", told)
+            rounds, columns = found.memo.get("rounds"), len(self.problem.columns) or None
+            facts = {"fold": fold, "seconds": took, "rows": len(train_rows), "columns": columns}
+            report(self.run, "note", told, **facts, rounds=rounds, metric=score, fit=member.name)
             state.follow(None if self.run is None else self.run.verdict)
         else:
             print(f"{member.name}, all rows ({took:.1f} s)", flush=True)

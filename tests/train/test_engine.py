@@ -267,10 +267,20 @@ def test_the_service_is_told_of_each_fit_and_its_verdict_is_followed(
 ) -> None:
     prepared()
     notes: list[str] = []
+    fits: list[dict[str, Any]] = []
+
+    def note(text: str, **figures: Any) -> None:
+        notes.append(text)
+        fits.append(figures)
+
     verdict = SimpleNamespace(action="stop_and_predict", rule="R16", raw={}, set={})
-    run = SimpleNamespace(note=lambda text, **_: notes.append(text), verdict=verdict)
+    run = SimpleNamespace(note=note, verdict=verdict)
     train(values(), Member("one"), run=run)
     assert [note.split(":")[0] for note in notes] == ["one, fold 1", "one, fold 2", "one, fold 3"]
+    one = fits[0]
+    assert (one["fit"], one["fold"], one["rows"], one["columns"]) == ("one", 1, 40, 1)
+    assert one["seconds"] >= 0.0
+    assert np.isfinite(one["metric"])
     assert runtime.state.verdict is verdict
     assert capsys.readouterr().out.count("VERDICT: ") == 1
 

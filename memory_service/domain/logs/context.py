@@ -18,9 +18,13 @@ class Context:
     steps         in an epoch, as Keras said; total_steps: of the run, as Hugging Face did
     longest_bar   steps of the longest bar without a name under this epoch
     evaluating    Hugging Face's header of an evaluation came last: its sizes are not the training's
-    trainer       "hf" after Hugging Face's lines, "keras" after Keras'
+    trainer       "hf" after Hugging Face's lines, "keras" after Keras', "iterations" where evaluations are
+                  counted in place of epochs
     ended         the fold is over by its own word: "best" while its best round is still to be repeated
-    columns       of the table whose head came last (fastai)
+    columns       of the table whose head came last; cells: of a row of it that is being written (HTML)
+    step, loss    the last training step and its loss; scored: the last epoch that was told as ended;
+                  seconds: of its training
+    side          "train" or "valid" where a line of its own said of what the figures under it are
     tail, cut     an unfinished line, and the bytes of an unfinished character behind it, as hex digits
     """
 
@@ -35,6 +39,12 @@ class Context:
     trainer: str = ""
     ended: str = ""
     columns: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    step: int | None = None
+    loss: float | str | None = None
+    scored: int | None = None
+    seconds: float | None = None
+    side: str = ""
     tail: str = ""
     cut: str = ""
 
@@ -45,13 +55,15 @@ class Context:
     def from_dict(cls, raw: Mapping[str, Any]) -> Context:
         known = {f.name for f in fields(cls)}
         data = {name: value for name, value in raw.items() if name in known}
-        return cls(**data | {"columns": tuple(data.get("columns", ()))})
+        return cls(**data | {name: tuple(data.get(name, ())) for name in ("columns", "cells")})
 
 
 Form = Callable[[str, Context], "tuple[Events, Context] | None"]
 
 EPOCH = re.compile(
-    r"\bep(?:och)?\b[\s:\[#=]{0,4}(\d{1,7})(?!\.\d)(?:\s{0,3}(?:/|of)\s{0,3}(\d{1,7}))?", re.IGNORECASE
+    r"\bep(?:och)?\b(?:\((?P<side>\w{2,10})\))?[\s:\[#=]{0,6}(?P<epoch>\d{1,7})(?!\d|\.\d)"
+    r"(?:\s{0,3}(?:/|of)\s{0,3}(?P<epochs>\d{1,7}))?",
+    re.IGNORECASE,
 )
 _FOLD = re.compile(r"\bfold\b[\s:#=\[]{0,4}(\d{1,4})(?:\s{0,3}(?:/|of)\s{0,3}(\d{1,4}))?", re.IGNORECASE)
 
@@ -77,7 +89,7 @@ def at_epoch(context: Context, epoch: int, epochs: int | None = None) -> Context
     log does not name its folds. epochs: planned, where the line says so."""
     fold, ended, of = context.fold, context.ended, epochs or context.epochs
     if context.epoch is not None and epoch < context.epoch and epoch <= 1:
-        if ended or (of is not None and context.epoch >= of - (1 - epoch)):
+        if ended or of is None or context.epoch >= of - (1 - epoch):
             fold += 1
         ended = ""
     bars = context.longest_bar if epoch == context.epoch and fold == context.fold else 0

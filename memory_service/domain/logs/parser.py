@@ -14,6 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from memory_service.domain.logs.trainer_formats import FORMATS, Context
+from memory_service.domain.logs.trainers import usual_spelling
 from memory_service.domain.logs.values import clock_of
 
 __all__ = ["MOST_CHARS", "Context", "ParsedEvent", "Reading", "read_log"]
@@ -35,7 +36,8 @@ _NO_PROGRESS = str.maketrans("", "", "0123456789 █▉▊▋▌▍▎▏#|%=>.�
 _JSON_UNSAFE = re.compile("[\x00\ud800-\udfff]")
 _FRAME_ENDS = re.compile(r"[\r\x08]+")
 _PREFIX = re.compile(
-    r"^[\s\-|:]{0,4}(?:\[?(?:INFO|DEBUG|WARNING|ERROR)\]?\s{0,8}[:\-|]{0,3}\s{0,3}(?:root[:\s]{1,3})?)?"
+    r"^(?:.{0,120}?\b(?:INFO|DEBUG|WARNING|ERROR)\b\]?[\s:\-|]{0,8})?(?:[\s\-|:]{0,4}(?:root|__main__|tensorflow)\b[\s:\-]{1,4})?"
+    r"[\s\-|:]{0,4}"
 )
 _ELAPSED = re.compile(r"^\s{0,4}\[\d{1,3}:\d{2}(?::\d{2})?\]\s{1,4}")
 
@@ -112,7 +114,8 @@ def read_log(text: str | bytes, context: Context | None = None, *, final: bool =
 def read_line(line: str, context: Context) -> tuple[tuple[ParsedEvent, ...] | None, Context]:
     """(events of one clean line, the context after it); None where the line is not understood."""
     clock, rest = clock_of(line)
-    plain = _ELAPSED.sub("", _PREFIX.sub("", rest) if clock is not None or rest[:1] in "[IDWE" else rest)
+    headed = clock is not None or any(level in rest[:140] for level in ("INFO", "DEBUG", "WARNING", "ERROR"))
+    plain = usual_spelling(_ELAPSED.sub("", _PREFIX.sub("", rest, count=1) if headed else rest))
     for form in FORMATS:
         found = form(plain, context)
         if found is not None:

@@ -24,7 +24,9 @@ _STEP_UNITS = re.compile(r"(?:it|batch|batches|step|steps|b|ba)/s|s/it", re.IGNO
 
 _EPOCHS_BAR = re.compile(r"^\W{0,3}epochs?\W{0,3}$", re.IGNORECASE)
 _YOLO = re.compile(r"^\s{0,12}(\d{1,6})/(\d{1,6})\s{1,12}([\d.]{1,8})G((?:\s{1,12}\d{1,9}\.\d{1,9}){1,6})\s")
-_YOLO_ALL = re.compile(r"^\s{1,40}all\s{1,12}\d{1,9}\s{1,12}\d{1,9}((?:\s{1,12}\d?\.?\d{1,9}){4})\s{0,4}$")
+_YOLO_ALL = re.compile(
+    r"^\s{1,40}all\s{1,12}\d{1,9}\s{1,12}\d{1,9}((?:\s{1,12}\d?\.?\d{1,9}){4})(?:(?:\s{1,12}\d?\.?\d{1,9}){4})?\s{0,4}$"
+)
 _KERAS = re.compile(
     r"^\s{0,6}(\d{1,9})/(\d{1,9})\s{1,3}(?:\[[=>.\s]{0,120}\]|[━─╸╺ ]{1,200}|-)\s{0,8}(?:-\s)?(.*)$"
 )
@@ -73,7 +75,7 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
     scores.pop("seconds", None)
     named, yolo = EPOCH.search(name), _YOLO.match(name + " ")
     if named is not None:
-        after = at_epoch(after, int(named[1]), int(named[2]) if named[2] else None)
+        after = at_epoch(after, int(named["epoch"]), int(named["epochs"]) if named["epochs"] else None)
     elif yolo is not None:
         after = at_epoch(after, int(yolo[1]))
         scores["train_loss"] = sum(float(loss) for loss in yolo[4].split()[:3])
@@ -90,6 +92,8 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
     body["scope"] = "epoch" if known else "run" if after.trainer == "hf" else None
     if known:
         body["epoch"] = after.epoch
+    else:
+        after = replace(after, step=step)
     if elapsed:
         body["elapsed_seconds"] = elapsed
     events: Events = [("batch", {**body, **only(scores, "train_loss")})]

@@ -7,27 +7,13 @@ import re
 from dataclasses import replace
 
 from memory_service.domain.logs.boosting_lines import boosting, catboost, fit_ended
-from memory_service.domain.logs.context import (
-    EPOCH,
-    Body,
-    Context,
-    Events,
-    Form,
-    at_epoch,
-    only,
-    search,
-    with_fold,
-)
+from memory_service.domain.logs.context import EPOCH, Body, Context, Events, Form, only, search, with_fold
+from memory_service.domain.logs.lines import Line, told, told_by
 from memory_service.domain.logs.progress_bars import bar, keras, yolo_scores
-from memory_service.domain.logs.step_lines import counted_step, epoch_step, evaluation_step, timm
-from memory_service.domain.logs.values import memory_of, pairs_of, scores_of, settings_of, without_memory
+from memory_service.domain.logs.values import memory_of, pairs_of, scores_of, settings_of
 
 __all__ = ["FORMATS", "Context"]
 
-_STEP = re.compile(
-    r"(?<!/)\b(?:step|batch|iter(?:ation)?)\b[\s:\[#=]{0,4}(\d{1,9})(?:\s{0,3}(?:/|of)\s{0,3}(\d{1,9}))?",
-    re.IGNORECASE,
-)
 _OOM = ("out of memory", "outofmemoryerror", "oom when allocating", "cuda_error_out_of_memory")
 _DONE = re.compile(r"best|score|oof|\bcv\b|done|finished|complete", re.IGNORECASE)
 _STOPPED = re.compile(r"\bearly[ _-]?stopp(?:ing|ed)\b", re.IGNORECASE)
@@ -36,9 +22,18 @@ _NOT_STOPPED = re.compile(
 )
 _SECTION = re.compile(r"\*{5} Running (training|evaluation|prediction|test)", re.IGNORECASE)
 _SIZES = re.compile(r"\s{0,8}(?:Num examples|Batch size)\b", re.IGNORECASE)
-_SIDES = re.compile(r"\b(train(?:ing)?|val(?:id(?:ation)?)?)\s{1,3}(-?\d{1,9}\.\d{1,12})\b", re.IGNORECASE)
-_SIDE_FIRST = re.compile(r"\s{0,8}(train|val|valid|validation|eval|test)\b", re.IGNORECASE)
-_TABLE_ROW = re.compile(r"^\s{0,4}\d{1,6}(?:\s{1,12}[\d.:einfa+-]{1,24}){1,12}\s{0,12}$")
+MOST_BEFORE_A_DICTIONARY, MOST_COLUMNS = 60, 40
+_VALID_MODE = re.compile(r"mode['\"]: ['\"]val")
+_COLUMNS = re.compile(r"\s{0,3}[\t,|]\s{0,3}|\s{2,20}|(?<=\d)\s(?=\d)")
+_ROW = re.compile(r"(?:^|[\s,|])[-+]?\.?\d")
+_FIRST_COLUMNS = ("epoch", "step", "ep")
+_HTML = re.compile(r"<(/?)(th|td|tr)\b[^<>]{0,80}>([^<>]{0,80})")
+_SUBMISSION = re.compile(
+    r"\bsubmission\b.{0,60}\b(?:written|saved|created|done)\b"
+    r"|\b(?:wrote|sav(?:ed|ing)|writ(?:ing|ten)|created)\b.{0,60}\bsubmission",
+    re.IGNORECASE,
+)
+_OVERALL = re.compile(r"^\W{0,20}(?:mean |final |total )?(?:cv|oof|overall|full)\b", re.IGNORECASE)
 _HEADERS = (
     "num examples", "num epochs", "batch size per device", "total optimization steps",
     "total train batch", "gradient accumulation steps", "number of trainable parameters", "early stopping",
@@ -60,22 +55,32 @@ def trouble(line: str, context: Context) -> tuple[Events, Context] | None:
 
 def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
     """Hugging Face's `{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 1.0}`, and JSON lines with an epoch."""
-    plain = line.strip()
-    if not (plain.startswith("{") and plain.endswith("}") and "epoch" in plain):
+    plain = line[line.find("{") :].strip() if "{" in line else ""
+    if not (plain.endswith("}") and "epoch" in plain) or len(line) - len(plain) > MOST_BEFORE_A_DICTIONARY:
         return None
-    found = dict(pairs_of(plain))
-    if "epoch" not in found or not found["epoch"][-1].isdigit():
+    found = {pair.name: pair.value for pair in pairs_of(plain)}
+    if not found.get("epoch", "")[-1:].isdigit():
         return None
     at, scores = float(found["epoch"]), scores_of(plain)
+    if "iter" in found and "mode" in plain:  # OpenMMLab's JSON
+        side = "valid" if _VALID_MODE.search(plain) else "train"
+        here = Line(
+            side, round(at), None, None if side == "valid" else round(float(found["iter"])), None, plain
+        )
+        return told_by(here, context, {})
     after = replace(context, trainer="hf" if "'" in plain else context.trainer)
     if "train_runtime" in found:
-        return [("note", {"text": plain[:300]})], after
-    whole = round(at)
-    if (abs(at - whole) < 0.02 and at >= 0.5) or "." not in found["epoch"]:
-        body = {"fold": context.fold, "epoch": whole, **scores, **memory_of(plain)}
+        whole = {name: float(found.get(f"train_{name}_per_second", 0)) for name in ("samples", "steps")}
+        seconds = float(found["train_runtime"])
+        ran = {what: round(rate * seconds) for what, rate in whole.items() if rate}
+        return [("batch", {"fold": context.fold, "seconds": seconds, **ran})], after
+    memory = memory_of(plain)
+    whole_epoch = round(at)
+    if (abs(at - whole_epoch) < 0.02 and at >= 0.5) or "." not in found["epoch"]:
+        body = {"fold": context.fold, "epoch": whole_epoch, **scores, **memory}
         if "eval_runtime" in found:
             body["valid_seconds"] = float(found["eval_runtime"])
-        return [("epoch", body)], replace(after, epoch=whole)
+        return [("epoch", body)], replace(after, epoch=whole_epoch)
     if "valid_loss" in scores:
         return [("note", {"text": plain[:300]})], after
     where: Body = {"fold": context.fold, "epoch": int(at)}
@@ -84,20 +89,60 @@ def dictionary(line: str, context: Context) -> tuple[Events, Context] | None:
         where |= {"step": min(total, round(at / context.epochs * total)), "of": total, "scope": "run"}
     else:
         where["steps"] = 1
-    return [("batch", {**where, **only(scores, "train_loss", "learning_rate")})], after
+    events: Events = [("batch", {**where, **only(scores, "train_loss", "learning_rate")})]
+    return [*events, *([("gpu", memory)] if memory else [])], after
 
 
 def table(line: str, context: Context) -> tuple[Events, Context] | None:
-    """fastai: `epoch  train_loss  valid_loss  accuracy  time` once, then `3  0.51  0.42  0.87  00:45`."""
-    words = line.split()
-    if words[:1] == ["epoch"] and "train_loss" in words:
-        return [], replace(context, columns=tuple(word[:40] for word in words[:16]))
-    if not context.columns or len(words) != len(context.columns) or _TABLE_ROW.match(line) is None:
+    """A head (`epoch  train_loss  valid_loss  accuracy  time` of fastai, `Step\tTraining Loss` of Hugging
+    Face in a notebook, a CSV file's), then its rows."""
+    cells = tuple(cell.strip()[:40] for cell in _COLUMNS.split(line.strip("| \t")))[:MOST_COLUMNS]
+    if cells and cells[0].lower() in _FIRST_COLUMNS and len(cells) > 1 and _ROW.search(line) is None:
+        return [], replace(context, columns=cells)
+    if not context.columns or len(cells) != len(context.columns) or not cells[0].isdigit():
         return None
-    after = at_epoch(context, int(words[0]))
-    pairs = zip(context.columns[1:], words[1:], strict=True)
-    scores = scores_of(" ".join(f"{name}={value}" for name, value in pairs))
-    return [("epoch", {"fold": after.fold, "epoch": after.epoch, **scores})], after
+    text = " | ".join(f"{name}={value}" for name, value in zip(context.columns[1:], cells[1:], strict=True))
+    if context.columns[0].lower() == "step":
+        if context.step is not None and int(cells[0]) <= context.step:
+            return [], context  # a bar has told it
+        here = Line("", None, None, int(cells[0]), context.total_steps, text)
+    else:
+        here = Line(
+            "valid" if "val" in " ".join(context.columns).lower() else "",
+            int(cells[0]),
+            None,
+            None,
+            None,
+            text,
+        )
+    return told_by(here, context, {})
+
+
+def html_table(line: str, context: Context) -> tuple[Events, Context] | None:
+    """The same as HTML, as a notebook keeps it."""
+    if "<t" not in line and "</t" not in line:
+        return None
+    events: Events = []
+    for ends, tag, cell in _HTML.findall(line):
+        if tag in ("th", "td") and not ends:
+            context = replace(context, cells=(*context.cells, cell.strip()[:40])[:MOST_COLUMNS])
+        elif tag == "tr" and ends:
+            found = table("\t".join(context.cells), context) or ([], context)
+            events += found[0]
+            context = replace(found[1], cells=())
+    return events, context
+
+
+def result(line: str, context: Context) -> tuple[Events, Context] | None:
+    """`CV score: 0.79`, `OOF AUC: 0.81`, `submission.csv written`: of the whole run."""
+    if _SUBMISSION.search(line) is not None:
+        return [("note", {"submission": True, "text": line.strip()[:300]})], context
+    scores = scores_of(line, "valid", best=True) if _OVERALL.match(line) else {}
+    if not scores:
+        return None
+    name = _OVERALL.sub("", str(scores.get("metric_name", "")).replace("_", " ")).strip()
+    named = {} if name in ("", "score") else {"metric_name": name}
+    return [("note", {"text": line.strip()[:300], **named})], context
 
 
 def stopped(line: str, context: Context) -> tuple[Events, Context] | None:
@@ -122,46 +167,6 @@ def fold_line(line: str, context: Context) -> tuple[Events, Context] | None:
     return [("fold", body)], replace(after, epoch=None, ended="")
 
 
-def epoch_line(line: str, context: Context) -> tuple[Events, Context] | None:
-    """`Epoch 3/30 loss=0.5 val_loss=0.4 time=12.3s GPU=18.1GB (75.4%)`, or `Epoch 3/30` alone."""
-    found = search(EPOCH, "ep", line)
-    if found is None:
-        return None
-    epochs = int(found[2]) if found[2] else None
-    after = at_epoch(with_fold(line, context) or context, int(found[1]), epochs)
-    memory = memory_of(line, alone_is_total=False)
-    text = without_memory(line[found.end() :])
-    scores, step = scores_of(text), _STEP.search(text)
-    where: Body = {"fold": after.fold, "epoch": after.epoch}
-    if after.epochs and found[2]:
-        where["epochs"] = after.epochs
-    if step is not None:
-        body = {**where, "step": int(step[1]), "scope": "epoch", **only(scores, "train_loss"), **memory}
-        if step[2]:
-            body["of"] = int(step[2])
-        return [("batch", body)], after
-    if "train_loss" not in scores and "valid_loss" not in scores:
-        for side, value in _SIDES.findall(text):
-            scores["train_loss" if side[0] in "tT" else "valid_loss"] = float(value)
-    if scores or memory:
-        return [("epoch", {**where, **scores, **memory})], after
-    return ([("note", {"epochs": after.epochs})] if found[2] else []), after
-
-
-def scores_line(line: str, context: Context) -> tuple[Events, Context] | None:
-    """`Train Loss: 0.5 Acc: 0.8`, then `Val Loss: 0.4 Acc: 0.9`, under an `Epoch 3/30` of their own."""
-    side = _SIDE_FIRST.match(line)
-    if context.epoch is None or side is None:
-        return None
-    scores = scores_of(without_memory(line))
-    if not ("train_loss" in scores or "valid_loss" in scores or "metric" in scores):
-        return None
-    if side[1].lower() != "train" and "train_loss" in scores:
-        scores.setdefault("valid_loss", scores.pop("train_loss"))
-    memory = memory_of(line, alone_is_total=False)
-    return [("epoch", {"fold": context.fold, "epoch": context.epoch, **scores, **memory})], context
-
-
 def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
     """R27's `RESOURCES`, `GPU Memory`, `DataLoader`, `VALIDATION` lines, and how other trainers begin."""
     section = _SECTION.search(line)
@@ -181,6 +186,6 @@ def facts_line(line: str, context: Context) -> tuple[Events, Context] | None:
 
 
 FORMATS: tuple[Form, ...] = (
-    trouble, dictionary, bar, keras, fit_ended, boosting, catboost, timm, evaluation_step, epoch_step,
-    yolo_scores, table, stopped, fold_line, epoch_line, counted_step, scores_line, facts_line,
+    trouble, dictionary, bar, keras, fit_ended, boosting, catboost, yolo_scores, html_table, table, stopped,
+    result, fold_line, told, facts_line,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Names and numbers in log lines: scores, durations, memory with its kind, settings.
+"""Names and numbers in log lines: scores, times, memory with its kind, settings.
 
 Every pattern here runs over at most `logline.MOST_CHARS` characters, starts with a fixed character class and
 has bounded repeats, so that no line takes more than a few milliseconds.
@@ -7,39 +7,56 @@ has bounded repeats, so that no line takes more than a few milliseconds.
 import re
 from calendar import timegm
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from statistics import fmean
+from typing import Any, NamedTuple
 
-from memory_service.domain.logs.durations import epoch_seconds_of
+from memory_service.domain.logs.durations import duration_of, epoch_seconds_of
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
+_VALUE = rf"({_NUMBER}|[-+]?nan\b|[-+]?inf\b)"
 _IS = r"\s{0,3}[=:]\s{0,3}"
-_PAIR = re.compile(rf"['\"]?{_IS}['\"]?({_NUMBER}|[-+]?nan\b|[-+]?inf\b)", re.IGNORECASE)
-_NAME_CHARS = 40
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_/.@() \-]{0,39}$")
-_BARE = re.compile(
-    r"\b((?:train|val|valid|validation|eval|test|dev)[ _]?)?(loss|acc(?:uracy)?|auc|f1)\s{1,3}"
-    rf"({_NUMBER}|nan\b|inf\b)",
+_UNITS = r"ms|us|s|sec|seconds|min|%|it/s|s/it|(?:images?|imgs?|samples?|examples?)/s(?:ec)?|sec/step"
+_PAIR = re.compile(
+    rf"(?:['\"]?{_IS}['\"]?|(?<=[A-Za-z@\d_])\s{{1,3}}){_VALUE}(?![\d:])(?:\s?({_UNITS})(?![A-Za-z/]))?"
+    rf"(?:/\d{{1,9}})?(?:['\"]?\s{{0,3}}\(\s{{0,6}}({_NUMBER})(%?)\s?\))?",
     re.IGNORECASE,
 )
+_NAME_CHARS, MOST_PAIRS = 48, 200
+_NAME = re.compile(r"(?<![\w.])[A-Za-z#*][A-Za-z0-9_/.@() \-]{0,47}$")
+_LIST = re.compile(r"\[((?:(?:np\.float\d\d\()?(?:-?\d{1,4}\.\d{1,20}|nan)\)?(?:, ?|(?=\]))){1,200})\]")
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_VALID = _words("val valid validation eval test dev holdout oof cv")
-_TRAIN = _words("train training tr trn learn")
-_FILLERS = _words("epoch step avg mean total running 0 1")
-_LOSSES = _words(
-    "loss logloss mlogloss binary_logloss multi_logloss rmse mae mse l1 l2 mape error "
-    "binary_error multi_error merror rmsle cross_entropy ce bce quantile huber crossentropy "
-    "multiclass poisson tweedie gamma"
+VALID_WORDS = _words("val valid validation eval evaluation test testing dev holdout oof cv")
+TRAIN_WORDS = _words("train training tr trn learn")
+_FILLERS = _words("epoch step avg mean average averaged stats total running for this the of on is set 0 1")
+_LOSSES = _words("loss closs cross_entropy ce bce crossentropy")
+_ERRORS = _words(
+    "logloss mlogloss binary_logloss multi_logloss rmse mae mse l1 l2 mape error binary_error multi_error "
+    "merror rmsle quantile huber multiclass poisson tweedie gamma wer cer perplexity"
 )
 _METRICS = _words(
-    "acc accuracy auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision recall r2 ndcg "
-    "top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim mcc f1_score f1_macro cv"
+    "acc accuracy accuracies auc f1 score metric map map50 map5095 dice iou miou qwk kappa precision recall "
+    "r2 ndcg top1 acc1 acc@1 top_1 roc_auc auroc pearson spearman bleu rouge psnr ssim mcc f1_score f1_macro "
+    "cv ap hmean rougel rouge1 chrf dice_multi"
 )
-_RATES = {"lr", "learning_rate", "train_lr"}
+_PARTS = {"precision", "recall"}
+_RATES = {"lr", "learning_rate"}
+_TIMES = {
+    "time",
+    "iter_time",
+    "batch_cost",
+    "avg_batch_cost",
+    "step_time",
+    "per_step_time",
+    "ms_batch",
+    "per_iteration_ms",
+}
+_DATA_TIMES = {"data", "data_time", "data_cost", "reader_cost", "avg_reader_cost"}
 
 _SIZE = r"(\d{1,7}(?:\.\d{1,6})?)\s?"
 _UNIT = r"(GiB|GB|G|MiB|MB|(?-i:M))\b"
@@ -69,7 +86,7 @@ _SETTINGS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("epochs", "training for", r"\btraining for (\d{1,7}) epochs\b"),
         ("folds", "folds", rf"\b(?:num_|n_|cv_)?folds{_IS}(\d{{1,4}})\b"),
         ("n_train", "", _N_TRAIN),
-        ("total_steps", "total optimization", rf"\btotal optimization steps{_IS}(\d[\d,]{{0,15}})"),
+        ("total_steps", "total ", rf"\btotal (?:optimization )?steps{_IS}(\d[\d,]{{0,15}})"),
         ("grad_accumulation", "accumulation", rf"\bgradient accumulation steps{_IS}(\d{{1,6}})"),
         ("learning_rate", "", rf"\b(?:learning_rate|lr){_IS}({_NUMBER})"),
         ("patience", "patience", rf"\bpatience{_IS}(\d{{1,5}})"),
@@ -110,10 +127,39 @@ def clock_of(line: str) -> tuple[float | None, str]:
     return at, line[found.end() :]
 
 
+class Pair(NamedTuple):
+    """`name=value unit (average)`; the name in lower case, its words joined by `_`."""
+
+    name: str
+    value: str
+    unit: str
+    average: str | None
+
+
+def pairs_of(text: str) -> Iterator[Pair]:
+    """Every `name=number`, `name: number` and `name number`; a list of numbers is its mean."""
+    if "[" in text and "." in text:
+        text = _LIST.sub(_mean, text)
+    for found in islice(_PAIR.finditer(text), MOST_PAIRS):
+        name = re.sub(r"[^a-z0-9@]+", "_", _name_before(text, found.start()).lower()).strip("_")
+        if not name:
+            continue
+        whole = found[4] == "%"  # `9827/10000 (98%)`
+        value, unit = (found[3], "%") if whole else (found[1], (found[2] or "").lower())
+        yield Pair(name, value, unit, None if whole else found[3])
+
+
+def _mean(found: re.Match[str]) -> str:
+    values = [float(x) for x in re.findall(r"-?\d{1,4}\.\d{1,20}", found[1])]
+    return f"{fmean(values):.6g}" if values else "nan"
+
+
 def _name_before(text: str, end: int) -> str:
     """The name that ends right before a `=` or `:`; "" where there is none."""
     found = _NAME.search(text[max(0, end - _NAME_CHARS) : end].rstrip(" '\""))
-    return "" if found is None else found[0].strip()
+    words = [] if found is None else found[0].split()
+    numbers = [n for n, word in enumerate(words) if word.lstrip("(")[:1].isdigit()]
+    return " ".join(words[numbers[-1] + 1 :] if numbers else words)
 
 
 def float_of(text: str | None) -> float | None:
@@ -124,57 +170,115 @@ def float_of(text: str | None) -> float | None:
         return None
 
 
-def pairs_of(text: str) -> Iterator[tuple[str, str]]:
-    """(normalised name, number as text) of each `name=number` or `name: number`."""
-    for found in _PAIR.finditer(text):
-        name = re.sub(r"[^a-z0-9@]+", "_", _name_before(text, found.start()).lower()).strip("_")
-        if name:
-            yield name, found[1]
-    for found in _BARE.finditer(text):
-        yield f"{(found[1] or '').strip(' _').lower()}_{found[2].lower()}".strip("_"), found[3]
-
-
-def scores_of(text: str, best: bool = False) -> dict[str, Any]:
+def scores_of(
+    text: str, side: str = "", *, best: bool = False, averages: bool = False, timed: bool = True
+) -> dict[str, Any]:
     """train_loss, valid_loss, metric and metric_name, learning_rate, seconds, as far as the text names them.
 
-    Not-a-number losses are stored as the text "nan" or "inf": they mean something.
+    side       "train" | "valid": of the figures whose names do not say it
+    averages   of `0.5 (0.6)` the average in brackets is meant
+    timed      whether seconds are looked for, which costs most
+    The loss as such wins over a part of it, a metric over an error measure. Not-a-number losses are stored as
+    the text "nan" or "inf": they mean something.
     """
     out: dict[str, Any] = {}
-    rank = 0
-    for name, value in pairs_of(text):
-        side, what = _split_name(name, best)
+    ranks = dict.fromkeys(("train_loss", "valid_loss", "metric"), 0)
+    errors: list[tuple[str, str, str]] = []
+    for name, plain, _, average in pairs_of(text):
+        value = average if averages and average is not None else plain
+        said, what, rest = _split_name(name, best)
+        where = said or side
         if what in _RATES:
             out.setdefault("learning_rate", _score(value))
         elif what in _LOSSES:
-            out.setdefault("valid_loss" if side == "valid" else "train_loss", _score(value))
-        elif what in _METRICS and side != "train":
-            better = 2 if side == "valid" else 1
-            if better > rank:
-                rank, out["metric"], out["metric_name"] = better, _score(value), name
-    seconds = epoch_seconds_of(text)
+            _take(out, ranks, "valid_loss" if where == "valid" else "train_loss", 2 + (not rest), value)
+        elif what in _ERRORS:
+            errors.append((where, name, value))
+        elif what in _METRICS and where != "train":
+            _take(out, ranks, "metric", 2 + 2 * (where == "valid") + (what not in _PARTS), value, name)
+    for where, name, value in errors:
+        loss = "valid_loss" if where == "valid" else "train_loss"
+        if not _take(out, ranks, loss, 1, value) and where == "valid" and ranks[loss] > 1:
+            _take(out, ranks, "metric", 1, value, name)
+    seconds = epoch_seconds_of(text) if timed else None
     return out if seconds is None else {**out, "seconds": seconds}
 
 
-def _split_name(name: str, best: bool) -> tuple[str, str]:
-    """("train" | "valid" | "", the score's own name) of `val_acc`, `train/loss`, `loss_val`, `fold 1 auc`.
+def _take(
+    out: dict[str, Any], ranks: dict[str, int], what: str, rank: int, value: str, name: str = ""
+) -> bool:
+    """Whether the value ranks before what was found so far, and is taken."""
+    if rank <= ranks[what]:
+        return False
+    ranks[what], out[what] = rank, _score(value)
+    if name:
+        out["metric_name"] = name
+    return True
+
+
+def _split_name(name: str, best: bool) -> tuple[str, str, bool]:
+    """("train" | "valid" | "", the score's own name, whether other words qualify it) of `val_acc`,
+    `train/loss`, `loss_val`, `fold 1 auc`.
 
     A "best" figure repeats an earlier one: it is none unless `best`.
     """
     words = [w for w in name.split("_") if w and w not in _FILLERS]
-    if "best" in words and not best:
-        return "", ""
-    side = "valid" if _VALID & set(words) else "train" if _TRAIN & set(words) else ""
-    own = [w for w in words if w not in _VALID and w not in _TRAIN] or words
+    if ("best" in words or "max" in words) and not best:
+        return "", "", False
+    side = "valid" if VALID_WORDS & set(words) else "train" if TRAIN_WORDS & set(words) else ""
+    own = [w for w in words if w not in VALID_WORDS and w not in TRAIN_WORDS] or words
     for size in (3, 2, 1):
         what = "_".join(own[-size:])
-        if what in _LOSSES or what in _METRICS or what in _RATES:
-            return side, what
-    return "", ""
+        if what in _LOSSES or what in _ERRORS or what in _METRICS or what in _RATES:
+            return side, what, len(own) > size
+    return "", "", False
 
 
 def _score(value: str) -> float | str:
     plain = value.lower()
     return plain.lstrip("+") if "n" in plain else float(plain)
+
+
+_ETA = re.compile(
+    r"\b(?:eta|remain(?:ing)?)\b['\"]?[\s:=]{0,4}"
+    r"((?:\d{1,4} days?, )?\d{1,4}:\d{2}(?::\d{2})?|\d{1,5}m \d{1,2}s)",
+    re.IGNORECASE,
+)
+_ELAPSED = re.compile(r"Elapsed (\d{1,5}m \d{1,2}s)")
+_EACH_AND_RATE = re.compile(r"\(([\d.]{1,9})s,\s{1,4}([\d.]{1,12})/s\)|\b([\d.]{1,10})\s?sec/step\b")
+
+
+class StepFigures(NamedTuple):
+    """What a line says of its step: its seconds, of these waiting for data, samples a second; the seconds
+    left, and since the epoch began."""
+
+    each: float | None
+    data: float | None
+    rate: float | None
+    eta: float | None
+    elapsed: float | None
+
+
+def step_figures(text: str) -> StepFigures:
+    found: dict[str, float] = {}
+    for name, plain, unit, average in pairs_of(text):
+        words, value = name.split("_"), float_of(average or plain)
+        own = {"_".join(words[-size:]) for size in (1, 2, 3)}
+        if value is None or words[0] == "last":
+            continue
+        if own & _DATA_TIMES:
+            found.setdefault("data", value)
+        elif own & _TIMES and unit != "min":
+            found.setdefault("each", value * (0.001 if "ms" in (unit, words[0], words[-1]) else 1.0))
+        elif words[-1] == "ips" or ("/s" in unit and unit not in ("it/s", "s/it")):
+            found["rate"] = value
+    told = _EACH_AND_RATE.search(text)
+    if told is not None:
+        found["each"] = float_of(told[1] or told[3]) or 0.0
+        found |= {"rate": float_of(told[2]) or 0.0} if told[2] else {}
+    eta, elapsed = (pattern.search(text) for pattern in (_ETA, _ELAPSED))
+    left, since = (None if part is None else duration_of(part[1]) for part in (eta, elapsed))
+    return StepFigures(found.get("each"), found.get("data"), found.get("rate"), left, since)
 
 
 def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
@@ -193,6 +297,13 @@ def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
         busy = listed[1] or listed[4]
         utilization = {} if busy is None else {"utilization_percent": float(busy)}
         return {"used_gib": less, "total_gib": more, **utilization}
+    for pair in pairs_of(text) if "gib" in text or "GiB)" in text or "_GB" in text else ():
+        if (
+            pair.name.endswith(("_gib", "_gb"))
+            and _MEMORY_NAME.search(pair.name)
+            and "active" not in pair.name
+        ):
+            out[_kind_field(pair.name)] = float(pair.value)
     for found in _MEMORY.finditer(text):
         unit = found[2] or found[4]
         name = "" if unit is None else _name_before(text, found.start()).lower()
@@ -210,6 +321,21 @@ def memory_of(text: str, *, alone_is_total: bool = True) -> dict[str, Any]:
         elif percent and used:
             out.setdefault("total_gib", round(used / percent * 100.0, 1))
     return out
+
+
+_STEP_MIB = re.compile(
+    r"\b(?:gpu[_ ])?(?:max[_ ])?mem(?:ory)?['\"]?[\s:=]{1,4}(\d{3,6})\s?(?:M(?:i?B)?)?(?![\w.%])",
+    re.IGNORECASE,
+)
+
+
+def step_memory_of(text: str) -> dict[str, Any]:
+    """Memory figures of a line about a step: `memory: 7410`, `max mem: 3421`, `mem 14764MB` are the peak of
+    what was allocated in MiB, as PyTorch tells it."""
+    found = _STEP_MIB.search(text)
+    if found is not None:
+        return {"peak_allocated_gib": int(found[1]) / 1024.0}
+    return memory_of(text, alone_is_total=False)
 
 
 def _gib(value: str | None, unit: str | None) -> float | None:

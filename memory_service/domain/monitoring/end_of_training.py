@@ -35,6 +35,9 @@ not an end before anything is learned."""
 ENOUGH_READINGS = 3
 """Measured epochs that must agree before training is ended by a projection: an end cannot be taken back."""
 
+OWN_ESTIMATE = 0.15
+"""Half the width of an estimate that a trainer prints: a mean of its steps so far, without evaluations."""
+
 LATCH_OFF = 0.95
 """An alarm of time goes off again only when the projection is 5 % inside the deadline."""
 
@@ -69,7 +72,7 @@ def training_deadline_seconds(view: RunView) -> float | None:
 def project(view: RunView) -> Projection | None:
     """The end of training, measured or else predicted; None when neither, or the epochs are not counted."""
     epochs = view.state.whole("epochs")
-    whole = None if view.epochs else _by_run_progress(view)
+    whole = None if view.epochs and epochs is not None else _by_run_progress(view) or _by_own_estimate(view)
     if epochs is None or whole is not None or view.state.facts.status != "running":
         return whole
     one, n, basis = epoch_seconds(view)
@@ -211,6 +214,21 @@ def _by_run_progress(view: RunView) -> Projection | None:
     epochs = max(1, view.state.whole("epochs") or 1)
     one = _around(of * elapsed / step / epochs, 0.1, "measured", 1, basis)
     return Projection(one, whole, epochs * ((of - step) / of + later), 1, certain=True)
+
+
+def _by_own_estimate(view: RunView) -> Projection | None:
+    """The projection of the trainer's own estimate of what is left (`eta: 16:31:20`)."""
+    stamped = view.summary.settings.get("eta_seconds")
+    enough = (view.steps_seen or 0) >= view.state.expected.not_before_steps
+    if stamped is None or not enough or view.state.facts.status != "running":
+        return None
+    at, left = stamped[0] / 1e6 + view.used - view.now, float(stamped[2])
+    rest = _around(left, OWN_ESTIMATE, "measured", 1, "the trainer's own estimate of what is left")
+    epochs = max(1, view.state.whole("epochs") or 1)
+    left_epochs = max(0.0, epochs - float(view.position.epochs_done))
+    one = rest.scaled(1.0 / left_epochs) if left_epochs else rest
+    end = Estimate(at + rest.value, at + rest.low, at + rest.high, "measured", 1, rest.basis)
+    return Projection(one, end, left_epochs, 1, certain=True)
 
 
 def too_late(view: RunView, projection: Projection, deadline: float) -> bool:

@@ -49,7 +49,8 @@ class Event(NamedTuple):
         epoch    one finished epoch: fold, epoch, seconds, train_loss, valid_loss, metric, samples,
                  loader_wait_percent, utilization_percent, the names of MEMORY_FIELDS
         fold     fold, folds: a fold begins; `done`: true when it ended
-        note     text; out_of_memory: true; error: true; submission: true (one was written just now)
+        note     text; out_of_memory: true; error: true; submission: true (one was written just now); of a
+                 finished fit also fit: its model, fold, seconds, rows, columns, rounds, metric
     """
 
     seq: int
@@ -130,12 +131,15 @@ SETTING_FIELDS: Mapping[str, FieldForm] = {
     "steps_per_epoch": _COUNT,
     "persistent_workers": _FLAG,
     "metric_name": _NAME,
+    "eta_seconds": _SECONDS,
+    "unread_line": _NAME,
 }
-"""Fields of every kind: values that hold from here on."""
+"""Fields of every kind: values that hold from here on. eta_seconds: until the end of training, as the trainer
+itself says; unread_line: one of the log that was not understood."""
 
 _FORM_OF: Mapping[str, FieldForm] = {
     **dict.fromkeys(("rank", "fold", "epoch", "best_epoch", "other_processes"), _ORDINAL),
-    **dict.fromkeys(("step", "of", "steps", "samples"), _COUNT),
+    **dict.fromkeys(("step", "of", "steps", "samples", "rows", "columns", "rounds"), _COUNT),
     **dict.fromkeys(("seconds", "valid_seconds", "elapsed_seconds", "loader_wait_seconds"), _SECONDS),
     **dict.fromkeys(("utilization_percent", "cpu_percent", "loader_wait_percent"), _PERCENT),
     **dict.fromkeys(("train_loss", "valid_loss", "metric"), _SCORE),
@@ -145,6 +149,7 @@ _FORM_OF: Mapping[str, FieldForm] = {
     "memory_percent": _PERCENT,
     "temperature_c": FieldForm("number", -100, 1000),
     "scope": FieldForm("scope"),
+    "fit": _NAME,
     "text": FieldForm("text", 0, 20_000),
 }
 """One form for a name, in whatever kind of event."""
@@ -164,7 +169,10 @@ _KINDS = {
         "loader_wait_percent", "utilization_percent", *_MEMORY,
     ),
     "fold": ("fold", "done", "seconds", "metric", "best_epoch"),
-    "note": ("text", "out_of_memory", "error", "submission"),
+    "note": (
+        "text", "out_of_memory", "error", "submission",
+        "fit", "fold", "seconds", "rows", "columns", "rounds", "metric",
+    ),
 }  # fmt: skip
 
 KIND_FIELDS: Mapping[str, Mapping[str, FieldForm]] = {

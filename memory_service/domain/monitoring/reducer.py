@@ -44,7 +44,7 @@ from memory_service.domain.monitoring.summary import (
 )
 
 SETTINGS = frozenset(SETTING_FIELDS)
-_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes"))
+_FLAGS = frozenset(("out_of_memory", "error", "throttled", "other_processes", "fit"))
 
 
 class SummaryParts(NamedTuple):
@@ -118,7 +118,7 @@ MAX_EPOCH_NUMBER = 1_000_000
 BUCKET_US = BUCKET_SECONDS * US
 
 _NOT_NUMBERS: dict[str, type] = {
-    "gpu_name": str, "precision": str, "metric_name": str, "persistent_workers": bool,
+    "gpu_name": str, "precision": str, "metric_name": str, "persistent_workers": bool, "unread_line": str,
 }  # fmt: skip
 _EPOCH_NUMBERS = ("seconds", "samples", "loader_wait_percent", "utilization_percent", "memory_percent")
 _EPOCH_SCORES = ("train_loss", "valid_loss", "metric")
@@ -191,6 +191,9 @@ class SummaryAccumulator(Summary):
                 setattr(self, f"{flag}_us", latest(getattr(self, f"{flag}_us"), us))
         if body.get("other_processes") and number_of(body["other_processes"]):
             self.shared_us = latest(self.shared_us, us)
+        if body.get("fit"):
+            self._moved(us)
+            self._bucket_sums(us).progress += 1
 
     def _settings(self, us: int, seq: int, body: Mapping[str, Any]) -> None:
         for name in SETTINGS & body.keys():

@@ -239,6 +239,13 @@ def stall_answer(view: RunView) -> Answer | None:
     idle = view.now - (0.0 if step_us is None else step_us / 1e6)
     if limit is None or idle <= limit:
         return None
+    unread = view.summary.setting("unread_line")
+    if step_us is None and unread:
+        why = (
+            "The log is not understood: no step and no epoch was read from it so far, the latest such line is"
+        )
+        how = "print e.g. `Epoch 1/10 loss=0.52 val_loss=0.48 time=61s`, or report epochs as events"
+        return advise("add_monitoring", f"{why} {str(unread).strip()!r}", f": {how}.", "log", {})
     what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
     checks = ["loader workers", "deadlock", "disk space"]
     silent = view.now - state.last_event_seconds

@@ -28,6 +28,9 @@ from memory_service.store.queries import run_summaries as watched
 NOTE_CHARS = 16_000
 """Lines that were not understood go into remarks of up to so many characters."""
 
+UNREAD_CHARS = 160
+"""Of the line that a verdict shows."""
+
 TRIES = 5
 HEAD_BYTES = 256
 
@@ -240,7 +243,8 @@ def _reported(
         found.append(fitting(place.next_seq + len(found), reported.kind, _iso(moment), reported.fields))
     last = _iso(written)
     for text in _notes(reading.unrecognized):
-        found.append(fitting(place.next_seq + len(found), "note", last, {"text": text}))
+        fields = {"text": text, "unread_line": text.rpartition("\n")[2][:UNREAD_CHARS]}
+        found.append(fitting(place.next_seq + len(found), "note", last, fields))
     return shift, found
 
 

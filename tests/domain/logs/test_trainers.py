@@ -163,7 +163,8 @@ def test_of_two_sets_that_xgboost_watches_the_last_is_the_validation() -> None:
 
 
 def test_kaggle_s_template_tells_positions_and_one_epoch() -> None:
-    ended, scored = epochs("kaggle")
+    evaluated, ended, scored = epochs("kaggle")
+    has(evaluated, epoch=1, valid_loss=0.3, train_loss=0.3913)
     has(ended, fold=0, epoch=1, train_loss=0.4913, valid_loss=0.4021, seconds=130.0)
     has(scored, epoch=1, metric=0.8123)
     has(steps("kaggle")[1], epoch=1, step=311, of=312, elapsed_seconds=121.0, train_loss=0.3913)

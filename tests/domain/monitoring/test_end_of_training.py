@@ -98,3 +98,16 @@ def test_one_epoch_after_the_first_is_measured_as_one() -> None:
     one, n, basis = epoch_seconds(view(RUN, said))
     assert one is not None
     assert (one.value, n, basis) == (60.0, 1, "median of 1 measured epoch after the first")
+
+
+def test_a_trainer_s_own_estimate_of_what_is_left_is_taken_where_no_epoch_is_over() -> None:
+    """Its steps of 0.8 s are no epochs of 0.8 s: 16 hours are left, whatever the budget."""
+    step = {"epoch": 1, "of": 6_200, "scope": "epoch", "seconds": 40.0, "steps": 50}
+    said: list[Said] = [
+        ("batch", 40.0 * n, {**step, "step": 50 * n, "eta_seconds": 60_000.0 - 40.0 * n})
+        for n in range(1, 33)
+    ]
+    projection = project(view(RunFacts(minutes=60.0), said))
+    assert projection is not None
+    assert projection.end.value == pytest.approx(60_000.0, rel=0.001)
+    assert projection.end.low < 60_000.0 < projection.end.high

@@ -119,3 +119,18 @@ def test_the_end_of_a_fold_is_progress() -> None:
     said += [("fold", 75.0, {"fold": 1, "done": True}), ("note", 110.0, {"text": "next fold"})]
     assert judged(trees, said).action == "continue"
     assert judged(trees, [*said, ("note", 210.0, {"text": "still nothing"})]).rule == "stall"
+
+
+def test_lines_that_were_not_understood_are_no_stall() -> None:
+    """A run that trains and prints what no form reads must not be ended as a deadlock."""
+    line = "phase two of pass 7: objective fell to 0.4 nats"
+    answer = judged(RUN, [("note", 1_500.0, {"text": line, "unread_line": line})])
+    assert (answer.action, answer.rule) == ("add_monitoring", "log")
+    assert line in answer.why
+    assert "deadlock" not in " ".join((answer.why, *answer.notes))
+
+
+def test_finished_fits_are_progress() -> None:
+    fit = {"fit": "lightgbm", "fold": 1, "seconds": 12.0, "rows": 8_000, "columns": 20, "rounds": 300}
+    said: list[Said] = [("note", 20.0, {"text": "lightgbm, fold 1", **fit})]
+    assert judged(RUN, [*said, ("gpu", 400.0, {"utilization_percent": 0.0})]).rule != "stall"
