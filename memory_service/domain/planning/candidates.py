@@ -31,6 +31,7 @@ from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.recipe.families import families_of
 
 
 def host_memory(problem: PlanningProblem, option: Option, rounds: Any) -> Estimate | None:
@@ -194,6 +195,23 @@ class CandidateSets:
     def least_minutes(self) -> float:
         """The smallest budget that any plan holds; infinite when memory allows none."""
         return min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
+
+    def rival(self, candidate: Candidate) -> tuple[tuple[str, ...], str, float] | None:
+        """(families, model, index without what winners used) of the best option of other families in the
+        minutes of a candidate; None where there is none."""
+        said, minutes = self.problem.preferences, candidate.minutes + 1e-9
+        own = families_of(candidate.option.model.name, candidate.option.model.family)
+        best: tuple[tuple[str, ...], str, float] | None = None
+        for candidates in self.sets:
+            grid, columns = candidates.grid, candidates.table.columns
+            index = np.where(grid.minutes <= minutes, grid.quality, -inf).max(axis=(1, 2), initial=-inf)
+            for code, names in enumerate(columns.families):
+                rows = np.flatnonzero(columns.family == code)
+                row = int(rows[np.argmax(index[rows])])
+                quality = float(index[row]) - said.family_points(names)
+                if set(names).isdisjoint(own) and quality > (best[2] if best else 0.0):
+                    best = names, str(columns.names[row]), quality
+        return best
 
     def best_of_families(self, families: Sequence[str]) -> dict[str, str | None]:
         """Family -> the model of highest utility of it that fits; None where none does."""

@@ -151,9 +151,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         ),
         alternatives=_alternatives(all_sets, choice),
         similar=problem.similar,
-        rationale=reasons.rationale(
-            candidate, settings, expected, spare, sum(len(s.table.options) for s in all_sets.sets)
-        ),
+        rationale=reasons.rationale(candidate, settings, expected, spare, all_sets, choice.planned.values()),
         warnings=(
             *problem.inferred,
             *problem.warnings,

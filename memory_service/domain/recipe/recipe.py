@@ -67,7 +67,7 @@ def make_recipe(
     pitfalls         (slug, text) of similar competitions, nearest first
     of_other_tasks   families that are not named: a U-Net among detectors
     """
-    found = {field: votes(near, field, base.get(field, {})) for field in FIELDS}
+    found = {field: [v for v in votes(near, field, base.get(field, {})) if v.n] for field in FIELDS}
     found["families"] = [vote for vote in found["families"] if vote.name not in of_other_tasks]
     said = {field: tuple(sentences(near, field, MOST_SENTENCES)) for field in _SENTENCES}
     return Recipe(

@@ -25,8 +25,7 @@ from memory_service.domain.recipe.neighbourhood import (
 )
 from memory_service.domain.recipe.notes import Note, note_of_pattern
 from memory_service.domain.recipe.preferences import (
-    FAMILY_WEIGHT,
-    FAMILY_WEIGHT_TEXT,
+    FAMILY_YEARS,
     NO_PREFERENCES,
     SHOWN_BY_RUNS,
     ModelPreference,
@@ -36,6 +35,7 @@ from memory_service.domain.recipe.preferences import (
 from memory_service.domain.recipe.recipe import Recipe, make_recipe
 from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.recipe.validation import SplitFact, decide_validation
+from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of
 from memory_service.services.competitions.neighbours import Found, Signals
@@ -109,6 +109,25 @@ def recipe_of(
     of_others -= memory.families_of_task(task, as_of)
     validation = decide_validation(near, task, split)
     return make_recipe(near, validation, task, base, pitfalls, of_others), near
+
+
+def family_shares(
+    memory: SolutionMemory,
+    slugs: Sequence[str],
+    weights: NDArray[np.float64],
+    years: NDArray[np.float64],
+    task: str,
+    as_of: int | None,
+) -> dict[str, float]:
+    """Family -> share among winners of similar competitions of the `FAMILY_YEARS` before `as_of` (the latest
+    year that is known, where none is asked for), drawn to that of the modality in the same years.
+
+    slugs, weights, years   of all stored competitions (C,)
+    """
+    since = (np.nanmax(years) if as_of is None else as_of) - FAMILY_YEARS
+    near = neighbourhood(np.where(years >= since, weights, 0.0), slugs, memory.by_competition, 0)
+    base = memory.base(modality_of(task), as_of, int(since))["families"]
+    return {vote.name: vote.share for vote in votes(near, "families", base)}
 
 
 def split_fact(
@@ -232,9 +251,7 @@ def memory_of(
     notes.sort(key=lambda note: not note.here)
     split = split_fact(question, said, record, notes)
     served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
-    recipe, similar = recipe_of(
-        knowledge.solution_memory, slugs, weights, task, question.as_of, split, served
-    )
+    recipe, _ = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split, served)
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
     most = recipe.validation.most_folds
@@ -242,8 +259,9 @@ def memory_of(
         notes = [replace(note, folds=min(note.folds, most)) if note.folds else note for note in notes]
     kind = modality_of(task)  # solutions do not count sounds in frames of 10 ms, as models here do
     preferences = preferences_of(
-        recipe.families,
-        len(similar.solutions),
+        family_shares(
+            knowledge.solution_memory, slugs, weights, signals.snapshot.years, task, question.as_of
+        ),
         notes,
         _shown_by_runs(knowledge, best_run),
         {"image_size": recipe.image_size, "seq_len": recipe.seq_len if kind != "audio" else None},
@@ -252,7 +270,6 @@ def memory_of(
             "seq_len": said.seq_len if said else None,
         },
         recipe.validation.folds,
-        FAMILY_WEIGHT_TEXT if kind == "text" else FAMILY_WEIGHT,
         unit={"time-series": "steps", "audio": "frames of 10 ms"}.get(kind, "tokens"),
     )
     demoted = demoted[:MOST_DEMOTED]

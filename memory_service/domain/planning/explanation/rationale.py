@@ -1,6 +1,6 @@
 """Reasons of a plan: each choice as a sentence with its figure, and the rows behind them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -29,6 +29,7 @@ from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.preferences import FAMILY_YEARS
 
 
 def rationale(
@@ -36,13 +37,15 @@ def rationale(
     settings: Mapping[str, Any],
     expected: Expected,
     spare_folds: int | None,
-    weighed: int,
+    all_sets: CandidateSets,
+    planned: Collection[str],
 ) -> tuple[str, ...]:
-    """One sentence per decision, in the order the decisions were made. weighed: options of every kind."""
+    """One sentence per decision, in the order the decisions were made. planned: models of all runs."""
     problem, option = candidate.problem, candidate.option
     total, peak = expected.total_minutes, expected.peak_memory_gib
-    out = [_model_reason(candidate, expected, weighed)]
+    out = [_model_reason(candidate, expected, sum(len(each.table.options) for each in all_sets.sets))]
     out += _memory_reasons(candidate, settings)
+    out += _winners_reason(candidate, all_sets, planned)
     if option.is_trees:
         out += _boosting_reasons(candidate, settings, expected)
     else:
@@ -154,12 +157,6 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
     if preferred is not None:
         counted = f"Counted as {preferred.points:+.1f} points."
         yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} {counted}"
-    elif said.families:
-        names = families_of(option.model.name, option.model.family)
-        used = {name: said.families.get(name, 0.0) for name in names}
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
-        points = said.family_points(names)
-        yield f"Expected share of winners that use its family: {shares} ({points:+.1f} points)."
     won = max(problem.recipe.families if problem.recipe else (), key=lambda vote: vote.share, default=None)
     if question.model is None and won is not None and won.name == "llm-decoder" and option.method is None:
         yield (
@@ -174,6 +171,28 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
         yield f"Input size {frames} counts frames of 10 ms: {frames / 100:g} s of a clip."
     if question.folds is None and settings["folds"] in said.folds and settings["folds"] > 1:
         yield f"{settings['folds']} folds: what memory of similar competitions validates by."
+
+
+def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Collection[str]) -> Iterator[str]:
+    """Whether the families of winners changed which model leads, with the figures of both."""
+    said, model = candidate.problem.preferences, candidate.option.model
+    if not said.families or candidate.problem.model is not None or model.name in said.models:
+        return
+    rival = all_sets.rival(candidate)
+    if rival is None:
+        return
+    names = families_of(model.name, model.family)
+
+    def used(families: tuple[str, ...]) -> str:
+        points = round(said.family_points(families), 1) + 0.0
+        return f"{families[0]} {said.family_share(families):.0%} ({points:+.1f} points)"
+
+    theirs, name, index = rival
+    ahead = index - (candidate.quality - said.family_points(names))
+    shares = f"similar winners of the last {FAMILY_YEARS} years used {used(names)} and {used(theirs)}"
+    did, way = ("broke a tie", "higher") if ahead > 0.0 else ("overruled nothing", "lower")
+    kept = f"; {name} is another run" if name in planned else ""
+    yield f"Memory {did}: {name} is expected {abs(ahead):.1f} {way} by its quality alone; {shares}{kept}."
 
 
 def _ended(text: str) -> str:
