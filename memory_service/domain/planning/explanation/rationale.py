@@ -24,7 +24,6 @@ from memory_service.domain.planning.candidates import (
 from memory_service.domain.planning.cost_table import with_memory
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
@@ -65,7 +64,7 @@ def rationale(
     if not option.is_trees:
         out.append(_rate_reason(option.defaults, settings))
         if problem.on_gpu:
-            out.append(_fill_reason(expected, problem.policy))
+            out.append(_fill_reason(candidate, expected))
         out.append(
             f"p90 memory is {peak.high:.1f} GiB of {candidate.candidates.table.usable_gib:.1f} usable."
             if problem.on_gpu
@@ -274,15 +273,25 @@ def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> str:
     return f"{defaults.optimizer} at {rate:g}: {scaled} to {batch}, {warmup}; {stop}."
 
 
-def _fill_reason(expected: Expected, policy: Policy) -> str:
-    fill = expected.memory_percent
-    low, high = policy.target_percent
-    if fill.value < low:
-        return (
-            f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: on purpose, a larger "
-            "batch would gain no speed or leave too few updates; fill is an alarm here, not the aim."
-        )
-    return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
+def _fill_reason(candidate: Candidate, expected: Expected) -> str:
+    fill, (low, high) = expected.memory_percent, candidate.problem.policy.target_percent
+    if fill.value >= low:
+        return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
+    text = f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: "
+    faster, bound = candidate.faster_batch(), BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    if faster is None:
+        return text + "a larger batch would gain less than a tenth in speed; fill is an alarm, not the aim."
+    why = {
+        "updates": "it would leave too few updates an epoch",
+        "knee": "the recipe's batch learns better, and each rung up gains less than a tenth",
+    }.get(bound, "the batch is what was asked for")
+    return f"{text}{slower_by(faster)}, but {why}."
+
+
+def slower_by(faster: tuple[float, int, float]) -> str:
+    """What a larger batch would gain, in words."""
+    own, batch, speed = faster
+    return f"by the curve it trains {own:.0f} samples/s, and {speed:.0f} at batch {batch}"
 
 
 def _plural(count: int, noun: str) -> str:
