@@ -82,6 +82,31 @@ def test_a_recognised_old_competition_is_planned_with_the_models_of_today(seeded
     assert not [line for line in without["rationale"] if "winners of the last" in line]
 
 
+def test_decoders_are_planned_where_winners_of_similar_problems_tuned_them(seeded_sqlite: Database) -> None:
+    chats = {
+        "task": "text",
+        "n_train": 57_000,
+        "n_classes": 3,
+        "gpu": "h100",
+        "minutes": 540,
+        "description": "Predict which of two chatbot answers a human preferred (A wins, B wins, tie) given "
+        "prompt and both responses, up to 4000 tokens. Log loss.",
+    }
+    essays = {
+        "n_train": 17_307,
+        "gpu": "h100",
+        "minutes": 180,
+        "description": "Score student-written argumentative essays, holistic scores 1 to 6; essays have 150 "
+        "to 1600 words. Quadratic weighted kappa.",
+    }
+    chosen = recommend(seeded_sqlite, chats)
+    assert chosen["method"] in ("lora", "qlora")
+    assert any(line.startswith("Tuned language models:") for line in chosen["rationale"])
+    assert "deberta-v3-large" in {run["model"] for run in recommend(seeded_sqlite, essays)["portfolio"]}
+    small = recommend(seeded_sqlite, {**chats, "gpu": "t4", "minutes": 30})
+    assert "method" not in small, "what a small card cannot carry is not planned"
+
+
 @FEW
 @given(TASK, CARD, N_TRAIN, MINUTES, MINUTES, OBJECTIVE)
 def test_more_minutes_never_lower_the_expected_quality(

@@ -28,7 +28,15 @@ from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
-from memory_service.domain.recipe.preferences import FAMILY_YEARS
+from memory_service.domain.recipe.preferences import (
+    DECODER_POINTS,
+    DECODERS,
+    FAMILY_YEARS,
+    MOST_FAMILY_POINTS,
+)
+
+MOSTLY = 0.3
+"""Share of winners from which a plan says what decoders are worth."""
 
 
 def rationale(
@@ -156,12 +164,6 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
     if preferred is not None:
         counted = f"Counted as {preferred.points:+.1f} points."
         yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} {counted}"
-    won = max(problem.recipe.families if problem.recipe else (), key=lambda vote: vote.share, default=None)
-    if question.model is None and won is not None and won.name == "llm-decoder" and option.method is None:
-        yield (
-            f"Decoders won similar competitions most often ({won.share:.0%}); they are rated by size, not "
-            "by measurements; method=qlora asks for one."
-        )
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
     if size is not None and question.image_size is None and question.seq_len is None:
         yield f"Input size {option.input_size}; {_ended(size.why)}"
@@ -177,6 +179,15 @@ def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Coll
     said, model = candidate.problem.preferences, candidate.option.model
     if not said.families or candidate.problem.model is not None or model.name in said.models:
         return
+    share, options = (
+        said.families.get(DECODERS, 0.0),
+        (o for each in all_sets.sets for o in each.table.options),
+    )
+    if share >= MOSTLY and any(option.method for option in options):
+        yield (
+            f"Tuned language models: {share:.0%} of similar winners of the last {FAMILY_YEARS} years used them; no "
+            f"public table has them beside encoders, so that counts {DECODER_POINTS * share:.1f} points."
+        )
     rival = all_sets.rival(candidate)
     if rival is None:
         return
@@ -190,6 +201,7 @@ def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Coll
     ahead = index - (candidate.quality - said.family_points(names))
     shares = f"similar winners of the last {FAMILY_YEARS} years used {used(names)} and {used(theirs)}"
     did, way = ("broke a tie", "higher") if ahead > 0.0 else ("overruled nothing", "lower")
+    did = "overruled quality" if ahead > MOST_FAMILY_POINTS else did
     kept = f"; {name} is another run" if name in planned else ""
     yield f"Memory {did}: {name} is expected {abs(ahead):.1f} {way} by its quality alone; {shares}{kept}."
 
