@@ -227,21 +227,21 @@ class CandidateSets:
         """The smallest budget that any plan holds; infinite when memory allows none."""
         return min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
 
-    def rival(self, candidate: Candidate) -> tuple[tuple[str, ...], str, float] | None:
-        """(families, model, index without what winners used) of the best option of other families in the
+    def rival(self, candidate: Candidate) -> tuple[tuple[str, ...], Option, float] | None:
+        """(families, option, index without what winners used) of the best option of other families in the
         minutes of a candidate; None where there is none."""
         said, minutes = self.problem.preferences, candidate.minutes + 1e-9
         own = families_of(candidate.option.model.name, candidate.option.model.family)
-        best: tuple[tuple[str, ...], str, float] | None = None
+        best: tuple[tuple[str, ...], Option, float] | None = None
         for candidates in self.sets:
             grid, columns = candidates.grid, candidates.table.columns
             index = np.where(grid.minutes <= minutes, grid.quality, -inf).max(axis=(1, 2), initial=-inf)
             for code, names in enumerate(columns.families):
                 rows = np.flatnonzero(columns.family == code)
                 row = int(rows[np.argmax(index[rows])])
-                quality = float(index[row]) - said.family_points(names)
+                quality = float(index[row]) - said.winner_points(names, float(columns.params_m[row]))
                 if set(names).isdisjoint(own) and quality > (best[2] if best else 0.0):
-                    best = names, str(columns.names[row]), quality
+                    best = names, candidates.table.options[row], quality
         return best
 
     def best_of_families(self, families: Sequence[str]) -> dict[str, str | None]:

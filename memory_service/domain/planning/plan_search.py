@@ -43,6 +43,7 @@ from memory_service.domain.quality.quality_index import (
     quality_index,
     too_large,
 )
+from memory_service.domain.recipe.preferences import DECODERS
 
 PRICE = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
 """Index points that a doubling of the minutes must buy (R32).
@@ -197,6 +198,8 @@ def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
     too: the same settings have the same index, whoever chose them."""
     said, c, question = problem.preferences, table.columns, problem.question
     points = np.array([said.family_points(names) for names in c.families], dtype=np.float64)[c.family]
+    decoders = np.array([DECODERS in names for names in c.families], dtype=np.float64)[c.family]
+    points += decoders * said.decoder_points(c.params_m)
     for name, preference in said.models.items():
         points[c.names == name] += preference.points
     for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):

@@ -9,6 +9,7 @@ solutions used and what the data have. What runs of the very competition showed 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,9 @@ SHARE_FLOOR = 0.02
 """Share of a family that nobody used."""
 
 DECODERS = "llm-decoder"
-DECODER_POINTS = 6.0
-"""Points more for tuned language models at a share of one. No public table has them beside encoders: what is
+DECODER_POINTS, FULL_SIZE_M, LEAST_SIZE_M = 6.0, 7_000.0, 500.0
+"""Points more for tuned language models at a share of one and 7 billion parameters; none at half a billion,
+for winners took large ones. No public table has them beside encoders: what is
 known of their order is where winners who could take either took them. Judged: of chat preferences,
 misconceptions and rules of communities (2024-25) all known winners tuned them, of essays, summaries and
 personal data (2023-24) nearly none; with 6 points plans agree with both, with 4 and less with the latter."""
@@ -94,8 +96,17 @@ class Preferences:
             return 0.0
         usual = sum(share * share for share in self.families.values()) / total + SHARE_FLOOR
         points = FAMILY_WEIGHT * log((self.family_share(families) + SHARE_FLOOR) / usual)
-        decoders = DECODER_POINTS * self.families.get(DECODERS, 0.0) if DECODERS in families else 0.0
-        return max(-MOST_FAMILY_POINTS, min(MOST_FAMILY_POINTS, points)) + decoders
+        return max(-MOST_FAMILY_POINTS, min(MOST_FAMILY_POINTS, points))
+
+    def decoder_points(self, params_m: Any) -> Any:
+        """Points of tuned language models of so many millions of parameters."""
+        size = np.log(np.maximum(params_m, 1.0) / LEAST_SIZE_M) / log(FULL_SIZE_M / LEAST_SIZE_M)
+        return DECODER_POINTS * self.families.get(DECODERS, 0.0) * np.clip(size, 0.0, 1.0)
+
+    def winner_points(self, families: Sequence[str], params_m: float) -> float:
+        """All that winners' families say of one model."""
+        decoder = float(self.decoder_points(params_m)) if DECODERS in families else 0.0
+        return self.family_points(families) + decoder
 
     def family_share(self, families: Sequence[str]) -> float:
         """Of the one that was used most."""

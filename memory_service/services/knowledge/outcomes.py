@@ -175,9 +175,10 @@ def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
 
 
 def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Of the runs that left something to score, each by its test metric, else by validation."""
+    """Of the runs that left something to score and whose test does not contradict their validation, each by
+    its test metric, else by validation."""
     usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
-    scored = [one for one in usable if score_of(one) is not None]
+    scored = [one for one in usable if score_of(one) is not None and not contradicted(one)]
     if not scored:
         return None
     return (max if scored[0]["direction"] == "max" else min)(scored, key=lambda one: score_of(one) or 0.0)

@@ -185,21 +185,24 @@ def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Coll
     )
     if share >= MOSTLY and any(option.method for option in options):
         yield (
-            f"Tuned language models: {share:.0%} of similar winners of the last {FAMILY_YEARS} years used them; no "
-            f"public table has them beside encoders, so that counts {DECODER_POINTS * share:.1f} points."
+            f"Tuned language models: {share:.0%} of similar winners of the last {FAMILY_YEARS} years took "
+            f"them, and no table has them beside encoders: {DECODER_POINTS * share:.1f} points from 7 billion"
+            " parameters on, fewer for smaller ones."
         )
     rival = all_sets.rival(candidate)
     if rival is None:
         return
-    names = families_of(model.name, model.family)
 
-    def used(families: tuple[str, ...]) -> str:
-        points = round(said.family_points(families), 1) + 0.0
-        return f"{families[0]} {said.family_share(families):.0%} ({points:+.1f} points)"
+    def used(families: tuple[str, ...], params_m: float) -> tuple[str, float]:
+        points = said.winner_points(families, params_m)
+        share = said.family_share(families)
+        return f"{families[0]} {share:.0%} ({round(points, 1) + 0.0:+.1f} points)", points
 
-    theirs, name, index = rival
-    ahead = index - (candidate.quality - said.family_points(names))
-    shares = f"similar winners of the last {FAMILY_YEARS} years used {used(names)} and {used(theirs)}"
+    theirs, option, index = rival
+    name, (of_rival, _) = option.model.name, used(theirs, option.model.params_m)
+    of_own, own_points = used(families_of(model.name, model.family), model.params_m)
+    ahead = index - (candidate.quality - own_points)
+    shares = f"similar winners of the last {FAMILY_YEARS} years used {of_own} and {of_rival}"
     did, way = ("broke a tie", "higher") if ahead > 0.0 else ("overruled nothing", "lower")
     did = "overruled quality" if ahead > MOST_FAMILY_POINTS else did
     kept = f"; {name} is another run" if name in planned else ""
