@@ -80,12 +80,21 @@ def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, A
 def outcomes_and_results(
     transaction: ReadTransaction, slug: str, table: str
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """`competition_outcomes`, and the points of each model's best run (`domain.quality.conditioning`). table:
-    kind of the data."""
+    """`competition_outcomes`, its best run with how many runs of its model count (`agreeing`), and the points
+    of each model's best run (`domain.quality.conditioning`). table: kind of the data."""
     found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
     best = best_runs(found).items()
     points = {model: points_of_metric(run.value, run.direction, table) for model, run in best}
-    return _in_short(found), {model: value for model, value in points.items() if value is not None}
+    short = _in_short(found)
+    if short["best"] is not None:
+        short["best"]["agreeing"] = sum(
+            row.outcome["model"] == short["best"]["model"]
+            and row.outcome["succeeded"] is not False
+            and score_of(row.outcome) is not None
+            and not contradicted(row.outcome)
+            for row in found
+        )
+    return short, {model: value for model, value in points.items() if value is not None}
 
 
 def _in_short(found: Sequence[Any]) -> dict[str, Any]:

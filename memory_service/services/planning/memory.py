@@ -367,12 +367,15 @@ def _noted_best(notes: list[Note]) -> Note | None:
 
 
 def _shown_by_runs(knowledge: Knowledge, best: Row | None) -> dict[str, ModelPreference]:
-    """The model of the best run, where the catalogue has it, with the score that it is the best by."""
+    """The model of the best run, where the catalogue has it, with the score that it is the best by; each
+    further run of that model halves what is missing of `SHOWN_BY_RUNS`."""
     model = knowledge.model_names.get(normal_model_name(str(best["model"]))) if best else None
     if best is None or model is None:
         return {}
-    text = f"The best run here reached {score_of(best):g} with it"
-    return {model: ModelPreference(SHOWN_BY_RUNS, f"run {best['run_id']}", text)}
+    runs = int(best.get("agreeing", 1))
+    text = f"The best run here reached {score_of(best):g} with it ({runs} run{'s' * (runs > 1)} of it)"
+    points = SHOWN_BY_RUNS * (1.0 - 0.5**runs)
+    return {model: ModelPreference(points, f"run {best['run_id']}", text)}
 
 
 def _shown(row: Row, text: str, held_back: bool) -> dict[str, Any]:
