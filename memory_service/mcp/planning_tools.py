@@ -125,8 +125,10 @@ def _speeds(data: Mapping[str, Any], n_gpus: int) -> str:
     if not rates:
         return f"knee of throughput at batch {data['knee_batch_size']}"
     best = next(batch for batch in sorted(rates) if KNEE_GAIN * rates[batch] >= max(rates.values()))
-    named = {max(rates): "largest", best: "best", data["batch_size"]: "answered"}
-    said = (f"batch {b} {rates[b]:.0f} samples/s ({what})" for b, what in named.items() if b in rates)
+    named: dict[int, list[str]] = {}
+    for what, batch in (("largest", max(rates)), ("best", best), ("answered", data["batch_size"])):
+        named.setdefault(batch, []).append(what)
+    said = [f"batch {b} {rates[b]:.0f} samples/s ({', '.join(w)})" for b, w in named.items() if b in rates]
     return ", ".join(said) + ("; batches a card" if n_gpus > 1 else "")
 
 

@@ -244,23 +244,6 @@ class CandidateSets:
                     best = names, candidates.table.options[row], quality
         return best
 
-    def best_of_families(self, families: Sequence[str]) -> dict[str, str | None]:
-        """Family -> the model of highest utility of it that fits; None where none does."""
-        question = self.problem.question
-        best: dict[str, tuple[float, str]] = {}
-        for candidates in self.sets:
-            utility = candidates.grid.best_utility(question.objective, question.minutes)
-            columns = candidates.table.columns
-            for code, names in enumerate(columns.families):
-                if set(names).isdisjoint(families):
-                    continue
-                rows = np.flatnonzero(columns.family == code)
-                row = rows[np.argmax(utility[rows])]
-                for name in names:
-                    if name in families and utility[row] > best.get(name, (-inf, ""))[0]:
-                        best[name] = (float(utility[row]), str(columns.names[row]))
-        return {name: best[name][1] if name in best else None for name in families}
-
 
 def precision_for(cards: Sequence[Gpu]) -> str:
     """The best precision that every card runs in hardware: bf16, else fp16 on tensor cores, else fp32."""

@@ -129,11 +129,6 @@ class PlanGrid:
         lower = max((rate for rate in rates if rate < rates[epoch]), default=None)
         return None if lower is None else len(rates) - 1 - rates[::-1].index(lower)
 
-    def best_utility(self, objective: str, minutes: float) -> Array:
-        """The highest utility of each option that `minutes` allow [option]; -inf where none fits."""
-        utility = np.where(self.minutes <= minutes, self.quality - PRICE[objective] * self.doublings, -np.inf)
-        return np.asarray(utility.max(axis=(1, 2)), dtype=np.float64)
-
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> GridIndex | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
 

@@ -300,7 +300,7 @@ def run_sets(all_sets: CandidateSets, minutes: float, done: Sequence[DoneRun] = 
         all_sets.problem.policy.reserve_share,
     )
     quality = np.concatenate([alone, pair, triple])
-    quality = np.maximum(quality - _without_trees(all_sets, pool, members, done), 0.0)
+    quality = np.maximum(quality - _without_trees(all_sets, pool, members, done), base)
     least_gain = np.concatenate([np.full(len(single), inf), of_second, of_third])
     return RunSets(
         all_sets, pool, members, alone_needed, with_early, quality, least_gain, difference, tuple(done)

@@ -37,9 +37,9 @@ class Recipe:
     seq_len: tuple[int, int] | None
     basis: str
 
-    def as_dict(self, planned: Mapping[str, str | None]) -> dict[str, Any]:
+    def as_dict(self, planned: Mapping[str, str]) -> dict[str, Any]:
         """The wire form; whether a script does a technique is for those who know the script to say.
-        planned: family -> the model that would be planned of it."""
+        planned: family -> the model of it that is planned."""
         return {
             "validation": self.validation.as_dict(),
             "families": [{**_shown(one), "planned": planned.get(one.name)} for one in self.families],
