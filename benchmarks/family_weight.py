@@ -1,9 +1,9 @@
 """How many index points is it worth that similar winners used a family? For docs/methods/memory.md.
 
 A conditional logit: of the families that could be planned for a competition, its winners used one with a
-chance that grows with exp(a index + b log(share + floor)). b / a is what `preferences.FAMILY_WEIGHT` says:
-points of the index per e-fold of the share. The index is that of the best plan of a family in ten hours on an
-A100 without memory; the share is that of similar competitions of earlier years alone.
+chance that grows with exp(a index + b log(share + floor)). b / a says how far winners follow winners: points
+of the index per e-fold of the share. The index is that of the best plan of a family in ten hours on an A100
+without memory; the share is that of similar competitions of earlier years alone.
 """
 
 from __future__ import annotations

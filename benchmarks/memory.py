@@ -26,7 +26,7 @@ from benchmarks.family_weight import Fit
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
-from memory_service.domain.recipe.preferences import FAMILY_WEIGHT
+from memory_service.domain.recipe.preferences import FAMILY_WEIGHT, MOST_FAMILY_POINTS
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.solution import Solution
 from memory_service.domain.recipe.votes import NEVER_ADVISED, base_rates, votes
@@ -340,7 +340,7 @@ def page(found: Measured) -> str:
         before="\n".join(table(found.before)), alike="\n".join(
             f"| {field} | {theirs:.2f} | {year:.2f} |" for field, (theirs, year) in found.alike.items()
         ), sized=len(ours), ours=float(np.median(ours)),
-        theirs=float(np.median(theirs)), fitted=FITTED_FROM, weight=FAMILY_WEIGHT,
+        theirs=float(np.median(theirs)), fitted=FITTED_FROM, weight=FAMILY_WEIGHT, most=MOST_FAMILY_POINTS,
         fits="\n".join(family_weight.table(found.fits)),
     )  # fmt: skip
 
@@ -407,8 +407,8 @@ What winners since {fitted} used of what could be planned: a conditional logit o
 family's best plan (ten hours on an A100, no memory) and the log share of the family among similar winners of
 earlier years. Their ratio is the number of index points that an e-fold of the share is worth; gains are of
 the mean log likelihood of a competition over a guess, each on the data it was fitted to. A dash: one of the
-two says nothing beside the other. A plan counts {weight} points for images,
-below the fit because winners were not bound by minutes, and 0.7 for texts (`domain/recipe/preferences.py`).
+two says nothing beside the other. It measures agreement with past winners, not what is best: a plan counts
+{weight} points an e-fold among winners of the last years, {most} at most (`domain/recipe/preferences.py`).
 
 {fits}
 """

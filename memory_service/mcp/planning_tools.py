@@ -9,6 +9,7 @@ from memory_service.api.service import Service
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.common.quoted_text import one_line, quoted
 from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.mcp import tool_answers as shapes
 from memory_service.mcp.schemas import given_by, takes
@@ -104,13 +105,31 @@ def _fit_text(data: Mapping[str, Any], n_gpus: int) -> str:
     lines = [
         f"{data['model']} on {cards}{data['gpu']}: {'fits' if data['fits'] else 'does not fit'}",
         f"batch{of_each}: at most {spread(most)}" if most else "",
-        f"knee of throughput: batch {knee}{of_each}" if knee else "",
+        f"speeds: {_speeds(data, n_gpus)}" if knee else "",
         line("peak memory", "peak_memory_gib", "GiB"),
         line("speed", "samples_per_second", "samples/s"),
         f"would fit: {', '.join(f'{n}={v}' for n, v in instead.items() if n != 'why')}" if instead else "",
         *data["warnings"],
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _speeds(data: Mapping[str, Any], n_gpus: int) -> str:
+    """Of the largest batch that fits safely, of the smallest within a tenth of the fastest, of the one
+    answered."""
+    rates = {
+        point["batch_size"]: point["samples_per_second"]
+        for point in data["curve"]
+        if point["samples_per_second"] and point["batch_size"] <= (data["safe_batch_size"] or 0)
+    }
+    if not rates:
+        return f"knee of throughput at batch {data['knee_batch_size']}"
+    best = next(batch for batch in sorted(rates) if KNEE_GAIN * rates[batch] >= max(rates.values()))
+    named: dict[int, list[str]] = {}
+    for what, batch in (("largest", max(rates)), ("best", best), ("answered", data["batch_size"])):
+        named.setdefault(batch, []).append(what)
+    said = [f"batch {b} {rates[b]:.0f} samples/s ({', '.join(w)})" for b, w in named.items() if b in rates]
+    return ", ".join(said) + ("; batches a card" if n_gpus > 1 else "")
 
 
 _MAX_FINDINGS = 40
@@ -168,8 +187,8 @@ TOOLS = (
         "predict_fit",
         "Predict memory and speed of a model on a card",
         "Does this model fit this card at this batch size, how much memory at the peak, how fast, which "
-        "batch is the largest, and past which one (the knee) a larger one gains nothing. Ask before changing "
-        "the model, the image size or the batch of a plan.",
+        "batch is the largest, which the smallest that is within a tenth of the fastest, and their speeds. "
+        "Ask before changing the model, the image size or the batch of a plan.",
         "read",
         takes(PredictRequest, precision=(*PRECISIONS, "amp")),
         given_by(shapes.Fits),

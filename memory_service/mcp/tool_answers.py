@@ -72,7 +72,7 @@ Fits = _part(
         "model", "gpu", "fits", "batch_size", "max_batch_size", "safe_batch_size", "knee_batch_size",
         "peak_memory_gib", "samples_per_second", "step_seconds", "would_fit", "warnings", "curve",
     ),
-    "What a model needs and does on a card. knee_batch_size: past it more memory buys no speed.",
+    "What a model needs and does on a card. knee_batch_size: the next rung gains under 10 %.",
     batch_size=int | None,
     safe_batch_size=int | None,
     would_fit=WouldFit | None,

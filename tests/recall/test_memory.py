@@ -110,6 +110,24 @@ def test_what_a_person_wrote_is_planned(cattle: Database, asked: dict[str, Any],
     assert {"cattle-model", "cattle-validation"} <= {row["id"] for row in answer["evidence"][:3]}
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"competition": "petfinder-pawpularity-score"},
+        {
+            "description": "Estimate the price of used cars from photographs taken by dealers. 20,000 "
+            "photos. Mean absolute error."
+        },
+    ],
+    ids=["a record with notes of its own", "another subject"],
+)
+def test_a_note_does_not_reach_another_problem(cattle: Database, asked: dict[str, Any]) -> None:
+    answer = recommend(cattle, {**asked, **COMMON})
+    assert answer["task"] == "image-regression"
+    assert not [line for line in answer["rationale"] if "cattle-" in line]
+    assert answer["recipe"]["validation"]["by"] != "site"
+
+
 def test_a_text_alike_in_all_but_subject_and_size_is_not_taken_for_what_is_stored(
     cattle: Database, remembering: Remembering
 ) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import table_memory
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
+from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import (
@@ -29,8 +31,11 @@ from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan_search import GridIndex, PlanGrid, price_grid
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.run_seconds import RunSeconds
+from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.domain.recipe.families import families_of
 
 
 def host_memory(problem: PlanningProblem, option: Option, rounds: Any) -> Estimate | None:
@@ -165,6 +170,33 @@ class Candidate:
     def fits(self, seeds: int = 1) -> Fits:
         return self.problem.fits(self.folds, seeds, trees=self.option.is_trees)
 
+    def speeds(self) -> dict[int, float]:
+        """Batch of the ladder from the planned one on, as memory holds it at p90 -> samples a second of the
+        slowest card, the input pipeline counted; empty of boosted trees."""
+        profile, own, question = self.profile, self.batch_size, self.problem.question
+        if profile is None:
+            return {}
+        workers = int(self.candidates.loader["num_workers"])
+        loader = loader_rate(self.problem, self.option.input_size, workers).value
+        out: dict[int, float] = {}
+        for batch in (own, *(rung for rung in BATCH_LADDER if rung > own)):
+            rates = []
+            for card in self.problem.cards:
+                peak = peak_memory(profile, batch, card, self.config_on(card, profile)).driver_gib.high
+                if batch > own and peak > (question.vram_gib or card.usable_gib):
+                    return out
+                rates.append(batch / self.step_on(card, profile).step_seconds(batch).value)
+            out[batch] = min(*rates, loader * self.option.texts_per_row)
+        return out
+
+    def faster_batch(self) -> tuple[float, int, float] | None:
+        """(samples a second of the planned batch, a larger one, its samples a second): the smallest within a
+        tenth of the fastest; None where none is a tenth faster than the planned one."""
+        speeds = self.speeds()
+        top = max(speeds.values(), default=0.0)
+        batch = next((each for each, speed in speeds.items() if KNEE_GAIN * speed >= top), self.batch_size)
+        return None if batch == self.batch_size else (speeds[self.batch_size], batch, speeds[batch])
+
     def step_on(self, card: TargetDevice, profile: Profile) -> StepModel:
         return prepare(profile, card, self.config_on(card, profile))
 
@@ -195,22 +227,22 @@ class CandidateSets:
         """The smallest budget that any plan holds; infinite when memory allows none."""
         return min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
 
-    def best_of_families(self, families: Sequence[str]) -> dict[str, str | None]:
-        """Family -> the model of highest utility of it that fits; None where none does."""
-        question = self.problem.question
-        best: dict[str, tuple[float, str]] = {}
+    def rival(self, candidate: Candidate) -> tuple[tuple[str, ...], Option, float] | None:
+        """(families, option, index without what winners used) of the best option of other families in the
+        minutes of a candidate; None where there is none."""
+        said, minutes = self.problem.preferences, candidate.minutes + 1e-9
+        own = families_of(candidate.option.model.name, candidate.option.model.family)
+        best: tuple[tuple[str, ...], Option, float] | None = None
         for candidates in self.sets:
-            utility = candidates.grid.best_utility(question.objective, question.minutes)
-            columns = candidates.table.columns
+            grid, columns = candidates.grid, candidates.table.columns
+            index = np.where(grid.minutes <= minutes, grid.quality, -inf).max(axis=(1, 2), initial=-inf)
             for code, names in enumerate(columns.families):
-                if set(names).isdisjoint(families):
-                    continue
                 rows = np.flatnonzero(columns.family == code)
-                row = rows[np.argmax(utility[rows])]
-                for name in names:
-                    if name in families and utility[row] > best.get(name, (-inf, ""))[0]:
-                        best[name] = (float(utility[row]), str(columns.names[row]))
-        return {name: best[name][1] if name in best else None for name in families}
+                row = int(rows[np.argmax(index[rows])])
+                quality = float(index[row]) - said.winner_points(names, float(columns.params_m[row]))
+                if set(names).isdisjoint(own) and quality > (best[2] if best else 0.0):
+                    best = names, candidates.table.options[row], quality
+        return best
 
 
 def precision_for(cards: Sequence[Gpu]) -> str:

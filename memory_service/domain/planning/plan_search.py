@@ -43,6 +43,7 @@ from memory_service.domain.quality.quality_index import (
     quality_index,
     too_large,
 )
+from memory_service.domain.recipe.preferences import DECODERS
 
 PRICE = {"fast": 2.0, "balanced": 0.1, "quality": 0.0}
 """Index points that a doubling of the minutes must buy (R32).
@@ -128,11 +129,6 @@ class PlanGrid:
         lower = max((rate for rate in rates if rate < rates[epoch]), default=None)
         return None if lower is None else len(rates) - 1 - rates[::-1].index(lower)
 
-    def best_utility(self, objective: str, minutes: float) -> Array:
-        """The highest utility of each option that `minutes` allow [option]; -inf where none fits."""
-        utility = np.where(self.minutes <= minutes, self.quality - PRICE[objective] * self.doublings, -np.inf)
-        return np.asarray(utility.max(axis=(1, 2)), dtype=np.float64)
-
     def best(self, objective: str, minutes: float, keep: Flags | None = None) -> GridIndex | None:
         """The plan of highest utility that `minutes` allow, cheaper first on ties; None when none fits.
 
@@ -197,6 +193,8 @@ def _option_points(problem: PlanningProblem, table: CostTable) -> Array:
     too: the same settings have the same index, whoever chose them."""
     said, c, question = problem.preferences, table.columns, problem.question
     points = np.array([said.family_points(names) for names in c.families], dtype=np.float64)[c.family]
+    decoders = np.array([DECODERS in names for names in c.families], dtype=np.float64)[c.family]
+    points += decoders * said.decoder_points(c.params_m)
     for name, preference in said.models.items():
         points[c.names == name] += preference.points
     for kind, pinned in (("image_size", question.image_size), ("seq_len", question.seq_len)):

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
@@ -99,7 +98,7 @@ def make_plan(
         similar=problem.similar,
         warnings=(*problem.inferred, *problem.warnings, *provenance_warnings(problem.cards)),
         evidence=problem.evidence,
-        recipe=recipe_answer(all_sets),
+        recipe=None if problem.recipe is None else problem.recipe.as_dict({}),
         targets=problem.targets,
     )
 
@@ -151,9 +150,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         ),
         alternatives=_alternatives(all_sets, choice),
         similar=problem.similar,
-        rationale=reasons.rationale(
-            candidate, settings, expected, spare, sum(len(s.table.options) for s in all_sets.sets)
-        ),
+        rationale=reasons.rationale(candidate, settings, expected, spare, all_sets, choice.planned.values()),
         warnings=(
             *problem.inferred,
             *problem.warnings,
@@ -161,20 +158,9 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
         facts=problem.facts,
-        recipe=recipe_answer(all_sets, choice.planned),
+        recipe=None if problem.recipe is None else problem.recipe.as_dict(choice.planned),
         targets=problem.targets,
     )
-
-
-def recipe_answer(
-    all_sets: CandidateSets, planned: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, Any] | None:
-    """The recipe of a problem, with the model that would be planned of each family; planned: family -> the
-    model that is."""
-    recipe = all_sets.problem.recipe
-    if recipe is None:
-        return None
-    return recipe.as_dict({**all_sets.best_of_families([vote.name for vote in recipe.families]), **planned})
 
 
 def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,11 @@ _SUBTASK_OF = {
     "text-ranking": "ranking",
     "text-pair-similarity": "similarity",
 }
-_MULTILINGUAL = ("multilingual", "xlm", "mdeberta", "mt5", "rembert", "labse", "bge-m3")
+_MULTILINGUAL = (
+    "multilingual", "xlm", "mdeberta", "mt5", "rembert", "labse", "bge-m3", "mmbert", "eurobert",
+    "qwen", "gemma-3", "llama-3", "mistral-nemo", "glm-4",
+)  # fmt: skip
+"""Parts of names; of decoders those whose makers name the languages they were trained for."""
 
 
 class Kind(NamedTuple):

@@ -38,7 +38,7 @@ class Note:
     """One thing that was written down, and where.
 
     prefer, avoid   catalogue names, the best first; size: pixels or tokens of the input
-    here            written here by a person, not shipped
+    here            written here by a person, not shipped; own: of the very competition
     """
 
     source: str
@@ -50,6 +50,7 @@ class Note:
     split: str | None = None
     by: str | None = None
     here: bool = False
+    own: bool = True
 
 
 def note_of_pattern(row: Mapping[str, Any], catalogue_name: Callable[[str], str | None], here: bool) -> Note:

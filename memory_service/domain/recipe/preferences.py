@@ -1,34 +1,42 @@
 """What memory says about the choice of a plan, in points of the quality index.
 
-Families: points for each e-fold of the share that similar solutions give a model's family; the most used
-family stands at 0. The weight is the exchange rate between index and log share in a conditional logit of what
-winners since 2020 used (docs/methods/memory.md): 3.2 for images, 4.1 for all, 0 for texts, and for tables the
-index said nothing. The weights stay below: winners were not bound by minutes. Texts have few competitions:
-theirs is drawn a quarter of the way to the others'. Sizes: what similar solutions used and what the data
-have. What runs of the very competition showed outweighs both.
+Families break ties: points for each e-fold between the share of a model's family among similar winners of the
+last years and that of a usual winner's family, at most one point to either side. Winners of the past say what
+was tried, not what is best now: measured results and published scores choose the model. Sizes: what similar
+solutions used and what the data have. What runs of the very competition showed outweighs both.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.recipe.notes import Note
-from memory_service.domain.recipe.votes import Vote
 
-FAMILY_WEIGHT, FAMILY_WEIGHT_TEXT = 2.7, 0.7
+FAMILY_WEIGHT, MOST_FAMILY_POINTS = 0.5, 1.0
+"""Points for each e-fold of the share, and at most."""
+
 SHARE_FLOOR = 0.02
-"""Share of a family that no similar solution used."""
+"""Share of a family that nobody used."""
 
-LEAST_SOLUTIONS = 10
-"""Fewer say nothing of a family's share."""
+DECODERS = "llm-decoder"
+DECODER_POINTS, FULL_SIZE_M, LEAST_SIZE_M = 6.0, 7_000.0, 500.0
+"""Points more for tuned language models at a share of one and 7 billion parameters; none at half a billion,
+for winners took large ones. No public table has them beside encoders: what is
+known of their order is where winners who could take either took them. Judged: of chat preferences,
+misconceptions and rules of communities (2024-25) all known winners tuned them, of essays, summaries and
+personal data (2023-24) nearly none; with 6 points plans agree with both, with 4 and less with the latter."""
+
+FAMILY_YEARS = 3
+"""Years before the one asked about whose winners say which families are in use."""
 
 NOTED, SHOWN_BY_RUNS, LOST = 1.0, 8.0, -8.0
-"""Points for a model that shipped notes of the very competition name, that the best run here used, and that a
-person noted here as the worse one. What a person noted as the best is planned wherever it fits
-(`services.planning.noted_plan`)."""
+"""Points for a model that shipped notes of the very competition name, that many runs here showed to be the
+best, and that a person noted here as the worse one. What a person noted as the best is planned wherever it
+fits (`services.planning.noted_plan`)."""
 
 OCTAVE_SHORT, OCTAVE_LONG, ANY_OCTAVE = 1.5, 2.0, 0.5
 """Points per doubling that an input is smaller or larger than usual, past half a doubling where only votes
@@ -71,24 +79,38 @@ class SizePreference:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """models: catalogue name -> points; families: expected share of each; image_size, seq_len: by kind of
-    input; folds: number -> points."""
+    """models: catalogue name -> points; families: expected share of each among winners of the last years;
+    image_size, seq_len: by kind of input; folds: number -> points."""
 
     models: Mapping[str, ModelPreference] = field(default_factory=dict)
     families: Mapping[str, float] = field(default_factory=dict)
     image_size: SizePreference | None = None
     seq_len: SizePreference | None = None
     folds: Mapping[int, float] = field(default_factory=dict)
-    family_weight: float = FAMILY_WEIGHT
 
     def family_points(self, families: Sequence[str]) -> float:
-        """0 for the family that was used most, less for others; of several (an encoder and its decoder) the
-        one that was used most counts."""
-        if not self.families:
+        """Above 0 for a family of a larger share than that of a usual winner, below for others; of several
+        (an encoder and its decoder) the one that was used most counts."""
+        total = sum(self.families.values())
+        if not total:
             return 0.0
-        best = max(self.families.values()) + SHARE_FLOOR
-        share = max(self.families.get(name, 0.0) for name in families) + SHARE_FLOOR
-        return self.family_weight * log(share / best)
+        usual = sum(share * share for share in self.families.values()) / total + SHARE_FLOOR
+        points = FAMILY_WEIGHT * log((self.family_share(families) + SHARE_FLOOR) / usual)
+        return max(-MOST_FAMILY_POINTS, min(MOST_FAMILY_POINTS, points))
+
+    def decoder_points(self, params_m: Any) -> Any:
+        """Points of tuned language models of so many millions of parameters."""
+        size = np.log(np.maximum(params_m, 1.0) / LEAST_SIZE_M) / log(FULL_SIZE_M / LEAST_SIZE_M)
+        return DECODER_POINTS * self.families.get(DECODERS, 0.0) * np.clip(size, 0.0, 1.0)
+
+    def winner_points(self, families: Sequence[str], params_m: float) -> float:
+        """All that winners' families say of one model."""
+        decoder = float(self.decoder_points(params_m)) if DECODERS in families else 0.0
+        return self.family_points(families) + decoder
+
+    def family_share(self, families: Sequence[str]) -> float:
+        """Of the one that was used most."""
+        return max(self.families.get(name, 0.0) for name in families)
 
     def size_points(self, kind: str, sizes: NDArray[np.int64], *, pinned: bool = False) -> Array:
         """Points of input sizes [option]: 0 within the slack of the usual one; `FAR` below beyond what the
@@ -113,19 +135,17 @@ NO_PREFERENCES = Preferences()
 
 
 def preferences_of(
-    families: Sequence[Vote],
-    solutions: int,
+    families: Mapping[str, float],
     notes: Sequence[Note],
     by_runs: Mapping[str, ModelPreference],
     usual: Mapping[str, tuple[int, int] | None],
     own_size: Mapping[str, int | None],
     folds: int,
-    family_weight: float = FAMILY_WEIGHT,
     unit: str = "tokens",
 ) -> Preferences:
     """Everything memory prefers.
 
-    families     the vote; solutions: how many it rests on
+    families     share of each among similar winners of the last years
     notes        of the very competition or one much like it, the weightiest first
     by_runs      model of the best run of the very competition here -> why it is preferred
     usual        "image_size", "seq_len" -> (usual size, number of solutions); own_size: what the data have
@@ -148,8 +168,7 @@ def preferences_of(
     }
     return Preferences(
         models=models,
-        families={vote.name: vote.share for vote in families} if solutions >= LEAST_SOLUTIONS else {},
-        family_weight=family_weight,
+        families=families,
         folds={noted_folds: FOLDS_NOTED} if noted_folds else {folds: FOLDS_USUAL},
         **sizes,
     )

@@ -37,9 +37,9 @@ class Recipe:
     seq_len: tuple[int, int] | None
     basis: str
 
-    def as_dict(self, planned: Mapping[str, str | None]) -> dict[str, Any]:
+    def as_dict(self, planned: Mapping[str, str]) -> dict[str, Any]:
         """The wire form; whether a script does a technique is for those who know the script to say.
-        planned: family -> the model that would be planned of it."""
+        planned: family -> the model of it that is planned."""
         return {
             "validation": self.validation.as_dict(),
             "families": [{**_shown(one), "planned": planned.get(one.name)} for one in self.families],
@@ -67,7 +67,7 @@ def make_recipe(
     pitfalls         (slug, text) of similar competitions, nearest first
     of_other_tasks   families that are not named: a U-Net among detectors
     """
-    found = {field: votes(near, field, base.get(field, {})) for field in FIELDS}
+    found = {field: [v for v in votes(near, field, base.get(field, {})) if v.n] for field in FIELDS}
     found["families"] = [vote for vote in found["families"] if vote.name not in of_other_tasks]
     said = {field: tuple(sentences(near, field, MOST_SENTENCES)) for field in _SENTENCES}
     return Recipe(

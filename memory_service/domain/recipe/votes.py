@@ -25,7 +25,7 @@ class Vote:
     """What similar winning solutions used.
 
     share     expected share of winners that use it: that of the similar solutions by weight, drawn to the
-              modality's base rate as by `PRIOR` competitions more
+              modality's base rate as by `PRIOR` competitions more; so are names that none of them used (n 0)
     lift      share / base rate, None where nobody of the modality used it
     n         how many of these solutions used it; sources: the weightiest of them
     runs      what runs of the very competition here say of it
@@ -64,8 +64,8 @@ def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vo
                 shares[name] += part / total
                 users[name].append((-part, solution.id))
     found = []
-    for name, share in shares.items():
-        drawn = (effective * share + prior * base.get(name, 0.0)) / (effective + prior)
+    for name in {**base, **shares}.keys() - NEVER_ADVISED if shares else ():
+        drawn = (effective * shares[name] + prior * base.get(name, 0.0)) / (effective + prior)
         lift = drawn / base[name] if base.get(name) else None
         sources = tuple(source for _, source in sorted(users[name])[:SOURCES])
         found.append(Vote(name, drawn, lift, len(users[name]), sources))

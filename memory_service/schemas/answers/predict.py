@@ -36,7 +36,7 @@ class _Prediction(Answer):
     max_batch_size: Estimate | None = Field(
         description="`low` fits nine times in ten; null: of boosted trees."
     )
-    knee_batch_size: int | None = Field(description="Past it more memory buys no speed.")
+    knee_batch_size: int | None = Field(description="The next rung gains under 10 % of speed; see `curve`.")
     samples_per_second: Estimate = Field(
         description="Of the card, of several all; the input pipeline, which a plan counts, is left out. Of "
         "boosted trees, rows that a round reads."

@@ -181,7 +181,7 @@ class Share(Answer):
 
 
 class FamilyShare(Share):
-    planned: str | None = Field(description="The model that would be planned of this family.")
+    planned: str | None = Field(description="The model of this family that is planned, if one is.")
 
 
 class TechniqueShare(Share):

@@ -65,6 +65,7 @@ class Signals:
     tasks      probability of each task, empty where no task is known
     own        place of the competition that was named or described; left_out: those that the mode hides
     year       of the competition asked about, NaN where not known
+    shared     probability (C,) that it shares task and at least two techniques of winners with the question
     """
 
     snapshot: RecallSnapshot
@@ -74,6 +75,7 @@ class Signals:
     own: int | None
     left_out: Flags | None
     year: float = np.nan
+    shared: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def recall(
     hits = tuple(explain.hit(i, float(score)) for i, score in zip(best, falling, strict=True))
     slug = str(snapshot.competitions[described]["slug"]) if described is not None else None
     year = np.nan if known is None else float(snapshot.years[known])
-    opinions = Signals(snapshot, meaning, kind, probability, itself, left_out, year)
+    opinions = Signals(snapshot, meaning, kind, probability, itself, left_out, year, shared)
     return Found(hits, reported, slug, opinions)
 
 

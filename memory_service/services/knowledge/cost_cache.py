@@ -158,7 +158,8 @@ class PricedCatalogue:
         otherwise."""
         if case.task not in self._trees:
             serving = models_for_task(case.task, self.models.values())
-            self._trees[case.task] = [model for model in serving if model.is_trees]
+            texts = modality_of(case.task) == "text"  # whose linear model a script trains
+            self._trees[case.task] = [row for row in serving if row.is_trees or (texts and row.is_estimator)]
         serving = self._trees[case.task]
         if case.model is not None and self.row(case.model).is_estimator:
             serving = [self.row(case.model)]  # planned only when asked for: no script trains them

@@ -80,12 +80,21 @@ def competition_outcomes(transaction: ReadTransaction, slug: str) -> dict[str, A
 def outcomes_and_results(
     transaction: ReadTransaction, slug: str, table: str
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """`competition_outcomes`, and the points of each model's best run (`domain.quality.conditioning`). table:
-    kind of the data."""
+    """`competition_outcomes`, its best run with how many runs of its model count (`agreeing`), and the points
+    of each model's best run (`domain.quality.conditioning`). table: kind of the data."""
     found = outcomes.latest(transaction.session, f"competition:{slug}", _CONSIDERED)
     best = best_runs(found).items()
     points = {model: points_of_metric(run.value, run.direction, table) for model, run in best}
-    return _in_short(found), {model: value for model, value in points.items() if value is not None}
+    short = _in_short(found)
+    if short["best"] is not None:
+        short["best"]["agreeing"] = sum(
+            row.outcome["model"] == short["best"]["model"]
+            and row.outcome["succeeded"] is not False
+            and score_of(row.outcome) is not None
+            and not contradicted(row.outcome)
+            for row in found
+        )
+    return short, {model: value for model, value in points.items() if value is not None}
 
 
 def _in_short(found: Sequence[Any]) -> dict[str, Any]:
@@ -175,9 +184,10 @@ def best_runs(rows: Iterable[Any]) -> dict[str, BestRun]:
 
 
 def _best(reported: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Of the runs that left something to score, each by its test metric, else by validation."""
+    """Of the runs that left something to score and whose test does not contradict their validation, each by
+    its test metric, else by validation."""
     usable = [one for one in reported if one["succeeded"] is not False and one["direction"] in ("max", "min")]
-    scored = [one for one in usable if score_of(one) is not None]
+    scored = [one for one in usable if score_of(one) is not None and not contradicted(one)]
     if not scored:
         return None
     return (max if scored[0]["direction"] == "max" else min)(scored, key=lambda one: score_of(one) or 0.0)

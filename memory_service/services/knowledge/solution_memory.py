@@ -23,7 +23,7 @@ class SolutionMemory:
 
     by_competition: Mapping[str, tuple[Solution, ...]]
     competitions: Mapping[str, Row]
-    _base: dict[tuple[str, int | None], dict[str, dict[str, float]]] = field(default_factory=dict)
+    _base: dict[tuple[str, int | None, int | None], dict[str, dict[str, float]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, solutions: Sequence[Row], competitions: Mapping[str, Row]) -> SolutionMemory:
@@ -42,11 +42,12 @@ class SolutionMemory:
         """Number of solutions, those of competitions after a year left out."""
         return sum(len(self.by_competition[slug]) for slug in self._slugs(as_of))
 
-    def base(self, modality: str, as_of: int | None) -> dict[str, dict[str, float]]:
-        """Field -> name -> share among the solutions of a modality."""
-        key = (modality, as_of)
+    def base(self, modality: str, as_of: int | None, since: int | None = None) -> dict[str, dict[str, float]]:
+        """Field -> name -> share among the solutions of a modality. since: the first year that counts."""
+        key = (modality, as_of, since)
         if key not in self._base:
             slugs = [s for s in self._slugs(as_of) if self.competitions[s].get("modality") == modality]
+            slugs = [s for s in slugs if since is None or (self.competitions[s].get("year") or 0) >= since]
             some = [solution for slug in slugs for solution in self.by_competition[slug]]
             self._base[key] = {name: base_rates(some, name) for name in FIELDS}
         return self._base[key]

@@ -25,8 +25,7 @@ from memory_service.domain.recipe.neighbourhood import (
 )
 from memory_service.domain.recipe.notes import Note, note_of_pattern
 from memory_service.domain.recipe.preferences import (
-    FAMILY_WEIGHT,
-    FAMILY_WEIGHT_TEXT,
+    FAMILY_YEARS,
     NO_PREFERENCES,
     SHOWN_BY_RUNS,
     ModelPreference,
@@ -36,6 +35,7 @@ from memory_service.domain.recipe.preferences import (
 from memory_service.domain.recipe.recipe import Recipe, make_recipe
 from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.recipe.validation import SplitFact, decide_validation
+from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of
 from memory_service.services.competitions.neighbours import Found, Signals
@@ -111,6 +111,25 @@ def recipe_of(
     return make_recipe(near, validation, task, base, pitfalls, of_others), near
 
 
+def family_shares(
+    memory: SolutionMemory,
+    slugs: Sequence[str],
+    weights: NDArray[np.float64],
+    years: NDArray[np.float64],
+    task: str,
+    as_of: int | None,
+) -> dict[str, float]:
+    """Family -> share among winners of similar competitions of the `FAMILY_YEARS` before `as_of` (the latest
+    year that is known, where none is asked for), drawn to that of the modality in the same years.
+
+    slugs, weights, years   of all stored competitions (C,)
+    """
+    since = (np.nanmax(years) if as_of is None else as_of) - FAMILY_YEARS
+    near = neighbourhood(np.where(years >= since, weights, 0.0), slugs, memory.by_competition, 0)
+    base = memory.base(modality_of(task), as_of, int(since))["families"]
+    return {vote.name: vote.share for vote in votes(near, "families", base)}
+
+
 def split_fact(
     question: Question, said: InferredFacts | None, record: Mapping[str, Any], notes: Sequence[Note]
 ) -> SplitFact | None:
@@ -162,9 +181,10 @@ MOST_DEMOTED = 2
 NEIGHBOURS = 12
 """Competitions whose patterns are looked at, nearest first."""
 
-CLOSE = 0.45
-"""Cosine from which a competition of the same task is much like the question: what a person noted of it
-steers the plan."""
+CLOSE = 0.85
+"""Probability that a competition shares task and techniques with the question, as `/similar` says it, from
+which what a person noted of it steers the plan: of weights of pigs and sheep by photo after a note on cattle
+(0.90, 0.89), not of prices of cars (0.80), ages of faces (0.74), popularity of pets (0.64)."""
 
 _SOLUTIONS = "; solutions: "
 """What stands before the solutions in the source of a shipped pattern."""
@@ -227,14 +247,13 @@ def memory_of(
             demoted.append(_shown(row, text, held_back) | {"demoted": True})
             continue
         shown.append(_shown(row, row["statement"], held_back))
-        note = _note(knowledge, signals, row, own if question.mode == "open" else None)
+        note = _note(knowledge, signals, row, own if question.mode == "open" else None, question)
         notes += [note] if note is not None else []
+    notes = [note for note in notes if note.own] or notes
     notes.sort(key=lambda note: not note.here)
     split = split_fact(question, said, record, notes)
     served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
-    recipe, similar = recipe_of(
-        knowledge.solution_memory, slugs, weights, task, question.as_of, split, served
-    )
+    recipe, _ = recipe_of(knowledge.solution_memory, slugs, weights, task, question.as_of, split, served)
     if record:
         recipe = with_runs(recipe, _choices_there(knowledge, str(own)))
     most = recipe.validation.most_folds
@@ -242,8 +261,9 @@ def memory_of(
         notes = [replace(note, folds=min(note.folds, most)) if note.folds else note for note in notes]
     kind = modality_of(task)  # solutions do not count sounds in frames of 10 ms, as models here do
     preferences = preferences_of(
-        recipe.families,
-        len(similar.solutions),
+        family_shares(
+            knowledge.solution_memory, slugs, weights, signals.snapshot.years, task, question.as_of
+        ),
         notes,
         _shown_by_runs(knowledge, best_run),
         {"image_size": recipe.image_size, "seq_len": recipe.seq_len if kind != "audio" else None},
@@ -252,7 +272,6 @@ def memory_of(
             "seq_len": said.seq_len if said else None,
         },
         recipe.validation.folds,
-        FAMILY_WEIGHT_TEXT if kind == "text" else FAMILY_WEIGHT,
         unit={"time-series": "steps", "audio": "frames of 10 ms"}.get(kind, "tokens"),
     )
     demoted = demoted[:MOST_DEMOTED]
@@ -315,16 +334,29 @@ def _relevant(knowledge: Knowledge, task: str, size: str, near: list[str]) -> It
             yield row
 
 
-def _note(knowledge: Knowledge, signals: Signals, row: Row, own: str | None) -> Note | None:
-    """A pattern that steers the plan: of the very competition, or written here about one much like it."""
+def _note(
+    knowledge: Knowledge, signals: Signals, row: Row, own: str | None, question: Question
+) -> Note | None:
+    """A pattern that steers the plan: of the very competition, or written here about one much like it, then
+    without groups that the text does not speak of."""
     here, slug = row["id"] in knowledge.written_here, row.get("competition")
-    if slug is None or row["kind"] not in _STEERING:
+    if slug is None or row["kind"] not in _STEERING or (slug != own and not (here and _alike(signals, slug))):
         return None
-    if slug != own:
-        cosine = signals.meaning[signals.snapshot.position[slug]] if signals.meaning is not None else 0.0
-        if not here or cosine < CLOSE:
-            return None
-    return note_of_pattern(row, lambda word: knowledge.model_names.get(normal_model_name(word)), here)
+    note = note_of_pattern(row, lambda word: knowledge.model_names.get(normal_model_name(word)), here)
+    if slug == own:
+        return note
+    if note.split == "group" and not (note.by and note.by.lower() in (question.description or "").lower()):
+        note = replace(note, split=None, by=None)
+    return replace(note, own=False)
+
+
+def _alike(signals: Signals, slug: str) -> bool:
+    """Whether a stored competition asks for the same answers and is near in meaning."""
+    place = signals.snapshot.position[slug]
+    asked, there = signals.kind, signals.snapshot.structure.kinds[place]
+    same = asked.task == there.task and asked.n_classes in (None, there.n_classes)
+    near = signals.meaning is not None and signals.shared is not None and signals.shared[place] >= CLOSE
+    return bool(same and near)
 
 
 def _noted_best(notes: list[Note]) -> Note | None:
@@ -335,12 +367,15 @@ def _noted_best(notes: list[Note]) -> Note | None:
 
 
 def _shown_by_runs(knowledge: Knowledge, best: Row | None) -> dict[str, ModelPreference]:
-    """The model of the best run, where the catalogue has it, with the score that it is the best by."""
+    """The model of the best run, where the catalogue has it, with the score that it is the best by; each
+    further run of that model halves what is missing of `SHOWN_BY_RUNS`."""
     model = knowledge.model_names.get(normal_model_name(str(best["model"]))) if best else None
     if best is None or model is None:
         return {}
-    text = f"The best run here reached {score_of(best):g} with it"
-    return {model: ModelPreference(SHOWN_BY_RUNS, f"run {best['run_id']}", text)}
+    runs = int(best.get("agreeing", 1))
+    text = f"The best run here reached {score_of(best):g} with it ({runs} run{'s' * (runs > 1)} of it)"
+    points = SHOWN_BY_RUNS * (1.0 - 0.5**runs)
+    return {model: ModelPreference(points, f"run {best['run_id']}", text)}
 
 
 def _shown(row: Row, text: str, held_back: bool) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal
-from memory_service.domain.planning.planner import recipe_answer
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.recipe.notes import Note
@@ -29,7 +28,7 @@ def plan_with_note(
         plan = plan_portfolio(pinned, knowledge, sets)
         if isinstance(plan, Plan):
             reasons = (*plan.rationale, why) if why else plan.rationale
-            return sets, replace(plan, rationale=reasons, recipe=recipe_answer(candidate_sets))
+            return sets, replace(plan, rationale=reasons)
         asked = ", ".join(f"{name} {value}" for name, value in pins.items())
         why = why or f"{note.source} notes {asked}, which does not fit whole: {plan.why}"
     plan = plan_portfolio(case, knowledge, candidate_sets)

@@ -155,7 +155,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             knowledge.model_names.get(catalogue.normal_model_name(name), name): points
             for name, points in results.items()
         },
-        language=question.language or (said.language if said else None),
+        language=question.language or (said.language if said else None) or _language(question),
         subtask=question.subtask or (said.subtask if said else None),
     )
 
@@ -284,6 +284,11 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
     if not metric_known and _JUDGES.search(description):
         return ["The description speaks of a metric that was not understood: give metric to be exact."]
     return []
+
+
+def _language(question: Question) -> str | None:
+    """Who describes texts in another language than English has texts that are not English either."""
+    return None if is_english(question.description or "") else "multi"
 
 
 def _n_classes(question: Question, read: InferredFacts | None, record: Row, task: str) -> int:

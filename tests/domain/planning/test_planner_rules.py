@@ -3,6 +3,7 @@ after it."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_r04_fill_is_reported_against_the_target_and_not_chased() -> None:
     answer = plan(**DOGS, model="resnet50", image_size=224)
     assert answer["checks"]["target_percent"] == [70, 90]
     assert answer["expected"]["memory_percent"]["value"] < 70
-    assert any("R04" in sentence and "on purpose" in sentence for sentence in answer["rationale"])
+    assert any("R04" in sentence and "not the aim" in sentence for sentence in answer["rationale"])
 
 
 def test_r06_the_card_of_production_is_planned_for() -> None:
@@ -305,3 +306,20 @@ def test_left_over_time_goes_on_to_no_more_folds_than_there_are_groups() -> None
     assert spare_folds(1, 100.0, 1.0, 1.0, 20_000.0, 20_000) == 5
     assert spare_folds(1, 100.0, 1.0, 1.0, 20_000.0, 3) == 3
     assert spare_folds(3, 100.0, 1.0, 1.0, 20_000.0, 3) is None
+
+
+@pytest.mark.parametrize(("batch_size", "told"), [(32, True), (128, False)])
+def test_a_pinned_batch_below_the_knee_is_told_what_it_loses(batch_size: int, told: bool) -> None:
+    answer = plan(
+        task="image", n_train=10_000, n_classes=10, gpu="a100", minutes=30,
+        model="tf_efficientnet_b4", image_size=224, batch_size=batch_size,
+    )  # fmt: skip
+    said = [line for line in answer["warnings"] if line.startswith(f"batch_size={batch_size} was asked for")]
+    assert bool(said) is told
+    (fill,) = (line for line in answer["rationale"] if "fill" in line)
+    assert ("gain less than a tenth in speed" in fill) is not told
+    if told:
+        own, speed, larger = map(int, re.findall(r"(\d+) samples/s, and (\d+) at batch (\d+)", said[0])[0])
+        assert speed > 1.1 * own
+        assert larger > batch_size
+        assert f"{own} samples/s" in fill

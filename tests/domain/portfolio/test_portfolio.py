@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.portfolio.portfolio_plan import NOTHING_MORE
-from memory_service.domain.portfolio.run_sets import blend_quality
-from tests.planning import plan
+from memory_service.domain.portfolio.run_sets import NOISE, blend_quality, run_sets
+from tests.planning import case, plan, seed_knowledge
 
 QUESTIONS = Path(__file__).parents[4] / "shared" / "research" / "questions.jsonl"
 BUDGETS = (30, 120, 480)
@@ -104,3 +105,25 @@ def test_the_users_questions_use_their_minutes_or_say_what_more_would_buy(
     assert len(shares) > 90
     assert median(shares) >= least
     assert NOTHING_MORE <= 0.3
+
+
+def test_balanced_takes_no_run_within_the_noise_of_another_seed() -> None:
+    asked: dict[str, Any] = {"task": "image", "n_train": 24_000, "gpu": "a100", "minutes": 240}
+    runs = {name: plan(**asked, objective=name)["portfolio"] for name in ("balanced", "quality")}
+    blended = runs["balanced"][1:]
+    assert all(run["expected_gain"] >= NOISE - 0.01 for run in blended)
+    assert len(runs["quality"]) >= len(runs["balanced"])
+
+
+@pytest.mark.parametrize("n_train", [150_000, 4_000_000])
+def test_a_large_table_is_planned_with_boosted_trees(n_train: int) -> None:
+    asked = {"task": "tabular-classification", "n_train": n_train, "n_features": 200, "n_classes": 2}
+    answer = plan(**asked, gpu="a100", minutes=120, cpu_count=16)
+    assert {"lightgbm", "xgboost", "catboost"} & {run["model"] for run in answer["portfolio"]}
+
+
+def test_two_tuned_encoders_add_about_a_point_to_one() -> None:
+    problem = case(task="text", n_train=17_000, gpu="a100", minutes=240)
+    sets = run_sets(price_candidates(problem, seed_knowledge()), 240.0)
+    runs = [("deberta-v3-large", 90.0), ("roberta-large", 90.0)]
+    assert 0.5 < blend_quality(runs, sets.difference) - 90.0 < 1.5

@@ -18,6 +18,7 @@ from memory_service.domain.recipe.preferences import (
     FOLDS_NOTED,
     FOLDS_USUAL,
     LOST,
+    MOST_FAMILY_POINTS,
     NO_PREFERENCES,
     SHARE_FLOOR,
     SHOWN_BY_RUNS,
@@ -27,33 +28,24 @@ from memory_service.domain.recipe.preferences import (
     preferences_of,
 )
 from memory_service.domain.recipe.solution import targets_of
-from memory_service.domain.recipe.votes import Vote
 from tests.domain.recipe.solutions import solution
 
 
 def preferred(**said: Any) -> Preferences:
     given_ = {
-        "families": [], "solutions": 40, "notes": [], "by_runs": {}, "usual": {},
+        "families": {}, "notes": [], "by_runs": {}, "usual": {},
         "own_size": {}, "folds": 5, **said,
     }  # fmt: skip
     return preferences_of(**given_)
 
 
-def vote(name: str, share: float) -> Vote:
-    return Vote(name, share, None, 1, ())
-
-
-def test_the_most_used_family_stands_at_nothing_and_an_unused_one_at_the_floor() -> None:
-    said = preferred(families=[vote("vit", 0.6), vote("swin", 0.3)])
-    assert said.family_points(("vit",)) == 0.0
-    assert said.family_points(("swin",)) == pytest.approx(-FAMILY_WEIGHT * log(0.62 / 0.32))
-    assert said.family_points(("vgg",)) == pytest.approx(-FAMILY_WEIGHT * log(0.62 / SHARE_FLOOR))
-    assert said.family_points(("vit", "swin")) == 0.0, "of an encoder and its decoder the more used counts"
+def test_the_share_of_a_usual_winner_s_family_stands_at_nothing() -> None:
+    said = preferred(families={"vit": 0.6, "swin": 0.3})
+    usual = (0.6 * 0.6 + 0.3 * 0.3) / 0.9 + SHARE_FLOOR
+    assert said.family_points(("vit",)) == pytest.approx(FAMILY_WEIGHT * log(0.62 / usual))
+    assert said.family_points(("swin",)) == pytest.approx(FAMILY_WEIGHT * log(0.32 / usual))
+    assert said.family_points(("vit", "swin")) == said.family_points(("vit",)), "the more used counts"
     assert NO_PREFERENCES.family_points(("vit",)) == 0.0
-
-
-def test_few_solutions_say_nothing_of_families() -> None:
-    assert preferred(families=[vote("vit", 0.6)], solutions=9).families == {}
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1), min_size=1))
@@ -61,7 +53,7 @@ def test_a_family_with_a_larger_share_never_has_fewer_points(shares: dict[str, f
     said = Preferences(families=shares)
     points = [said.family_points((name,)) for name in sorted(shares, key=lambda name: shares[name])]
     assert all(low <= high for low, high in pairwise(points))
-    assert max(points) == 0.0
+    assert all(abs(each) <= MOST_FAMILY_POINTS == 1.0 for each in (*points, said.family_points(("new",))))
 
 
 SIZES = np.array([64, 128, 224, 256, 384, 512, 1024])

@@ -53,6 +53,13 @@ def test_few_neighbours_are_drawn_to_the_base_rate() -> None:
     assert votes(many, "techniques", {"tta": 0.2})[0].share > vote.share
 
 
+def test_a_name_that_no_neighbour_used_has_its_base_rate_drawn_down() -> None:
+    one = near((solution("a", families=("vit",)), 1.0))
+    vit, swin = votes(one, "families", {"swin": 0.2})
+    assert (vit.name, swin.name, swin.n) == ("vit", "swin", 0)
+    assert swin.share == pytest.approx(PRIOR * 0.2 / (1.0 + PRIOR))
+
+
 def test_leaks_and_names_that_say_nothing_are_never_advised() -> None:
     found = votes(near((solution(techniques=("leak-exploit", "other", "tta")), 1.0)), "techniques", {})
     assert [vote.name for vote in found] == ["tta"]
@@ -74,8 +81,12 @@ def test_shares_are_shares_in_falling_order(
     shares = [vote.share for vote in found]
     assert shares == sorted(shares, reverse=True)
     assert all(0.0 <= share <= 1.0 + 1e-9 for share in shares)
-    assert {vote.name for vote in found} == {name for _, used, _ in told for name in used}
-    assert all(1 <= len(vote.sources) <= 3 <= max(3, vote.n) for vote in found)
+    used_by_some = {name for _, used, _ in told for name in used}
+    assert {vote.name for vote in found if vote.n} == used_by_some
+    assert {vote.name for vote in found if not vote.n} == (
+        set(base) - used_by_some if used_by_some else set()
+    )
+    assert all(1 <= len(vote.sources) <= 3 for vote in found if vote.n)
     assert all(vote.n >= len(vote.sources) for vote in found)
 
 

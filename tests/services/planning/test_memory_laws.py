@@ -60,6 +60,53 @@ def quality_of(database: Database, **asked: Any) -> float:
     return found.quality
 
 
+def test_families_are_those_of_winners_of_the_last_years_and_none_is_cut(seeded_sqlite: Database) -> None:
+    asked = {"task": "image-classification", "n_train": 40_000, "gpu": "a100", "minutes": 120}
+    today, then = (remembered(seeded_sqlite, **asked, **year).preferences for year in ({}, {"as_of": 2018}))
+    assert len(today.families) > 8, "more than are shown"
+    assert today.family_points(("convnext",)) > today.family_points(("resnet",))
+    assert then.family_points(("resnet",)) > then.family_points(("convnext",)), "nobody knew it then"
+
+
+def test_a_recognised_old_competition_is_planned_with_the_models_of_today(seeded_sqlite: Database) -> None:
+    asked = {"gpu": "a100", "minutes": 25, "competition": "dog-breed-identification"}
+    with_memory, without = (
+        recommend(seeded_sqlite, asked),
+        recommend(seeded_sqlite, {**asked, "mode": "blind"}),
+    )
+    assert "resnet" not in with_memory["model"]
+    reason = next(line for line in with_memory["rationale"] if line.startswith("Memory "))
+    assert re.search(
+        r"expected \d+\.\d (higher|lower) by its quality alone.*\d+% \([+-]\d\.\d points\)", reason
+    )
+    assert not [line for line in without["rationale"] if "winners of the last" in line]
+
+
+def test_decoders_are_planned_where_winners_of_similar_problems_tuned_them(seeded_sqlite: Database) -> None:
+    chats = {
+        "task": "text",
+        "n_train": 57_000,
+        "n_classes": 3,
+        "gpu": "h100",
+        "minutes": 540,
+        "description": "Predict which of two chatbot answers a human preferred (A wins, B wins, tie) given "
+        "prompt and both responses, up to 4000 tokens. Log loss.",
+    }
+    essays = {
+        "n_train": 17_307,
+        "gpu": "h100",
+        "minutes": 180,
+        "description": "Score student-written argumentative essays, holistic scores 1 to 6; essays have 150 "
+        "to 1600 words. Quadratic weighted kappa.",
+    }
+    chosen = recommend(seeded_sqlite, chats)
+    assert chosen["method"] in ("lora", "qlora")
+    assert any(line.startswith("Tuned language models:") for line in chosen["rationale"])
+    assert "deberta-v3-large" in {run["model"] for run in recommend(seeded_sqlite, essays)["portfolio"]}
+    small = recommend(seeded_sqlite, {**chats, "gpu": "t4", "minutes": 30})
+    assert "method" not in small, "what a small card cannot carry is not planned"
+
+
 @FEW
 @given(TASK, CARD, N_TRAIN, MINUTES, MINUTES, OBJECTIVE)
 def test_more_minutes_never_lower_the_expected_quality(

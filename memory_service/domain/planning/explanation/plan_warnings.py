@@ -10,7 +10,7 @@ from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
-from memory_service.domain.planning.explanation.rationale import is_cut_short
+from memory_service.domain.planning.explanation.rationale import is_cut_short, slower_by
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
@@ -61,6 +61,9 @@ def warnings(
         out.append(f"{option.model.name} {rated}.")
     if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
         out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
+    if problem.question.batch_size is not None and (faster := candidate.faster_batch()) is not None:
+        asked, gain = f"batch_size={candidate.batch_size} was asked for", faster[2] / faster[0] - 1.0
+        out.append(f"{asked}: {slower_by(faster)} ({gain:.0%} more), which memory holds.")
     if option.model.licence_note:
         out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
     out.extend(

@@ -1,6 +1,6 @@
 """Reasons of a plan: each choice as a sentence with its figure, and the rows behind them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -24,11 +24,19 @@ from memory_service.domain.planning.candidates import (
 from memory_service.domain.planning.cost_table import with_memory
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.plan import Expected
-from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
 from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.preferences import (
+    DECODER_POINTS,
+    DECODERS,
+    FAMILY_YEARS,
+    MOST_FAMILY_POINTS,
+)
+
+MOSTLY = 0.3
+"""Share of winners from which a plan says what decoders are worth."""
 
 
 def rationale(
@@ -36,13 +44,15 @@ def rationale(
     settings: Mapping[str, Any],
     expected: Expected,
     spare_folds: int | None,
-    weighed: int,
+    all_sets: CandidateSets,
+    planned: Collection[str],
 ) -> tuple[str, ...]:
-    """One sentence per decision, in the order the decisions were made. weighed: options of every kind."""
+    """One sentence per decision, in the order the decisions were made. planned: models of all runs."""
     problem, option = candidate.problem, candidate.option
     total, peak = expected.total_minutes, expected.peak_memory_gib
-    out = [_model_reason(candidate, expected, weighed)]
+    out = [_model_reason(candidate, expected, sum(len(each.table.options) for each in all_sets.sets))]
     out += _memory_reasons(candidate, settings)
+    out += _winners_reason(candidate, all_sets, planned)
     if option.is_trees:
         out += _boosting_reasons(candidate, settings, expected)
     else:
@@ -62,7 +72,7 @@ def rationale(
     if not option.is_trees:
         out.append(_rate_reason(option.defaults, settings))
         if problem.on_gpu:
-            out.append(_fill_reason(expected, problem.policy))
+            out.append(_fill_reason(candidate, expected))
         out.append(
             f"p90 memory is {peak.high:.1f} GiB of {candidate.candidates.table.usable_gib:.1f} usable."
             if problem.on_gpu
@@ -154,18 +164,6 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
     if preferred is not None:
         counted = f"Counted as {preferred.points:+.1f} points."
         yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} {counted}"
-    elif said.families:
-        names = families_of(option.model.name, option.model.family)
-        used = {name: said.families.get(name, 0.0) for name in names}
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in used.items())
-        points = said.family_points(names)
-        yield f"Expected share of winners that use its family: {shares} ({points:+.1f} points)."
-    won = max(problem.recipe.families if problem.recipe else (), key=lambda vote: vote.share, default=None)
-    if question.model is None and won is not None and won.name == "llm-decoder" and option.method is None:
-        yield (
-            f"Decoders won similar competitions most often ({won.share:.0%}); they are rated by size, not "
-            "by measurements; method=qlora asks for one."
-        )
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
     if size is not None and question.image_size is None and question.seq_len is None:
         yield f"Input size {option.input_size}; {_ended(size.why)}"
@@ -174,6 +172,41 @@ def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterat
         yield f"Input size {frames} counts frames of 10 ms: {frames / 100:g} s of a clip."
     if question.folds is None and settings["folds"] in said.folds and settings["folds"] > 1:
         yield f"{settings['folds']} folds: what memory of similar competitions validates by."
+
+
+def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Collection[str]) -> Iterator[str]:
+    """Whether the families of winners changed which model leads, with the figures of both."""
+    said, model = candidate.problem.preferences, candidate.option.model
+    if not said.families or candidate.problem.model is not None or model.name in said.models:
+        return
+    share, options = (
+        said.families.get(DECODERS, 0.0),
+        (o for each in all_sets.sets for o in each.table.options),
+    )
+    if share >= MOSTLY and any(option.method for option in options):
+        yield (
+            f"Tuned language models: {share:.0%} of similar winners of the last {FAMILY_YEARS} years took "
+            f"them, and no table has them beside encoders: {DECODER_POINTS * share:.1f} points from 7 billion"
+            " parameters on, fewer for smaller ones."
+        )
+    rival = all_sets.rival(candidate)
+    if rival is None:
+        return
+
+    def used(families: tuple[str, ...], params_m: float) -> tuple[str, float]:
+        points = said.winner_points(families, params_m)
+        share = said.family_share(families)
+        return f"{families[0]} {share:.0%} ({round(points, 1) + 0.0:+.1f} points)", points
+
+    theirs, option, index = rival
+    name, (of_rival, _) = option.model.name, used(theirs, option.model.params_m)
+    of_own, own_points = used(families_of(model.name, model.family), model.params_m)
+    ahead = index - (candidate.quality - own_points)
+    shares = f"similar winners of the last {FAMILY_YEARS} years used {of_own} and {of_rival}"
+    did, way = ("broke a tie", "higher") if ahead > 0.0 else ("overruled nothing", "lower")
+    did = "overruled quality" if ahead > MOST_FAMILY_POINTS else did
+    kept = f"; {name} is another run" if name in planned else ""
+    yield f"Memory {did}: {name} is expected {abs(ahead):.1f} {way} by its quality alone; {shares}{kept}."
 
 
 def _ended(text: str) -> str:
@@ -255,15 +288,25 @@ def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> str:
     return f"{defaults.optimizer} at {rate:g}: {scaled} to {batch}, {warmup}; {stop}."
 
 
-def _fill_reason(expected: Expected, policy: Policy) -> str:
-    fill = expected.memory_percent
-    low, high = policy.target_percent
-    if fill.value < low:
-        return (
-            f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: on purpose, a larger "
-            "batch would gain no speed or leave too few updates; fill is an alarm here, not the aim."
-        )
-    return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
+def _fill_reason(candidate: Candidate, expected: Expected) -> str:
+    fill, (low, high) = expected.memory_percent, candidate.problem.policy.target_percent
+    if fill.value >= low:
+        return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
+    text = f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: "
+    faster, bound = candidate.faster_batch(), BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
+    if faster is None:
+        return text + "a larger batch would gain less than a tenth in speed; fill is an alarm, not the aim."
+    why = {
+        "updates": "it would leave too few updates an epoch",
+        "knee": "the recipe's batch learns better, and each rung up gains less than a tenth",
+    }.get(bound, "the batch is what was asked for")
+    return f"{text}{slower_by(faster)}, but {why}."
+
+
+def slower_by(faster: tuple[float, int, float]) -> str:
+    """What a larger batch would gain, in words."""
+    own, batch, speed = faster
+    return f"by the curve it trains {own:.0f} samples/s, and {speed:.0f} at batch {batch}"
 
 
 def _plural(count: int, noun: str) -> str:
