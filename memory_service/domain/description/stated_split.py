@@ -78,14 +78,18 @@ _RANDOM_SPLIT = re.compile(
 def one_figure(
     name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None
 ) -> Stated:
-    """The one figure that all of these agree on, or the `chosen` one."""
+    """The one figure that all of these about agree on, the first of them, or the `chosen` one."""
     values = {round(q.value) for q in found}
-    if not values or (chosen is None and len(values) > 1):
+    if not values or (chosen is None and max(values) > _ALIKE * min(values)):
         return {}
-    value = chosen(values) if chosen else values.pop()
+    value = chosen(values) if chosen else round(found[0].value)
     return {name: (value, next(q.words for q in found if round(q.value) == value))}
 
 
+_ALIKE = 1.15
+"""Figures no further apart are one, rounded or of two editions of the data."""
+
+_SENTENCE = re.compile(r"[.!?]\s|\n")
 _GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_SPLIT)
 
 
@@ -93,7 +97,10 @@ def split_in(text: str) -> Stated:
     """How test differs from train: group | time | random; and by what groups."""
     for pattern in _GROUP_SPLITS:
         match = pattern.search(text)
-        sentence = text[max(0, match.start() - 150) : match.end() + 100] if match else ""
+        before, behind = (
+            (text[max(0, match.start() - 150) : match.end()], text[match.end() :]) if match else ("", "")
+        )
+        sentence = _SENTENCE.split(before)[-1] + _SENTENCE.split(behind[:100])[0]
         if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
             who = next((each for each in match.groupdict().values() if each), None)
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
@@ -145,7 +152,11 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     of_rows = [
         q
         for q in found
-        if q.of_rows and q.role != "test" and q.value < rows[0] and not DESCRIBED_BY.search(q.before)
+        if q.of_rows
+        and q.role != "test"
+        and q.value < rows[0]
+        and q.value != stated.get("n_classes", (0, ""))[0]
+        and not DESCRIBED_BY.search(q.before)
     ]
     if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
         by = _singular(next(each for each in match.groupdict().values() if each))
