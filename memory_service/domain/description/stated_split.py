@@ -17,6 +17,7 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
     "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
     "compounds?|proteins?|streets?|sessions?"
 )
+_WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
 _GROUP_SPLIT = (
     rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
     rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
@@ -24,21 +25,34 @@ _GROUP_SPLIT = (
         rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
         r"in (?:the )?train|shared|known|part of|among|included)\w*"
     ),
-    rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
+    (
+        rf"\b(?:split|group(?:ed|s)?|divided|partitioned|separated|folds?) (?:by|per|along|on) (?:the )?"
+        rf"(?P<d>{_WHO_ID})\b"
+    ),
+    (
+        rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
+        r"(?:(?:must|should|may|can) ?(?:not|never)|(?:stay|kept?|belong) together|never)\b"
+    ),
+    rf"\bkeep(?:s|ing)? (?:all )?(?:\w+ )?(?:of )?(?:the same |one |an? |each )?(?P<i>{_WHO_ID}) together\b",
+    (
+        r"\b(?:stratified[ -]?)?group[ -]?(?:shuffle[ -]?)?k-?folds?\b(?:\([^()]{0,40}\))?"
+        r"(?: (?:split|validation|cv))?"
+        r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
+    ),
     (
         rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
         r"(?:in common|in both|overlap|shared|in two)"
     ),
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
     (
-        r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
+        r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
         r"absent from train(?:ing)?)\b"
     ),
 )
 _SEVERAL = re.compile(
     rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
     rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
-    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b"
+    rf"same|from the same|for (?:each|every)|(?:of|from) (?:each|every|one|an?)|by each) (?P<a>{_WHO})\b"
     rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
     rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
     rf"to)\b|"
@@ -61,8 +75,9 @@ _TIME_SPLIT = re.compile(
     rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
     rf")?train(?:ing)?|"
     r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
-    r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
-    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*"
+    r"|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
+    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b"
+    r"|later (?:part|ones|data|period|dates?)|forecast\w*"
     rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future)",
     re.IGNORECASE,
 )

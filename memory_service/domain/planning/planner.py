@@ -97,7 +97,7 @@ def make_plan(
         why=why,
         closest=closest_changes(all_sets, costs),
         similar=problem.similar,
-        warnings=(*problem.inferred, *problem.warnings, *provenance_warnings(problem.cards)),
+        warnings=(*problem.warnings, *problem.inferred, *provenance_warnings(problem.cards)),
         evidence=problem.evidence,
         recipe=recipe_answer(all_sets),
         targets=problem.targets,
@@ -155,8 +155,8 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
             candidate, settings, expected, spare, sum(len(s.table.options) for s in all_sets.sets)
         ),
         warnings=(
-            *problem.inferred,
             *problem.warnings,
+            *problem.inferred,
             *warnings(candidate, settings, expected, choice.others > 0),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),
