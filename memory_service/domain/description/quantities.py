@@ -40,7 +40,11 @@ _NUMBER = re.compile(
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(r"\s?(?:each|per|every)\b", re.IGNORECASE)
-_EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)
+_EACH_BEFORE = re.compile(
+    r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$"
+    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
+    re.IGNORECASE,
+)
 _ASKED_FOR = re.compile(
     r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) "
     r"(?:\w+ly |about |some |another |a |the )*$",
