@@ -1,17 +1,18 @@
 """What a plan rests on, fact by fact: its value, where that came from, and the words that say so.
 
-asked > text > record > usual: what the caller gave is overruled by nothing, what the text says by no record.
+asked > record > text > usual: what the caller gave is overruled by nothing, the record of the very
+competition by no text.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.task_inference import InferredFacts
 
-Source = Literal["asked", "text", "record", "usual"]
+Source = Literal["asked", "record", "text", "usual"]
 
 NAMES = (
     "task", "metric", "n_train", "n_test", "n_classes", "n_groups", "group_by", "n_features", "image_size",
@@ -19,69 +20,71 @@ NAMES = (
 )  # fmt: skip
 """In the order in which they are listed."""
 
-_DIFFERENT = 1.1
-"""Numbers further apart than by this factor contradict each other; nearer ones were rounded."""
-
-SAID = {"asked": "as asked", "text": "from the description", "record": "from the record", "usual": "usual"}
+_DIFFERENT, _SERIOUS = 1.1, 3.0
+"""Numbers further apart than by the first factor contradict each other, nearer ones were rounded; by more
+than the second they are of other data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """words: of the text, where it was read from."""
+    """words: of the text, where it was read from; notes: sentences on how it was found; warning: on what
+    contradicts it, serious where a plan by the other value would be another one."""
 
     name: str
     value: Any
     source: Source
     words: str | None = None
+    notes: tuple[str, ...] = ()
+    warning: str | None = None
+    serious: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         words = {"words": self.words} if self.words else {}
         return {"name": self.name, "value": self.value, "from": self.source, **words}
 
 
-def facts_of(
-    asked: Mapping[str, Any], said: InferredFacts | None, record: Mapping[str, Any], used: Mapping[str, Any]
-) -> tuple[Fact, ...]:
-    """Every fact that is known, each from the first of asked, text and record that has it.
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What each source of facts says of one question; `record`: of the named or recognised competition;
+    `whose`: its slug, with a word where nobody named it."""
 
-    used   what the plan was made with, by name; a value that none of the three has is a usual one
-    """
-    out = []
-    for name in NAMES:
-        sources = {"asked": asked.get(name), "text": getattr(said, name, None), "record": record.get(name)}
-        known = {source: value for source, value in sources.items() if value not in (None, "unknown")}
-        if name in used:
-            known = {source: value for source, value in known.items() if value == used[name]}
-            known = known or ({"usual": used[name]} if used[name] is not None else {})
-        for source, value in known.items():
-            words = said.words.get(name) if said is not None and source == "text" else None
-            out.append(Fact(name, value, source, words))  # type: ignore[arg-type]
-            break
-    return tuple(out)
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)
+    said: InferredFacts | None = None
+    whose: str = ""
+
+    def fact(self, name: str, usual: Any = None) -> Fact | None:
+        """The fact from the first source that has it, with a warning where a later one contradicts it."""
+        asked, record, said = self.asked.get(name), self.record.get(name), getattr(self.said, name, None)
+        if asked not in _UNKNOWN:
+            return self._against(Fact(name, asked, "asked"), record, f"{asked} (as asked)", f"{asked} counts")
+        words = self.said.words.get(name) if self.said is not None else None
+        if record not in _UNKNOWN:
+            fact = Fact(name, record, "record")
+            given = None if said in _UNKNOWN or name in ("task", "metric") else said
+            return fact if given is None else self._against(fact, given, f"{given} (from the description)")
+        if said not in _UNKNOWN:
+            return Fact(name, said, "text", words)
+        return None if usual is None else Fact(name, usual, "usual")
+
+    def _against(self, fact: Fact, other: Any, given: str, who: str = "the record counts") -> Fact:
+        """The fact with a warning where the other value is another one. `given`: what is not the record's."""
+        if fact.name not in ("task", "metric", "n_train", "n_classes") or other in _UNKNOWN:
+            return fact
+        if (fact.name == "task" and modality_of(str(other)) == fact.value) or not _differ(fact.value, other):
+            return fact
+        stored = self.record[fact.name]
+        warning = f"{fact.name} {given} is not what the record of {self.whose} says ({stored}): {who}."
+        far = not isinstance(other, str) and max(other, fact.value) > _SERIOUS * min(other, fact.value)
+        return Fact(fact.name, fact.value, fact.source, fact.words, fact.notes, warning, far)
 
 
-def contradictions(
-    asked: Mapping[str, Any],
-    said: InferredFacts | None,
-    record: Mapping[str, Any],
-    slug: str | None,
-    described: bool,
-) -> tuple[str, ...]:
-    """Sentences on what the caller or the text says otherwise than the record of the competition.
-    `described`: nobody named it, the text seems to be of it."""
-    out = []
-    whose = f"{slug}, which the description seems to be of," if described else f"{slug}"
-    for name in ("task", "metric", "n_train", "n_classes"):
-        given, stored = asked.get(name), record.get(name)
-        where = SAID["asked"] if given is not None else SAID["text"]
-        value = given if given is not None else getattr(said, name, None)
-        sure = given is not None or name != "task"
-        if name == "task" and value is not None and modality_of(str(stored)) == value:
-            continue
-        if sure and value is not None and stored is not None and _differ(value, stored):
-            other = f"is not what the record of {whose} says ({stored})"
-            out.append(f"{name} {value} ({where}) {other}: {value} counts.")
-    return tuple(out)
+_UNKNOWN = (None, "unknown")
+
+
+def facts_of(sources: Sources) -> tuple[Fact, ...]:
+    """Every fact that a source has."""
+    return tuple(fact for name in NAMES if (fact := sources.fact(name)) is not None)
 
 
 def _differ(one: Any, other: Any) -> bool:

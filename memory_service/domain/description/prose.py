@@ -8,9 +8,12 @@ speak of.
 import re
 
 from memory_service.domain.description.cues import SENTENCES, SMALL_WORDS
+from memory_service.domain.description.page import prose_of
 from memory_service.domain.description.phrases import readable, sentences_of, words_of
 
-_LONG_TEXT = 1_200
+LONG_TEXT = 1_200
+"""Characters from which a text is a page, with more in it than the task."""
+
 _PLAIN_SECTION_SENTENCES = 25
 _MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s(.*)")
 _BOLD_HEADING = re.compile(r"^\*\*([^*]{2,60})\*\*:?$")
@@ -45,13 +48,13 @@ def is_english(text: str) -> bool:
 
 
 def task_sentences(text: str) -> list[str]:
-    """The sentences and lines that can tell the task, in order.
+    """The sentences, list items and rows of tables that can tell the task, in order.
 
     If everything looks administrative, everything is given back.
     """
-    text = readable(text)
+    text = prose_of(readable(text))
     sentences = sentences_of(text)
-    long = len(text) >= _LONG_TEXT
+    long = len(text) >= LONG_TEXT
     selected: list[str] = []
     skipping_level = 0
     skipped = 0

@@ -14,7 +14,7 @@ from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.description.phrases import sentences_of, singular
 
 Kind = Literal["sample", "group", "class", "column", "token", "unknown"]
-Role = Literal["train", "test"]
+Role = Literal["train", "test", "valid"]
 
 _WORDS = shipped_table(__package__, "quantities.toml")
 KIND_OF: dict[str, Kind] = {noun: kind for kind, listed in _WORDS["nouns"].items() for noun in listed.split()}
@@ -28,19 +28,23 @@ _NUMBERS = (
 _ONES, _TENS = _NUMBERS.split()[:20], _NUMBERS.split()[20:]
 _SMALL = {w: n for n, w in enumerate(_ONES)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
 _SCALE = {"hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "dozen": 12, "k": 1e3, "m": 1e6}
-_DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|\d+(?:\.\d+)?(?!\d)"
+_DIGITS = r"\d{1,3}(?:[,’'\u202f\u00a0 ]\d{3})+(?!\d)|(?!0\d)\d+(?:\.\d+)?(?!\d)"
 NUMBER_WORD = rf"(?:{'|'.join([*_TENS, *reversed(_ONES[1:]), 'hundred', 'thousand', 'million', 'dozen'])})"
 _NUMBER = re.compile(
-    rf"(?<![\w@^/.$€£_])(?<!\d,)(?:(?P<digits>{_DIGITS})(?P<scale>[ -]?(?:k|K|M|thousand|million|billion"
-    rf"|hundred)\b)?"
+    rf"(?<![\w@^/.$€£%_])(?<![$€£#] )(?<![A-Za-z]-)(?<!\d,)(?:(?P<digits>{_DIGITS})"
+    r"(?:(?P<scale>[ -]?(?:k|K|M|thousand|million|billion|hundred)\b)|(?![A-Za-z_]))"
     rf"|(?P<words>\b(?:half an? |an? )?{NUMBER_WORD}(?:[ -](?:and )?{NUMBER_WORD}){{0,12}}\b))"
-    r"(?!\s?%|\s?per ?cent|[.]\d|(?:st|nd|rd|th)\b|-(?!class|way|categor|label|species)[a-z])",
+    r"(?!\s?%|\s?per ?cent|[.]\d|\s?(?:[$€£]|USD|EUR|GBP)|-(?!class|way|categor|label|species)[a-z])",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
 _EACH_AFTER = re.compile(r"\s?(?:each|per|every)\b", re.IGNORECASE)
-_EACH_BEFORE = re.compile(r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$", re.IGNORECASE)
+_EACH_BEFORE = re.compile(
+    r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$"
+    r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",
+    re.IGNORECASE,
+)
 _ASKED_FOR = re.compile(
     r"\b(?:predict|scor|forecast|submit|answer|giv|list|judg|tested|accuracy)\w*\b[^.;]{0,30}\b(?:for|on) "
     r"(?:\w+ly |about |some |another |a |the )*$",
@@ -143,6 +147,7 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         if not (_VAGUE.match(n[0]) or _is_year(n, sentence) or _SIZE.match(sentence, n.end()))
         and not _OF_A_SIZE.search(sentence, max(0, n.start() - 8), n.start())
     ]
+    of_file = _FILE.match(sentence)
     for place, number in enumerate(numbers):
         following = numbers[place + 1].start() if place + 1 < len(numbers) else len(sentence)
         earlier = numbers[place - 1].end() if place else 0
@@ -150,8 +155,12 @@ def _of_sentence(sentence: str) -> Iterator[Quantity]:
         if noun in _UNITS:
             continue
         direct = role is not None
-        if role is None:
-            role, direct = _role_about(sentence[earlier : number.start()], sentence[end:following])
+        left = sentence[earlier : number.start()]
+        if leading := _LEADING.search(left):  # "validation data (3,500 labelled clips"
+            role, direct = _ROLES[leading[1].lower()], True
+        elif role is None:
+            role, direct = _role_about(left, sentence[end:following])
+            direct = direct or bool(role and of_file and _ROLES[of_file[1].lower()] == role)
         before = sentence[max(0, number.start() - 120) : number.start()]
         if not direct and _ASKED_FOR.search(before):
             role = "test"
@@ -196,10 +205,7 @@ def _noun_after(sentence: str, start: int, limit: int) -> tuple[str, Role | None
 
 
 def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
-    """The role of the set named before ("a training set of 5,000"), else the one said just after ("5,000
-    images for training", "310 to segment"), else the nearest before."""
-    if leading := _LEADING.search(left):
-        return _ROLES[leading[1].lower()], True
+    """The role said just after ("5,000 images for training", "310 to segment"), else the nearest before."""
     if _TO_DO.match(right):
         return "test", True
     close = " ".join(_CLAUSE_END.split(right, maxsplit=1)[0].split()[:4])
@@ -211,11 +217,16 @@ def _role_about(left: str, right: str) -> tuple[Role | None, bool]:
 
 _ROLE = re.compile(rf"(?<![\w-])(?<![a-z]/)(?:{'|'.join(_ROLES)})(?![\w-]|/[a-z]| time\b)", re.IGNORECASE)
 _LEADING = re.compile(
-    rf"(?<![\w/])({'|'.join(_ROLES)})[ ._-](?:sets?|splits?|data|dataset|part|partition|portion|subset|file"
-    rf"|csv|folder)\b(?:\.csv)?[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",
+    rf"(?<![\w/])({'|'.join(_ROLES)})(?:/|[ ._-](?:sets?|splits?|data|dataset|part|partition|portion|subset"
+    rf"|file|csv|folder|table|images)\b(?:\.csv)?)[ :(=–-]*(?:(?!{_JOINS})[a-z]+ ){{0,4}}$",
     re.IGNORECASE,
 )
 """A set that leads to its number: "the test set has about ", "training data: "."""
+
+_FILE = re.compile(
+    rf"\W{{0,6}}({'|'.join(_ROLES)})(?:_\w{{1,30}})?(?:\.\w{{1,6}}|/)?\W{{0,6}}[-–—:]", re.IGNORECASE
+)
+"""A file or folder that a line tells of: "- train.csv - records of some (8700)"."""
 
 
 MOST = 1e15

@@ -5,10 +5,11 @@ different figures for the same fact mean that neither is known.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory_service.domain.description.prose import task_sentences
+from memory_service.domain.description.prose import LONG_TEXT, task_sentences
 from memory_service.domain.description.quantities import Quantity, quantities_in
 from memory_service.domain.description.stated_split import (
     DESCRIBED_BY,
@@ -105,10 +106,12 @@ _IMBALANCE = re.compile(
 def stated_in(text: str) -> Stated:
     """n_train, n_test, n_classes, n_groups, group_by, n_features, seq_len, image_size, split, multi_label,
     imbalanced, language: as far as the text says them."""
+    page = len(text) >= LONG_TEXT
+    text = "\n".join(task_sentences(text))  # timelines and rules speak of last days and of participants
     found = quantities_in(text)
     stated: Stated = {}
-    stated |= one_figure("n_train", _of_samples(found, "train") or _of_samples(found, None))
-    stated |= one_figure("n_test", _of_samples(found, "test"))
+    stated |= one_figure("n_train", _of_training(found, page))
+    stated |= one_figure("n_test", _of_test(found, page))
     stated |= _n_classes(found, text)
     if "n_train" not in stated and "n_classes" in stated:
         stated |= one_figure("n_train", _of_all_classes(found, text, stated["n_classes"][0]))
@@ -118,9 +121,8 @@ def stated_in(text: str) -> Stated:
     stated |= _table(text) or one_figure("n_features", columns, max)
     stated |= _seq_len(found, text)
     stated |= _image_size(text)
-    prose = "\n".join(task_sentences(text))  # timelines and rules speak of last days and of participants
-    stated |= split_in(prose)
-    stated |= groups_in(quantities_in(prose), prose, stated)
+    stated |= split_in(text)
+    stated |= groups_in(found, text, stated)
     for name, pattern in (("multi_label", _MULTI_LABEL), ("imbalanced", _IMBALANCE)):
         if match := pattern.search(text):
             stated[name] = True, match[0]
@@ -129,8 +131,8 @@ def stated_in(text: str) -> Stated:
 
 def training_sizes(text: str) -> list[int]:
     """Every number of training samples that the text names."""
-    found = quantities_in(text)
-    return sorted({round(q.value) for q in _of_samples(found, "train") or _of_samples(found, None)})
+    found = quantities_in("\n".join(task_sentences(text)))
+    return sorted({round(q.value) for q in _of_training(found, len(text) >= LONG_TEXT)})
 
 
 _TABLE = re.compile(
@@ -186,33 +188,86 @@ def _of_all_classes(found: Sequence[Quantity], text: str, classes: int) -> list[
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 10**10
 
 
-def _of_samples(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
-    """What counts samples of this role: sample nouns before people and places before others, figures whose
-    role stands right beside them before others. Without a role, the greatest number."""
-    usable = [
+def _usable(found: Sequence[Quantity], role: str | None) -> list[Quantity]:
+    return [
         q
         for q in found
         if q.role == role
-        and not q.each
+        and not (q.each or q.of_rows)
         and _LEAST_SAMPLES <= q.value <= _MOST_SAMPLES
         and q.kind in ("sample", "group", "unknown")
         and not _WINDOWS.search(q.before)
         and not _CUTOFF.search(q.before)
     ]
-    usable = [q for q in usable if not q.of_rows]
-    if role and (direct := [q for q in usable if q.direct and q.value >= 100]):
+
+
+def _of_samples(found: Sequence[Quantity], role: str) -> list[Quantity]:
+    """What counts samples of this role: sample nouns before people and places before others, figures whose
+    role stands right beside them before others."""
+    usable = _usable(found, role)
+    if direct := [q for q in usable if q.direct and q.value >= 100]:
         usable = direct
     of_test = role == "test" and not any(q.direct for q in usable)
     for kind in ("sample", "unknown") if of_test else ("sample", "group", "unknown"):
-        least = _LEAST_SAMPLES if kind != "unknown" or role else 100
-        of_kind = [q for q in usable if q.kind == kind and q.value >= least]
-        if direct := [q for q in of_kind if q.direct]:
-            return direct
+        of_kind = [q for q in usable if q.kind == kind]
         if of_kind:
-            most = max(q.value for q in of_kind)
-            return of_kind if role else [q for q in of_kind if q.value == most]
+            return [q for q in of_kind if q.direct] or of_kind
     return []
 
+
+def _of_test(found: Sequence[Quantity], page: bool) -> list[Quantity]:
+    told = _of_samples(found, "test")
+    return [q for q in told if q.direct and not _FURTHER.match(q.words.partition(" ")[2])] if page else told
+
+
+_FURTHER = re.compile(r"(?:further|more|another|additional|new)\b", re.IGNORECASE)
+
+
+def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
+    """What is said to be of training, else the greatest number of samples that the data are said to have: a
+    page speaks of many numbers, a short text of its data alone."""
+    bare = [q for q in _usable(found, None) if not _NOT_ALL.search(q.before)]
+    of_data = [q for q in bare if q.noun and q.value >= 100 and _OF_DATA.search(q.before)]
+    given = of_data if page else bare
+    samples = [q for q in (*given, *(q for q in bare if _GIVEN.search(q.before))) if q.kind == "sample"]
+    opening = [q for q in bare if not page and q.value >= 500 and _OPENS.search(q.before)]
+    told = _of_samples(found, "train")
+    most_samples = max((q.value for q in samples), default=0.0)
+    least = 100 if told and told[0].direct else max(10**10 if page else 500, most_samples)
+    if told and (told[0].kind == "sample" or told[0].value >= least):
+        return told
+    for each in (samples, of_data, opening):
+        if each:
+            most = max(q.value for q in each)
+            return [q for q in each if q.value == most]
+    return []
+
+
+_OPENS = re.compile(
+    r"^\W*(?:(?:for|of|with|about|some|nearly|over) ){0,2}$|[:,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
+    re.IGNORECASE,
+)
+"""Before a number that a sentence or a clause of a short text begins with."""
+
+_OF_DATA = re.compile(
+    r"\b(?:data|data ?sets?|corpus|train\w*)\b[^.;]{0,60}\b(?:of|with|includes?|contains?|"
+    r"compris\w+|consists? of|holds?|has|have|for) (?:[(~]|about |some |over |more than |around |\w+ly )*$",
+    re.IGNORECASE,
+)
+_GIVEN = re.compile(
+    r"\b(?:we|you|there|are|were) (?:\w+ ){0,3}(?:have|has|provide[ds]?|given?|receive|get|are|were|with)"
+    r"(?: \w+){0,2} $",
+    re.IGNORECASE,
+)
+"""Before a number of what the data have, "a dataset with 5671", and of samples that are given."""
+
+_NOT_ALL = re.compile(
+    r"\b(?:each|every|per|one|a|an) \w+(?: \w+)? (?:has|holds|contains|shows|lists|consists of|is|of) "
+    r"(?:\w+ )?$"
+    r"|\b(?:up to|at most|at least|as many as|first|top|every|each|another|these|those) $",
+    re.IGNORECASE,
+)
+"""Before a number that is no count of all samples: "each file has 60,001", "up to 512"."""
 
 _CUTOFF = re.compile(
     r"\b(?:recommend|suggest|propos|retriev)\w*"
@@ -252,9 +307,11 @@ def _n_classes(found: Sequence[Quantity], text: str) -> Stated:
         if q.noun in ("class", "label", "category", "tag")
         or (_CLASS_CONTEXT.search(q.before) and q.kind != "sample" and not q.direct)
     ]
-    for of_kind in (said, [q for q in usable if q.kind == "class"]):
+    for of_kind in (said, [q for q in usable if q.kind == "class" and not q.direct]):
         if of_kind:
-            return one_figure("n_classes", of_kind)
+            counts = Counter(q.value for q in of_kind).most_common(2)
+            repeated = len(counts) > 1 and counts[0][1] > counts[1][1]
+            return one_figure("n_classes", [q for q in of_kind if not repeated or q.value == counts[0][0]])
     if match := _ORDINAL.search(text):
         return {"n_classes": (_number(match[2]) - _number(match[1]) + 1, match[0])}
     match = None if _MANY_CLASSES.search(text) else _BINARY.search(text)

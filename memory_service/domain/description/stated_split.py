@@ -17,6 +17,7 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
     "scenes?|games?|plays?|passages?|authors?|breaths?|fragments?|products?|queries|videos?|slides?|scaffolds?|"
     "compounds?|proteins?|streets?|sessions?"
 )
+_WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
 _GROUP_SPLIT = (
     rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
     rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
@@ -24,21 +25,34 @@ _GROUP_SPLIT = (
         rf"\b(?P<c>{_WHO})\b[^.;]{{0,60}}?\b(?:not|never|nor) (?:\w+ )?(?:appear|present|seen|occur|overlap|"
         r"in (?:the )?train|shared|known|part of|among|included)\w*"
     ),
-    rf"\b(?:split|group(?:ed)?|divided|partitioned|separated|folds?) (?:by|per|along) (?P<d>{_WHO})\b",
+    (
+        rf"\b(?:split|group(?:ed|s)?|divided|partitioned|separated|folds?) (?:by|per|along|on) (?:the )?"
+        rf"(?P<d>{_WHO_ID})\b"
+    ),
+    (
+        rf"\b(?:of|from) (?:the same|one|an?|each|any) (?P<g>{_WHO_ID})\b[^.;]{{0,40}}?\b"
+        r"(?:(?:must|should|may|can) ?(?:not|never)|(?:stay|kept?|belong) together|never)\b"
+    ),
+    rf"\bkeep(?:s|ing)? (?:all )?(?:\w+ )?(?:of )?(?:the same |one |an? |each )?(?P<i>{_WHO_ID}) together\b",
+    (
+        r"\b(?:stratified[ -]?)?group[ -]?(?:shuffle[ -]?)?k-?folds?\b(?:\([^()]{0,40}\))?"
+        r"(?: (?:split|validation|cv))?"
+        r"(?:,? (?:by|on|over|per|with groups?)(?: the| =)? [\"'`]?(?P<h>[a-z]\w{1,40}))?"
+    ),
     (
         rf"\b(?:no|none of the) (?P<e>{_WHO}) (?:is |are |appears? |occurs? |overlaps? )?"
         r"(?:in common|in both|overlap|shared|in two)"
     ),
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
     (
-        r"\b(?:group (?:folds?|k-?fold)|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
+        r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
         r"absent from train(?:ing)?)\b"
     ),
 )
 _SEVERAL = re.compile(
     rf"\b(?:several|many|multiple|more than one|two or more|up to \w+|a few|dozens of"
     rf"|repeated)[^.;,]{{0,30}}\b(?:per|of the "
-    rf"same|from the same|for (?:each|every)|of (?:each|every|one)|by each) (?P<a>{_WHO})\b"
+    rf"same|from the same|for (?:each|every)|(?:of|from) (?:each|every|one|an?)|by each) (?P<a>{_WHO})\b"
     rf"|\b(?P<b>{_WHO})[^.;,]{{0,25}}\b(?:appears? in|has|have|"
     rf"contribute\w*|gave|is shown in|occur in|with) (?:several|many|multiple|more than one|two or more|up "
     rf"to)\b|"
@@ -61,8 +75,9 @@ _TIME_SPLIT = re.compile(
     rf"forecast(?:ing)? (?:horizon|period)|(?:after|follows?|following) (?:the )?(?:end of )?(?:the "
     rf")?train(?:ing)?|"
     r"(?:later|more recent|newer) than (?:the )?train(?:ing)?|(?:tests?|hidden"
-    r"|private)\b[^.;]{0,50}\b(?:later|future|after|newer|most recent|"
-    r"subsequent)\b|later (?:part|ones|data|period|dates?)|forecast\w*"
+    r"|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
+    r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b"
+    r"|later (?:part|ones|data|period|dates?)|forecast\w*"
     rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future)",
     re.IGNORECASE,
 )
@@ -78,14 +93,18 @@ _RANDOM_SPLIT = re.compile(
 def one_figure(
     name: str, found: Sequence[Quantity], chosen: Callable[[set[int]], int] | None = None
 ) -> Stated:
-    """The one figure that all of these agree on, or the `chosen` one."""
+    """The one figure that all of these about agree on, the first of them, or the `chosen` one."""
     values = {round(q.value) for q in found}
-    if not values or (chosen is None and len(values) > 1):
+    if not values or (chosen is None and max(values) > _ALIKE * min(values)):
         return {}
-    value = chosen(values) if chosen else values.pop()
+    value = chosen(values) if chosen else round(found[0].value)
     return {name: (value, next(q.words for q in found if round(q.value) == value))}
 
 
+_ALIKE = 1.15
+"""Figures no further apart are one, rounded or of two editions of the data."""
+
+_SENTENCE = re.compile(r"[.!?]\s|\n")
 _GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_SPLIT)
 
 
@@ -93,7 +112,10 @@ def split_in(text: str) -> Stated:
     """How test differs from train: group | time | random; and by what groups."""
     for pattern in _GROUP_SPLITS:
         match = pattern.search(text)
-        sentence = text[max(0, match.start() - 150) : match.end() + 100] if match else ""
+        before, behind = (
+            (text[max(0, match.start() - 150) : match.end()], text[match.end() :]) if match else ("", "")
+        )
+        sentence = _SENTENCE.split(before)[-1] + _SENTENCE.split(behind[:100])[0]
         if match and (match.groupdict().get("b") is None or _TESTED.search(sentence)):
             who = next((each for each in match.groupdict().values() if each), None)
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
@@ -145,7 +167,11 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     of_rows = [
         q
         for q in found
-        if q.of_rows and q.role != "test" and q.value < rows[0] and not DESCRIBED_BY.search(q.before)
+        if q.of_rows
+        and q.role != "test"
+        and q.value < rows[0]
+        and q.value != stated.get("n_classes", (0, ""))[0]
+        and not DESCRIBED_BY.search(q.before)
     ]
     if not of_rows and "group_by" not in stated and (match := _SEVERAL.search(text)):
         by = _singular(next(each for each in match.groupdict().values() if each))

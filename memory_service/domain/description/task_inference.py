@@ -278,9 +278,8 @@ _COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
 _BARE_WORDS = 9
 """A sentence no longer than this that names a metric says that it judges ("Mean column-wise ROC AUC.")."""
 
-_EVERYDAY = frozenset(
-    ("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance", "insertion and deletion")
-)
+_EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horizontal distance"))
+_EVERYDAY |= {"exact match", "insertion and deletion"}
 _TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_size": ("image", 3.0)}
 """Facts that tell the input when they are stated, with the weight of such a cue."""
 

@@ -96,7 +96,7 @@ def make_plan(
         why=why,
         closest=closest_changes(all_sets, costs),
         similar=problem.similar,
-        warnings=(*problem.inferred, *problem.warnings, *provenance_warnings(problem.cards)),
+        warnings=(*problem.warnings, *problem.inferred, *provenance_warnings(problem.cards)),
         evidence=problem.evidence,
         recipe=None if problem.recipe is None else problem.recipe.as_dict({}),
         targets=problem.targets,
@@ -152,8 +152,8 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         similar=problem.similar,
         rationale=reasons.rationale(candidate, settings, expected, spare, all_sets, choice.planned.values()),
         warnings=(
-            *problem.inferred,
             *problem.warnings,
+            *problem.inferred,
             *warnings(candidate, settings, expected, choice.others > 0),
         ),
         evidence=(*problem.evidence, *reasons.evidence(candidate, expected, costs)),

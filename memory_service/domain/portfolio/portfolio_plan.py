@@ -59,7 +59,7 @@ def plan_portfolio(
         minutes=choice.minutes,
         expected=expected,
         reserve_minutes=reserve,
-        warnings=(*_no_gain(portfolio), *plan.warnings, *_large_runs(portfolio, run)),
+        warnings=(*plan.warnings, *_no_gain(portfolio), *_large_runs(portfolio, run)),
         rationale=(*plan.rationale, *why_it_stops(portfolio)),
         portfolio=tuple(_as_dict(portfolio, run) for run in portfolio.runs),
         blend=portfolio.blend,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,23 @@ class Validation:
         return split | {"why": self.why, "from": list(self.sources), "grade": self.grade}
 
 
+_UNIT = re.compile(r"[^\W\d][\w-]{0,40}(?: [^\W\d][\w-]{0,40}){0,2}")
+_NO_UNIT = re.compile(
+    r"\b(?:the|all|an?|is|are|not|after|next|following|later|future|unseen|overlapping|hidden)\b",
+    re.IGNORECASE,
+)
+
+
+def unit_named(by: str | None) -> str | None:
+    """The column, or noun of what rows are of, that a few words name ("hospital / patient" -> "hospital");
+    None for a sentence about the test ("the next 28 days of the same series") and for a column that is not
+    in the data ("card holder (not given)")."""
+    if by is None or any(sign in by for sign in ("(not", "(hidden", " versus ")):  # train has one side alone
+        return None
+    first = re.split(r"[;,/(]| and | within | of the ", by, maxsplit=1)[0].strip()
+    return first if _UNIT.fullmatch(first) and not _NO_UNIT.search(first) else None
+
+
 def usual_split(task: str) -> str:
     """What rows of a task are split by where nothing else is known: forecasts are of later rows."""
     if task == "time-series-regression":
@@ -70,6 +88,8 @@ def decide_validation(near: Neighbourhood, task: str, fact: SplitFact | None) ->
     shares, sources = _split_votes(near)
     classes = task.endswith("-classification")
     grouped = sum(shares.get(name, 0.0) for name in _GROUPED)
+    if fact is not None and fact.groups == 1 and fact.split in _GROUPED:
+        fact = None  # training data of one group alone cannot be split by it
     doubted = fact is not None and not fact.firm and bool(shares) and grouped < FEW_AGREE
     if fact is not None and not doubted and fact.split in ("group", "time", *_GROUPED):
         split = fact.split

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from memory_service.domain.description.known_facts import Fact, facts_of
+from memory_service.domain.description.known_facts import Fact, Sources, facts_of
 from memory_service.domain.planning.request import Question
 from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import RecommendRequest
@@ -40,8 +40,8 @@ def _facts(knowledge: Knowledge, question: Question, text: RequestText) -> tuple
             return tuple(fact for fact in found if fact.name not in ("gpu", "cpu_count"))
         if unnamed == {"task"}:
             said = (
-                *facts_of(question.canonical(), text.said, {}, {}),
-                *with_resources(knowledge, question, [], [])[1],
+                *facts_of(Sources(question.canonical(), {}, text.said)),
+                *with_resources(knowledge, question)[1],
             )
             return tuple(fact for fact in said if fact.name != "task")  # a guess that no plan is made of
         raise

@@ -1,9 +1,10 @@
 """What a question says of cards, minutes and counts, held against its description before a plan is made."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from memory_service.domain.description.known_facts import Fact, Source
+from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import InferredFacts
@@ -17,46 +18,61 @@ SMALLER = 0.8
 """Of a card's memory: a text that states less speaks of another card of that name, a laptop's."""
 
 
-def with_resources(
-    knowledge: Knowledge, question: Question, inferred: list[str], warnings: list[str]
-) -> tuple[Question, tuple[Fact, ...]]:
+def with_resources(knowledge: Knowledge, question: Question) -> tuple[Question, tuple[Fact, ...]]:
     """The question with cards and minutes, as asked > the description > 30 minutes; both as facts."""
-    read = resources_in(question.description or "", knowledge.cards.models)
-    if len(question.description or "") > READ_CHARACTERS:
-        warnings.append(f"Of the description the first {READ_CHARACTERS} characters were read.")
-    gpus, minutes = question.gpus or question.plan_for, question.minutes
-    gpu_from: Source = "asked" if gpus else "text"
-    minutes_from: Source = "asked" if question.minutes_given else "text" if "minutes" in read else "usual"
-    if not gpus and "gpu" not in read:
-        of_text = ", ".join(cards_in(question.description or "", knowledge.cards.models)) or "none"
+    text = question.description or ""
+    read = resources_in(text, knowledge.cards.models)
+    gpus, vram = _gpu(knowledge, question, text, read)
+    minutes = _minutes(question, read)
+    if len(text) > READ_CHARACTERS:
+        warning = f"Of the description the first {READ_CHARACTERS} characters were read."
+        minutes = replace(minutes, warning=f"{warning} {minutes.warning or ''}".strip())
+    if words := knowledge.words_on_names(gpus.value, question.model):
+        gpus = replace(gpus, warning=" ".join(filter(None, [gpus.warning, *words])))
+    named = ((n, knowledge.gpu(name).key) for n, name in map(counted, gpus.value))
+    shown = ",".join(key if n == 1 else f"{n}x{key}" for n, key in named)
+    if vram is not None:
+        question = replace(question, vram_gib=vram.value)
+        gpus = replace(gpus, notes=(*gpus.notes, *vram.notes))
+    question = replace(question, gpus=question.gpus or gpus.value, minutes=minutes.value)
+    return question, (replace(gpus, value=shown), minutes)
+
+
+def _gpu(
+    knowledge: Knowledge, question: Question, text: str, read: Mapping[str, Any]
+) -> tuple[Fact, Fact | None]:
+    """Names of the cards, and the memory of one that has less than others of its name."""
+    gpus = question.gpus or question.plan_for
+    if gpus:
+        if "gpu" not in read or _names(knowledge, (*gpus, *question.plan_for), read["gpu"]):
+            return Fact("gpu", gpus, "asked"), None
+        named = f"gpu={','.join(gpus)} is not what the description says ({read['gpu']}): gpu counts."
+        return Fact("gpu", gpus, "asked", warning=named), None
+    if "gpu" not in read:
+        of_text = ", ".join(cards_in(text, knowledge.cards.models)) or "none"
         message = f"choose a GPU (a100, t4, rtx3090 ...) or cpu; the description names {of_text}"
         raise InvalidInput(f"gpu: {message}", [FieldError("gpu", message)])
-    gpus = gpus or (read["gpu"],)
-    warnings.extend(knowledge.words_on_names(gpus, question.model))
-    if gpu_from == "text":
-        inferred.append(f"GPU {gpus[0]}: from the description.")
-    elif "gpu" in read and not _names(knowledge, (*gpus, *question.plan_for), read["gpu"]):
-        warnings.append(f"gpu={','.join(gpus)} is not what the description says ({read['gpu']}): gpu counts.")
-    if gpu_from == "text" and question.vram_gib is None and "vram_gib" in read:
-        own = knowledge.gpu(counted(read["gpu"])[1]).memory_gib
-        if read["vram_gib"] < SMALLER * own:
-            question = replace(question, vram_gib=float(read["vram_gib"]))
-            inferred.append(
-                f"{read['vram_gib']} GiB of memory: from the description; the card has {own:g} GiB."
-            )
-    if minutes_from == "text":
-        minutes = min(read["minutes"], MOST_MINUTES)
-        inferred.append(f"{minutes:g} minutes: from the description.")
-    elif minutes_from == "usual":
-        inferred.append(f"{minutes:g} minutes assumed; give minutes to be exact.")
-    elif "minutes" in read and not minutes / 1.1 <= read["minutes"] <= minutes * 1.1:
-        warnings.append(
-            f"minutes={minutes:g} is not what the description says ({read['minutes']:g}): minutes counts."
-        )
-    named = ((n, knowledge.gpu(name).key) for n, name in map(counted, gpus))
-    shown = ",".join(key if n == 1 else f"{n}x{key}" for n, key in named)
-    facts = Fact("gpu", shown, gpu_from), Fact("minutes", minutes, minutes_from)
-    return replace(question, gpus=question.gpus or gpus, minutes=minutes), facts
+    fact = Fact("gpu", (read["gpu"],), "text", notes=(f"GPU {read['gpu']}: from the description.",))
+    own = knowledge.gpu(counted(read["gpu"])[1]).memory_gib
+    said = read.get("vram_gib")
+    if question.vram_gib is not None or said is None or said >= SMALLER * own:
+        return fact, None
+    note = f"{said} GiB of memory: from the description; the card has {own:g} GiB."
+    return fact, Fact("vram_gib", float(said), "text", notes=(note,))
+
+
+def _minutes(question: Question, read: Mapping[str, Any]) -> Fact:
+    minutes, said = question.minutes, read.get("minutes")
+    if question.minutes_given:
+        if said is None or minutes / 1.1 <= said <= minutes * 1.1:
+            return Fact("minutes", minutes, "asked")
+        warning = f"minutes={minutes:g} is not what the description says ({said:g}): minutes counts."
+        return Fact("minutes", minutes, "asked", warning=warning)
+    if said is None:
+        note = f"{minutes:g} minutes assumed; give minutes to be exact."
+        return Fact("minutes", minutes, "usual", notes=(note,))
+    minutes = min(said, MOST_MINUTES)
+    return Fact("minutes", minutes, "text", notes=(f"{minutes:g} minutes: from the description.",))
 
 
 def _names(knowledge: Knowledge, given: Iterable[str], read: str) -> bool:

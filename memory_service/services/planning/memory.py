@@ -34,7 +34,7 @@ from memory_service.domain.recipe.preferences import (
 )
 from memory_service.domain.recipe.recipe import Recipe, make_recipe
 from memory_service.domain.recipe.solution import targets_of
-from memory_service.domain.recipe.validation import SplitFact, decide_validation
+from memory_service.domain.recipe.validation import SplitFact, decide_validation, unit_named
 from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of
@@ -133,32 +133,44 @@ def family_shares(
 def split_fact(
     question: Question, said: InferredFacts | None, record: Mapping[str, Any], notes: Sequence[Note]
 ) -> SplitFact | None:
-    """What is known of the way the hidden test differs: as asked > the text > a note of a person > the record
-    of the very competition > a shipped note of it."""
+    """What is known of the way the test differs: as asked > a note of a person > the record of the very
+    competition, completed by notes and the text where it names no groups > the text > a shipped note."""
     if question.group_by or question.n_groups:
         by, groups = question.group_by, question.n_groups
         if groups is None and said is not None and said.group_by == by:
             groups = said.n_groups
         return SplitFact("group", f"Asked: the rows come from groups ({by or groups}).", by, groups=groups)
     read = split_read(said) if said is not None else None
-    if read is not None:
-        return replace(read, folds=next((note.folds for note in notes if note.here and note.folds), None))
     here = next((note for note in notes if note.here and note.split), None)
-    shipped = next((note for note in notes if note.split), None)
-    if here is not None:
-        folds = here.folds or next((note.folds for note in notes if note.here and note.folds), None)
-        return _split_noted(replace(here, folds=folds))
+    noted_folds = next((note.folds for note in notes if note.here and note.folds), None)
     if record.get("split") in ("group", "time"):
-        by, slug = record.get("group_by"), str(record["slug"])
-        about = f" ({by})" if by else ""
-        because = f"The record of {slug}: the test differs by {record['split']}{about}."
-        firm = record["split"] == "time" or bool(by)
-        return SplitFact(record["split"], because, by, source=(slug,), firm=firm)
-    return None if shipped is None else _split_noted(shipped)
+        return _split_noted(here, noted_folds) if here is not None else _split_recorded(record, read, notes)
+    if read is not None:
+        return replace(read, folds=noted_folds)
+    noted = here or next((note for note in notes if note.split), None)
+    return None if noted is None else _split_noted(noted, noted_folds if here else None)
 
 
-def _split_noted(note: Note) -> SplitFact:
-    return SplitFact(str(note.split), f"Noted: {note.text}", note.by, note.folds, (note.source,))
+def _split_recorded(record: Mapping[str, Any], read: SplitFact | None, notes: Sequence[Note]) -> SplitFact:
+    """A record's split, by the column that it, else a note, else the text names."""
+    split, slug = str(record["split"]), str(record["slug"])
+    noted = next((note for note in notes if note.by and (note.split or split) == split), None)
+    of_text = read if read is not None and read.split == split else None
+    by = unit_named(record.get("group_by"))
+    if by is None and noted is not None:
+        by = unit_named(noted.by)
+    if by is None and of_text is not None:
+        by = of_text.by
+    about = f" ({by})" if by else ""
+    source = (slug, noted.source) if noted is not None and by == noted.by else (slug,)
+    groups = of_text.groups if of_text is not None and of_text.by == by else None
+    because = f"The record of {slug}: the test differs by {split}{about}."
+    return SplitFact(split, because, by, None, source, split == "time" or by is not None, groups)
+
+
+def _split_noted(note: Note, folds: int | None = None) -> SplitFact:
+    by = note.by if note.here else unit_named(note.by)
+    return SplitFact(str(note.split), f"Noted: {note.text}", by, note.folds or folds, (note.source,))
 
 
 def split_read(said: InferredFacts) -> SplitFact | None:
@@ -268,7 +280,7 @@ def memory_of(
         _shown_by_runs(knowledge, best_run),
         {"image_size": recipe.image_size, "seq_len": recipe.seq_len if kind != "audio" else None},
         {
-            "image_size": (said.image_size if said else None) or record.get("image_size"),
+            "image_size": record.get("image_size") or (said.image_size if said else None),
             "seq_len": said.seq_len if said else None,
         },
         recipe.validation.folds,

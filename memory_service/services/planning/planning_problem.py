@@ -1,7 +1,8 @@
-"""The facts of a question, each filled in: as asked > from its text > from the record > a usual value."""
+"""The facts of a question, each filled in: as asked > from the record > from its text > a usual value."""
 
 import re
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
@@ -9,16 +10,16 @@ from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modali
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
-from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
-from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
+from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
+from memory_service.domain.description.metric_resolution import resolve_metric
 from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
-from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.recipe.validation import unit_named
 from memory_service.errors import wrong_value
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
@@ -28,7 +29,7 @@ from memory_service.services.planning.checked_request import (
     said_otherwise,
     with_resources,
 )
-from memory_service.services.planning.memory import Row, remembered
+from memory_service.services.planning.memory import remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
 
 DEFAULT_CPU_COUNT = 8
@@ -41,12 +42,81 @@ MOST_TEST = 1_000_000
 
 
 def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHING_READ) -> PlanningProblem:
-    """The question with every fact filled in: what was asked > the text > the competition's record > a usual
-    value."""
-    inferred: list[str] = []
-    warnings: list[str] = []
-    question, resources = with_resources(knowledge, question, inferred, warnings)
-    asked = question.canonical()
+    """The question with every fact filled in: what was asked > the record of the competition > the text > a
+    usual value. InvalidInput for what no data, card or model can be."""
+    question, resources = with_resources(knowledge, question)
+    question, devices = _devices(knowledge, question)
+    sources = _sources(knowledge, question, text)
+    facts = _resolved(_Reading(question, text, sources, devices["cards"]))
+    task, n_train = facts["task"].value, facts["n_train"].value
+    check_counts(question, task, n_train)
+    question, warnings = _checked_pins(knowledge, question, devices["cards"], task, n_train)
+    recalled, memory_warnings = _recalled(knowledge, question, text, task, n_train)
+    everything = (*resources, *facts.values())
+    warned = sorted((fact for fact in everything if fact.warning), key=lambda fact: not fact.serious)
+    return PlanningProblem(
+        question=question,
+        **{name: facts[name].value for name in _COUNTS},
+        **devices,
+        **recalled,
+        model=question.model,
+        inferred=tuple(note for fact in everything for note in fact.notes),
+        warnings=(
+            *(str(fact.warning) for fact in warned),
+            *_notices(question, text, "metric" in facts),
+            *warnings,
+            *memory_warnings,
+        ),
+        policy=knowledge.policy,
+        size_assumed=facts["n_train"].source == "usual",
+        metric=facts["metric"].value if "metric" in facts else None,
+        facts=_listed(facts, resources),
+        language=facts["language"].value if "language" in facts else _language(question),
+        subtask=facts["subtask"].value if "subtask" in facts else None,
+    )
+
+
+_COUNTS = ("task", "n_train", "n_test", "n_classes", "n_features", "cpu_count")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What resolvers look at."""
+
+    question: Question
+    text: RequestText
+    sources: Sources
+    cards: tuple[TargetDevice, ...]
+
+
+def _resolved(reading: _Reading) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {}
+    for name in NAMES:
+        resolve = _RESOLVERS.get(name)
+        fact = resolve(reading, facts) if resolve else reading.sources.fact(name)
+        if fact is not None:
+            facts[name] = fact
+    return facts
+
+
+def _listed(facts: Mapping[str, Fact], resources: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """The facts that bear on such a task, with the metric by its name."""
+    task = str(facts["task"].value)
+    left_out = {
+        *(() if task.endswith(_WITH_CLASSES) else ("n_classes",)),
+        *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
+        *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
+    }
+    shown = [fact for name, fact in facts.items() if name not in left_out]
+    named = (replace(f, value=f.value.name) if f.name == "metric" else f for f in shown)
+    return (*named, *resources)
+
+
+_WITH_CLASSES = ("classification", "segmentation", "detection", "multimodal")
+
+
+def _devices(knowledge: Knowledge, question: Question) -> tuple[Question, dict[str, Any]]:
+    """The question with the keys of its cards, and the cards to plan for."""
     n_gpus = _n_gpus(question)
     visible, production = (
         tuple(dict.fromkeys(knowledge.gpu(counted(name)[1]).key for name in names))
@@ -54,18 +124,21 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     )
     planned = production or visible
     cards = tuple(with_cores(knowledge.gpus[key], question.cpu_count) for key in planned)
-    read = text.facts
-    record = _record(knowledge, question, inferred)
     for card in cards:
         check_link(card, n_gpus, question.interconnect)
     check_sharding(n_gpus, question.sharding)
-    task = _task(question, read, record, inferred)
-    n_train, size_assumed = _n_train(question, text, record, task, inferred, warnings)
-    check_counts(question, task, n_train)
-    if question.task and text.said and said_otherwise(task, text.said):
-        warnings.append(
-            f"task={task} was asked, but the description reads like {text.said.task}: {task} counts."
-        )
+    together = min((cards_of(card, n_gpus, question.interconnect) for card in cards), key=lambda c: c.gb_s)
+    others = tuple(knowledge.gpus[key] for key in visible) if visible != planned else ()
+    plan_for = planned if question.plan_for else ()
+    question = replace(question, gpus=visible, n_gpus=n_gpus if n_gpus > 1 else None, plan_for=plan_for)
+    return question, {"cards": cards, "together": together, "visible": others}
+
+
+def _checked_pins(
+    knowledge: Knowledge, question: Question, cards: tuple[TargetDevice, ...], task: str, n_train: int
+) -> tuple[Question, list[str]]:
+    """The question with the catalogue's name of its model, and warnings. InvalidInput for options that no
+    model of the task, or not this one, has."""
     model = knowledge.model(question.model) if question.model else None
     if question.batch_size == n_train and model is not None and catalogue.kind_of_model(model) == "estimator":
         question = replace(question, batch_size=None)  # what a plan of it says: all rows
@@ -83,14 +156,19 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
             catalogue.check_side(model.library, model.name, model.config, question.image_size)
         knowledge.priced.ensure_profile(model.name, question.seq_len or question.image_size)
     check_packing(question.packing, question.text_tokens, writes=task == "seq2seq")
-    _check_memory(question, cards, warnings)
+    warnings = []
+    most = max(card.memory_gib for card in cards)
+    if question.vram_gib is not None and question.vram_gib > 1.1 * most:
+        warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
     if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:
         warnings.append("Without pretrained weights (weights=none) models learn from random ones, and less")
-    metric = _metric(knowledge, question, text, record, task)
-    if metric is not None and metric.note:
-        warnings.append(metric.note)
-    if text.said is not None:
-        warnings += _not_understood(question, metric is not None)
+    return replace(question, model=model.name if model else None), warnings
+
+
+def _recalled(
+    knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is remembered of similar competitions and of the very one, as fields of the problem; warnings."""
     outcomes, results = text.outcomes(question, task)
     bare = text.found is None and text.facts is None and question.competition is None
     found, memory = remembered(
@@ -98,96 +176,29 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         lambda: text.neighbours(question, task, n_train), bare and text.database is not None,
     )  # fmt: skip
     check_folds(question, memory.recipe)
-    slug = question.competition or text.described
-    known_there = record or (knowledge.competitions.get(str(slug), {}) if question.mode == "open" else {})
-    described = question.competition is None and text.described is not None
-    warnings += contradictions(asked, text.said, known_there, slug, described)
-    if described and question.mode == "open":
-        warnings.append(f"The description seems to be of the stored competition {slug}: its record was read.")
-    said = text.said
-    used: dict[str, Any] = {
-        "task": task,
-        "n_train": n_train,
-        "n_test": question.n_test
-        or (said.n_test if said else None)
-        or int(known_there.get("n_test") or 0)
-        or max(1, min(MOST_TEST, int(n_train * TEST_SHARE))),
-        "n_classes": _n_classes(question, read, record, task),
-        "n_features": question.n_features or (said.n_features if said else None) or DEFAULT_N_FEATURES,
-        "cpu_count": _cpu_count(question, cards, inferred),
-    }
-    return PlanningProblem(
-        question=replace(
-            question,
-            gpus=visible,
-            n_gpus=n_gpus if n_gpus > 1 else None,
-            plan_for=planned if question.plan_for else (),
-            model=model.name if model else None,
-        ),
-        **used,
-        cards=cards,
-        together=min(
-            (cards_of(card, n_gpus, question.interconnect) for card in cards), key=lambda each: each.gb_s
-        ),
-        visible=tuple(knowledge.gpus[key] for key in visible) if visible != planned else (),
-        model=model.name if model else None,
-        inferred=tuple(inferred),
-        warnings=(*warnings, *memory.warnings),
-        similar=tuple(
+    slug, noted = question.competition or text.described, memory.noted
+    alone = question.mode == "blind" or question.as_of is not None
+    recalled = {
+        "similar": tuple(
             {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
             for hit in found.hits
         ),
-        recipe=memory.recipe,
-        preferences=memory.preferences,
-        targets=memory.targets,
-        noted_best=memory.noted
-        if memory.noted and task in knowledge.models[memory.noted.prefer[0]].tasks
-        else None,
-        evidence=(*happened_there(outcomes, question.competition or text.described), *memory.evidence),
-        policy=knowledge.policy,
-        size_assumed=size_assumed,
-        metric=metric,
-        facts=(*_facts(question, said, {**known_there, **_cores_of_device(cards)}, used, metric), *resources),
-        quality=knowledge.quality
-        if question.mode == "blind" or question.as_of is not None
-        else knowledge.quality_without(slug),
-        results={
+        "recipe": memory.recipe,
+        "preferences": memory.preferences,
+        "targets": memory.targets,
+        "noted_best": noted if noted and task in knowledge.models[noted.prefer[0]].tasks else None,
+        "evidence": (*happened_there(outcomes, slug), *memory.evidence),
+        "quality": knowledge.quality if alone else knowledge.quality_without(slug),
+        "results": {
             knowledge.model_names.get(catalogue.normal_model_name(name), name): points
             for name, points in results.items()
         },
-        language=question.language or (said.language if said else None) or _language(question),
-        subtask=question.subtask or (said.subtask if said else None),
-    )
+    }
+    return recalled, memory.warnings
 
 
 _NO_WEIGHTS = ("tabular", "time-series", "recommendation")
 """Modalities whose models are trained from random weights anyway."""
-
-_OF_METRIC = {"as asked": "asked", "the description": "text"}
-
-
-def _facts(
-    question: Question, said: InferredFacts | None, record: Row, used: Row, metric: ResolvedMetric | None
-) -> tuple[Fact, ...]:
-    """The facts that bear on such a task, with the metric as it was resolved."""
-    task = str(used["task"])
-    left_out = {
-        *(
-            ()
-            if task.endswith(("classification", "segmentation", "detection", "multimodal"))
-            else ("n_classes",)
-        ),
-        *(() if modality_of(task) in ("tabular", "time-series") else ("n_features",)),
-        *(() if modality_of(task) in ("text", "multimodal") else ("language", "subtask")),
-    }
-    named = {name: value for name, value in used.items() if name not in left_out} | {"metric": None}
-    found = facts_of(question.canonical(), said, record, named)
-    out = [fact for fact in found if fact.name not in left_out]
-    if metric is not None:
-        source = _OF_METRIC.get(metric.source, "record")
-        words = said.words.get("metric") if said is not None and source == "text" else None
-        out.insert(1, Fact("metric", metric.name, source, words))  # type: ignore[arg-type]
-    return tuple(out)
 
 
 def _n_gpus(question: Question) -> int:
@@ -203,87 +214,37 @@ def _n_gpus(question: Question) -> int:
     return asked or next(iter(stated), 1)
 
 
-def _record(knowledge: Knowledge, question: Question, inferred: list[str]) -> Row:
-    """Facts of the named competition that the mode allows to be read."""
-    if question.competition is None:
-        return {}
-    row = knowledge.competition(question.competition)
+def _sources(knowledge: Knowledge, question: Question, text: RequestText) -> Sources:
+    """What was asked, the record that the mode allows to be read, and what the text says."""
+    asked, slug = question.canonical(), question.competition or text.described
+    row = knowledge.competition(question.competition) if question.competition else {}
     if question.mode == "open":
-        return row
-    if question.task is None and question.description is None:
-        inferred.append(f"Mode {question.mode}: of the record of {row['slug']} only its task was read.")
-        return {"task": row.get("task")}
-    return {}
-
-
-def _task(question: Question, read: InferredFacts | None, record: Row, inferred: list[str]) -> str:
-    asked = task_asked(question, read)
-    if asked is not None:
-        if asked != question.task:
-            which = "the description says which" if read and read.task == asked else "the usual one of it"
-            inferred.append(f"Task {asked}: {question.task} was asked; {which}.")
-        return asked
-    if record.get("task"):
-        inferred.append(f"Task {record['task']}: from the record of {question.competition}.")
-        return str(record["task"])
-    if read is not None and read.task is not None and read.tells_task:
-        because = f" ({', '.join(read.evidence[:3])})" if read.evidence else ""
-        other = f"; it could be {read.runner_up}" if read.runner_up and read.confidence < 0.6 else ""
-        inferred.append(f"Task {read.task}: inferred from the description{because}{other}.")
-        return read.task
-    raise wrong_value("task", "cannot be told from the description: name it")
-
-
-def _n_train(
-    question: Question, text: RequestText, record: Row, task: str, inferred: list[str], warnings: list[str]
-) -> tuple[int, bool]:
-    """(training samples, whether that is a usual number that nobody said)."""
-    if question.n_train is not None:
-        if question.size and size_of(question.n_train) != question.size:
-            warnings.append(
-                f"size={question.size} contradicts n_train={question.n_train}, which is "
-                f"{size_of(question.n_train)}: n_train counts."
-            )
-        return question.n_train, False
-    read, said = text.facts, text.said
-    known = (said.n_train if said else None) or record.get("n_train") or (read.n_train if read else None)
-    if known and (question.size is None or size_of(int(known)) == question.size):
-        where = f"the record of {question.competition}" if record.get("n_train") else "the description"
-        if said and said.n_train:
-            where = "the description"
-        elif not record.get("n_train") and text.described:
-            where = f"the record of {text.described}, which the description is of"
-        inferred.append(f"{int(known)} training samples: from {where}.")
-        return int(known), False
-    size = question.size or "medium"
-    typical = max(SIZE_TYPICAL_N_TRAIN[size], question.n_groups or 0, question.n_classes or 0)
-    slug = question.competition if question.mode == "open" else None
-    unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
-    if read is not None and len(told := training_sizes(question.description or "")) > 1:
-        unsaid = f" (the description says {', '.join(map(str, told[:4]))})"
-    inferred.append(f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact.")
-    if task == "recommendation" and question.size is None:
-        warnings.append(
-            f"n_train={typical} is a guess: nobody says how many interactions (purchases, clicks, ratings, "
-            "sessions) there are, and minutes and memory grow with them. Give n_train; items and users are "
-            "no training samples."
-        )
-    return typical, True
+        described = question.competition is None and slug is not None
+        row = knowledge.competitions.get(str(slug), {}) if described else row
+        whose = f"{slug}, which the description seems to be of," if described else f"{slug}"
+        return Sources(asked, row, text.said, whose)
+    only_task = question.task is None and question.description is None
+    return Sources(asked, {"task": row.get("task")} if only_task else {}, text.said, str(slug))
 
 
 _JUDGES = re.compile(r"\b(?:metric|evaluated|evaluation|scored)\b", re.IGNORECASE)
 
 
-def _not_understood(question: Question, metric_known: bool) -> list[str]:
-    """What of the description was not read, as far as it shows."""
-    description = question.description or ""
-    if not is_english(description):
+def _notices(question: Question, text: RequestText, metric_known: bool) -> list[str]:
+    """Whose record was read, and what of the description was not read, as far as it shows."""
+    slug, description = text.described, question.description or ""
+    notices = []
+    if question.competition is None and slug is not None and question.mode == "open":
+        notices = [f"The description seems to be of the stored competition {slug}: its record was read."]
+    if text.said is not None and not is_english(description):
         known = "" if question.task else "task, "
         read = "only numbers, names and English terms of it were read. Check the facts"
-        return [f"The description does not look English: {read}; give {known}metric and counts to be exact."]
-    if not metric_known and _JUDGES.search(description):
-        return ["The description speaks of a metric that was not understood: give metric to be exact."]
-    return []
+        notices.append(
+            f"The description does not look English: {read}; give {known}metric and counts to be exact."
+        )
+    elif text.said is not None and not metric_known and _JUDGES.search(description):
+        notices.append("The description speaks of a metric that was not understood: give metric to be exact.")
+    return notices
 
 
 def _language(question: Question) -> str | None:
@@ -291,63 +252,144 @@ def _language(question: Question) -> str | None:
     return None if is_english(question.description or "") else "multi"
 
 
-def _n_classes(question: Question, read: InferredFacts | None, record: Row, task: str) -> int:
-    known = question.n_classes or (read.n_classes if read else None) or record.get("n_classes")
+def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
+    question, said, sources = reading.question, reading.text.said, reading.sources
+    asked, known = task_asked(question, said), sources.fact("task")
+    if asked is not None:
+        fact = known or Fact("task", asked, "asked")
+        if asked != question.task:
+            by_text = said is not None and said.task == asked
+            which = "the description says which" if by_text else "the usual one of it"
+            note = f"Task {asked}: {question.task} was asked; {which}."
+            fact = Fact("task", asked, "text" if by_text else "usual", None, (note,), fact.warning)
+        if said is not None and said_otherwise(asked, said):
+            warning = f"task={asked} was asked, but the description reads like {said.task}: {asked} counts."
+            fact = replace(fact, warning=_joined(warning, fact.warning))
+        return fact
+    if known is not None and known.source == "record":
+        only = f"Mode {question.mode}: of the record of {sources.whose} only its task was read."
+        note = f"Task {known.value}: from the record of {sources.whose.rstrip(',')}."
+        return replace(known, notes=(note,) if question.mode == "open" else (only, note))
+    if said is not None and said.task is not None and said.tells_task:
+        because = f" ({', '.join(said.evidence[:3])})" if said.evidence else ""
+        other = f"; it could be {said.runner_up}" if said.runner_up and said.confidence < 0.6 else ""
+        note = f"Task {said.task}: inferred from the description{because}{other}."
+        return Fact("task", said.task, "text", said.words.get("task"), (note,))
+    raise wrong_value("task", "cannot be told from the description: name it")
+
+
+def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
+    """As asked > the record of the very competition > as the text names it, where it says that it judges or
+    the word has no everyday meaning ("with more accuracy" says nothing of prices). Never that of a
+    neighbour."""
+    question, said, sources, task = reading.question, reading.text.said, reading.sources, facts["task"].value
+    fact, metric = sources.fact("metric"), None
+    if fact is not None and fact.source == "asked":
+        metric = resolve_metric(fact.value, "as asked", task)
+    elif fact is not None and fact.source == "record":
+        whose = f"{sources.record['slug']}, which the description is of" if not question.competition else None
+        where = f"the record of {whose or question.competition}"
+        metric = resolve_metric(str(fact.value), where, task, sources.record)
+    elif said is not None and said.metric is not None and said.metric_words is not None:
+        known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
+        metric = resolve_metric(said.metric_words, "the description", task, {"name": said.metric, **known})
+        if not (said.metric_sure or said.metric != "accuracy" or metric.in_script):
+            metric = None
+    if metric is not None and fact is not None:
+        return replace(fact, value=metric, warning=_joined(fact.warning, metric.note))
+    return None
+
+
+def _joined(*sentences: str | None) -> str | None:
+    return " ".join(filter(None, sentences)) or None
+
+
+def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
+    question, text, sources, task = reading.question, reading.text, reading.sources, facts["task"].value
+    fact = sources.fact("n_train")
+    if fact is not None and fact.source == "asked":
+        if question.size is None or size_of(fact.value) == question.size:
+            return fact
+        warning = (
+            f"size={question.size} contradicts n_train={fact.value}, which is {size_of(fact.value)}: "
+            "n_train counts."
+        )
+        return replace(fact, warning=_joined(fact.warning, warning))
+    if fact is not None and (question.size is None or size_of(int(fact.value)) == question.size):
+        where = "the description"
+        if fact.source == "record":
+            named = question.competition or f"{text.described}, which the description is of"
+            where = f"the record of {named}"
+        return replace(
+            fact, value=int(fact.value), notes=(f"{int(fact.value)} training samples: from {where}.",)
+        )
+    size = question.size or "medium"
+    typical = max(SIZE_TYPICAL_N_TRAIN[size], question.n_groups or 0, question.n_classes or 0)
+    slug = question.competition if question.mode == "open" else None
+    unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
+    if text.said is not None and len(told := training_sizes(question.description or "")) > 1:
+        unsaid = f" (the description says {', '.join(map(str, told[:4]))})"
+    note = f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact."
+    guess = (
+        f"n_train={typical} is a guess: nobody says how many interactions (purchases, clicks, ratings, "
+        "sessions) there are, and minutes and memory grow with them. Give n_train; items and users are "
+        "no training samples."
+    )
+    warned = task == "recommendation" and question.size is None
+    return Fact("n_train", typical, "usual", None, (note,), guess if warned else None)
+
+
+def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
+    """As many as is usual of so many training samples, where nobody says."""
+    usual = max(1, min(MOST_TEST, int(facts["n_train"].value * TEST_SHARE)))
+    fact = reading.sources.fact("n_test", usual)
+    return fact and replace(fact, value=int(fact.value))
+
+
+def _n_classes(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
+    task = facts["task"].value
     usual = 2 if task == "image-segmentation" else DEFAULT_N_CLASSES.get(modality_of(task), 2)
-    return int(known) if known else usual
+    fact = reading.sources.fact("n_classes", usual)
+    return fact and replace(fact, value=int(fact.value))
 
 
-def _metric(
-    knowledge: Knowledge, question: Question, text: RequestText, record: Row, task: str
-) -> ResolvedMetric | None:
-    """As asked > as the text names it, where it says that it judges or the word has no everyday
-    meaning ("with more accuracy" says nothing of prices) > the record of the very competition. Never that of
-    a neighbour."""
-    if question.metric is not None:
-        return resolve_metric(question.metric, "as asked", task)
-    said = text.said
-    from_text = _metric_of_text(said, task)
-    telling = said is not None and (said.metric_sure or said.metric != "accuracy")
-    if from_text is not None and telling and (from_text.in_script or (said and said.metric_sure)):
-        return from_text
-    slug, where = question.competition, f"the record of {question.competition}"
-    if not record.get("metric") and text.described and question.mode == "open":
-        slug = text.described
-        record = knowledge.competitions.get(slug, {})
-        where = f"the record of {slug}, which the description is of"
-    if record.get("metric"):
-        return resolve_metric(str(record["metric"]), where, task, record)
-    return from_text if from_text is not None and (telling or from_text.in_script) else None
+def _n_features(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
+    return reading.sources.fact("n_features", DEFAULT_N_FEATURES)
 
 
-def _metric_of_text(said: InferredFacts | None, task: str) -> ResolvedMetric | None:
-    if said is None or said.metric is None or said.metric_words is None:
-        return None
-    known = {"metric_family": said.metric_family, "metric_direction": said.metric_direction}
-    return resolve_metric(said.metric_words, "the description", task, {"name": said.metric, **known})
+def _group_by(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
+    """A column or a noun that names the unit; a sentence on the test names neither."""
+    fact = reading.sources.fact("group_by")
+    if fact is None or fact.source == "asked":
+        return fact
+    by = unit_named(fact.value) or (reading.text.said and reading.text.said.group_by)
+    return replace(fact, value=by) if by else None
 
 
-def _cpu_count(question: Question, cards: tuple[TargetDevice, ...], inferred: list[str]) -> int:
-    if question.cpu_count is not None:
-        return question.cpu_count
-    known = {cores: card for card in cards if (cores := cores_beside(card)) is not None}
-    if known:
-        cores = min(known)
-        card = known[cores]
-        whose = f"what {card.key} has" if card.device else "assumed; give cpu_count to be exact"
-        inferred.append(f"{cores} processor cores: {whose}.")
-        return cores
-    inferred.append(f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact.")
-    return DEFAULT_CPU_COUNT
+def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
+    if reading.question.cpu_count is not None:
+        return Fact("cpu_count", reading.question.cpu_count, "asked")
+    known = {cores: card for card in reading.cards if (cores := cores_beside(card)) is not None}
+    if not known:
+        note = f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact."
+        return Fact("cpu_count", DEFAULT_CPU_COUNT, "usual", notes=(note,))
+    cores = min(known)
+    card = known[cores]
+    whose = f"what {card.key} has" if card.device else "assumed; give cpu_count to be exact"
+    measured = [n for n, card in known.items() if card.device]
+    source: Source = "record" if cores in measured else "usual"
+    return Fact("cpu_count", cores, source, notes=(f"{cores} processor cores: {whose}.",))
 
 
-def _cores_of_device(cards: tuple[TargetDevice, ...]) -> dict[str, int]:
-    """The processor cores that a registered device was measured with, as its record says."""
-    known = [cores for card in cards if card.device and (cores := cores_beside(card)) is not None]
-    return {"cpu_count": min(known)} if known else {}
-
-
-def _check_memory(question: Question, cards: tuple[TargetDevice, ...], warnings: list[str]) -> None:
-    most = max(card.memory_gib for card in cards)
-    if question.vram_gib is not None and question.vram_gib > 1.1 * most:
-        warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
+_RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {
+    "task": _task,
+    "metric": _metric,
+    "n_train": _n_train,
+    "n_test": _n_test,
+    "n_classes": _n_classes,
+    "group_by": _group_by,
+    "n_features": _n_features,
+    "cpu_count": _cpu_count,
+}
+"""How a fact is found that has a usual value, or more to it than the first source that says it; each may rest
+on those before it in `NAMES`."""

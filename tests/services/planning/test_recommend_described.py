@@ -73,12 +73,7 @@ def test_a_description_of_a_stored_competition_brings_its_record_and_says_so(see
     assert any("record of tgs-salt-identification-challenge" in said for said in known["warnings"])
     facts = {fact["name"]: fact for fact in known["facts"]}
     assert facts["n_train"] == {"name": "n_train", "value": 4000, "from": "record"}
-    assert facts["image_size"] == {
-        "name": "image_size",
-        "value": 101,
-        "from": "text",
-        "words": "101 x 101 pixels",
-    }
+    assert facts["image_size"] == {"name": "image_size", "value": 101, "from": "record"}
     assert facts["cpu_count"]["from"] == "usual"
     blind = recommend(seeded_sqlite, {**asked, "mode": "blind"})
     assert blind["task"] == "image-segmentation"
