@@ -26,6 +26,7 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
     lessons, warnings = lesson_lines(answer), [one_line(each) for each in answer["warnings"]]
+    lines += [f"- {line}" for line in open_lines(answer)]
     first, more = [*recipe_lines(answer), *lessons[:_LESSONS_FIRST]], lessons[_LESSONS_FIRST:]
     reasons = [one_line(each) for each in answer.get("rationale", ())[:3]]
     chosen: set[str] = set()
@@ -34,6 +35,16 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
             chosen.add(line)
     shown = dict.fromkeys(line for line in (*first, *more, *warnings, *reasons) if line in chosen)
     return "\n- ".join(["\n".join(lines), *shown]) + "\n"
+
+
+def open_lines(answer: Mapping[str, Any]) -> list[str]:
+    """What is asked back, with what the answer changes, and what of the data the plan leaves out."""
+    lines = []
+    for asked in answer.get("questions", ()):
+        options = " | ".join(str(each["value"]) for each in asked["options"] if each["value"] is not None)
+        changes = f"; {one_line(asked['changes'])}" if asked["changes"] else ""
+        lines.append(f"asked: {asked['field']}? {one_line(options)}{changes}")
+    return lines + [f"left out: {one_line(each)}" for each in answer.get("ignores", ())]
 
 
 _LESSONS_FIRST = 1
@@ -150,6 +161,8 @@ _SHOWN_TROUBLE = (
 
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
+    if answer.get("detail"):
+        return [f"**No plan** ({answer['why']})", answer["detail"]]
     asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
     out, closest = [f"**No plan fits** {asked}", answer["why"]], answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():
