@@ -10,6 +10,7 @@ from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
+from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
 from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
@@ -279,7 +280,12 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
     description = question.description or ""
     if not is_english(description):
         known = "" if question.task else "task, "
-        read = "only numbers, names and English terms of it were read. Check the facts"
+        words = (
+            "its key words"
+            if language_of(description) in READ_LANGUAGES
+            else "only numbers, names and English terms of it"
+        )
+        read = f"{words} were read. Check the facts"
         return [f"The description does not look English: {read}; give {known}metric and counts to be exact."]
     if not metric_known and _JUDGES.search(description):
         return ["The description speaks of a metric that was not understood: give metric to be exact."]

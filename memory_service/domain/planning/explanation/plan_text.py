@@ -21,12 +21,12 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     """The answer of /recommend as Markdown: what to run, to expect, to do if not; how similar competitions
     were won, warnings and reasons while they fit."""
     lines = _plan_lines(answer) if answer["feasible"] else _refusal_lines(answer)
+    lines += [f"- {line}" for line in open_lines(answer)]
     recipe = answer.get("recipe")
     most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
     lessons, warnings = lesson_lines(answer), [one_line(each) for each in answer["warnings"]]
-    lines += [f"- {line}" for line in open_lines(answer)]
     first, more = [*recipe_lines(answer), *lessons[:_LESSONS_FIRST]], lessons[_LESSONS_FIRST:]
     reasons = [one_line(each) for each in answer.get("rationale", ())[:3]]
     chosen: set[str] = set()
@@ -42,11 +42,12 @@ def open_lines(answer: Mapping[str, Any]) -> list[str]:
     lines = []
     for asked in answer.get("questions", ()):
         options = " | ".join(str(each["value"]) for each in asked["options"] if each["value"] is not None)
-        changes = f"; {one_line(asked['changes'])}" if asked["changes"] else ""
+        changes = f"; {one_line(asked['changes'])[:_MOST_OF_CHANGES]}" if asked["changes"] else ""
         lines.append(f"asked: {asked['field']}? {one_line(options)}{changes}")
     return lines + [f"left out: {one_line(each)}" for each in answer.get("ignores", ())]
 
 
+_MOST_OF_CHANGES = 120
 _LESSONS_FIRST = 1
 """Sentence of winners that goes before warnings."""
 
