@@ -45,12 +45,19 @@ def _facts(
             case = case_of(knowledge, question, text)
             asked = [each.as_dict(None) for each in open_questions(knowledge, question, text, case)]
             return case.facts, asked
-        resources = with_resources(knowledge, question, [], [])[1]
-        said = (*facts_of(question.canonical(), text.said, {}, {}), *resources)
-        return tuple(fact for fact in said if fact.name != "task"), unread["needs"]  # a guess plans nothing
+        return _without_task(knowledge, question, text), unread["needs"]
     except InvalidInput as error:
         unnamed = {each.field for each in error.errors if each.given is None}
+        if unnamed == {"task"}:
+            return _without_task(knowledge, question, text), []
         if unnamed != {"gpu"}:
             raise
         found, asked = _facts(knowledge, replace(question, gpus=("cpu",)), text)
         return tuple(fact for fact in found if fact.name not in ("gpu", "cpu_count")), asked
+
+
+def _without_task(knowledge: Knowledge, question: Question, text: RequestText) -> tuple[Fact, ...]:
+    """What is said, without the task: a guess that no plan is made of."""
+    resources = with_resources(knowledge, question, [], [])[1]
+    said = (*facts_of(question.canonical(), text.said, {}, {}), *resources)
+    return tuple(fact for fact in said if fact.name != "task")

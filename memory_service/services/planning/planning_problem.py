@@ -12,7 +12,6 @@ from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import Fact, contradictions, facts_of
 from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import ResolvedMetric, resolve_metric
-from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.hardware.gpu_spec import counted
@@ -278,15 +277,13 @@ _JUDGES = re.compile(r"\b(?:metric|evaluated|evaluation|scored)\b", re.IGNORECAS
 def _not_understood(question: Question, metric_known: bool) -> list[str]:
     """What of the description was not read, as far as it shows."""
     description = question.description or ""
-    if not is_english(description):
+    if (language := language_of(description)) != "en":
         known = "" if question.task else "task, "
-        words = (
-            "its key words"
-            if language_of(description) in READ_LANGUAGES
-            else "only numbers, names and English terms of it"
-        )
-        read = f"{words} were read. Check the facts"
-        return [f"The description does not look English: {read}; give {known}metric and counts to be exact."]
+        only = "only numbers, names and English terms of it were read"
+        read = f"its words for these were read as {language}" if language in READ_LANGUAGES else only
+        return [
+            f"The description does not look English: {read}. Check the facts; give {known}metric and counts to be exact."
+        ]
     if not metric_known and _JUDGES.search(description):
         return ["The description speaks of a metric that was not understood: give metric to be exact."]
     return []

@@ -163,7 +163,7 @@ _SHOWN_TROUBLE = (
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     if answer.get("detail"):
-        return [f"**No plan** ({answer['why']})", answer["detail"]]
+        return [f"**No plan: {answer['why']}**", answer["detail"]]
     asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
     out, closest = [f"**No plan fits** {asked}", answer["why"]], answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():
