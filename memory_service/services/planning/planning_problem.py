@@ -281,9 +281,8 @@ def _not_understood(question: Question, metric_known: bool) -> list[str]:
         known = "" if question.task else "task, "
         only = "only numbers, names and English terms of it were read"
         read = f"its words for these were read as {language}" if language in READ_LANGUAGES else only
-        return [
-            f"The description does not look English: {read}. Check the facts; give {known}metric and counts to be exact."
-        ]
+        exact = f"Check the facts; give {known}metric and counts to be exact."
+        return [f"The description does not look English: {read}. {exact}"]
     if not metric_known and _JUDGES.search(description):
         return ["The description speaks of a metric that was not understood: give metric to be exact."]
     return []
