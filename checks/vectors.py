@@ -2,7 +2,7 @@
 
     python -m checks.vectors         (`make vectors` writes seeds/vectors.npz)
 
-After a change of seeds/competitions.jsonl or of the example sentences; a test says when it is due.
+After a change of seeds/competitions.jsonl; a test says when it is due.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from memory_service.recall.encoder import FILE, PACKAGED_SHA256, Bert, digest, packaged_model_path
-from memory_service.recall.prototypes import sentences
 from memory_service.services.competitions.encoding import texts_of
 from memory_service.services.editorial.seed_files import read_seeds
 
@@ -22,8 +21,7 @@ SEEDS = Path(__file__).resolve().parent.parent / "seeds"
 def shipped_texts() -> list[str]:
     """Every text that a first start encodes, each once."""
     competitions = read_seeds(SEEDS)["competitions"].values()
-    passages = [text for seed in competitions for _, text in texts_of(seed.values)]
-    return list(dict.fromkeys([*passages, *sentences()]))
+    return list(dict.fromkeys(text for seed in competitions for _, text in texts_of(seed.values)))
 
 
 def main() -> None:

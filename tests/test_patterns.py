@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.phrases import (
     MOST_OF_A_SENTENCE,
     MOST_OF_A_WORD,
@@ -14,7 +15,6 @@ from memory_service.domain.description.phrases import (
     readable,
     sentences_of,
 )
-from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.quantities import MOST, number_of_words, quantities_in
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import facts_and_tasks
@@ -72,7 +72,7 @@ def read(text: str) -> None:
     cards_in(text, GPUS)
     query_passages(text)
     passages_of({"slug": "a", "description": text})
-    is_english(text)
+    in_english(text, language_of(text))
     words = Words(readable(text))
     assert words.names is not None
 

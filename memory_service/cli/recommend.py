@@ -67,6 +67,11 @@ def recommend(
             return get(asked, "/recommend", fields)
 
     answer = planned(given)
+    if answer.get("needs") and not json and sys.stdin.isatty():
+        for need in answer["needs"]:
+            choices = ", ".join(str(each["value"]) for each in need["options"])
+            given[need["field"]] = typer.prompt(f"{need['question']} ({choices})", err=True)
+        answer = planned(given)
     if script is not None:
         _write_folder(script, answer, lambda number: planned({**given, "run": number}), asked)
     if form in (Form.script, Form.blend, Form.text) and not json:
@@ -180,7 +185,8 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
 
 
 def _refusal(answer: Mapping[str, Any]) -> RenderableType:
-    parts: list[RenderableType] = [Text("Nothing fits. " + answer["why"], style="bold")]
+    said = answer.get("detail") or "Nothing fits. " + answer["why"]
+    parts: list[RenderableType] = [Text(said, style="bold"), *_lines("Open", plan_text.open_lines(answer))]
     closest = answer["closest"]
     if closest:
         rows = [(_words(c["set"]), c["why"], c["plan"]["model"]) for c in (closest, *closest.get("or", ()))]

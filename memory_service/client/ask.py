@@ -57,8 +57,9 @@ class Plan(dict[str, Any]):
             known = ((name, self["expected"].get(name)) for name in _EXPECTED)
             rows += [(name.replace("_", " "), _INTERVAL.format_map(n)) for name, n in known if n]
         else:
-            rows += [("nothing fits", self["why"])]
-        title = f"{self['task']} on {card_words(self)}, {self['minutes']:g} minutes"
+            rows += [("nothing fits", self.get("detail") or self["why"])]
+        card = card_words(self) if self["gpu"] else "any card"
+        title = f"{self['task'] or 'no task'} on {card}, {self['minutes']:g} minutes"
         cells = "".join(f"<tr><th>{name}</th><td>{escape(str(text))}</td></tr>" for name, text in rows)
         return f"<table><caption>{escape(title)}</caption>{cells}</table>"
 

@@ -85,7 +85,11 @@ def build_server(service: Service) -> Server[Any]:
                 service.quotas.check(caller.key_id)
                 service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))
             await knowledge_soon(service)
-            return (await tool.call(service, arguments, caller)).as_result()
+            answer = await tool.call(service, arguments, caller)
+            if needs := (answer.data.get("plan") or {}).get("needs"):
+                told = await _elicited(context, needs)
+                answer = await tool.call(service, {**arguments, **told}, caller) if told else answer
+            return answer.as_result()
         except MemoryServiceError as error:
             text = refused_text(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
@@ -128,6 +132,30 @@ def build_server(service: Service) -> Server[Any]:
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
     )
+
+
+async def _elicited(context: _Context, needs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the client's person or agent says of the fields that a plan needs; {} where the client cannot ask
+    or gets no answer."""
+    asks = wire.ClientCapabilities(elicitation=wire.ElicitationCapability())
+    if not context.session.check_client_capability(asks):
+        return {}
+    fields = {
+        need["field"]: {
+            "type": "string",
+            "title": need["question"],
+            "enum": [str(each["value"]) for each in need["options"]],
+        }
+        for need in needs
+    }
+    form = {"type": "object", "properties": fields, "required": list(fields)}
+    try:
+        asked = " ".join(need["question"] for need in needs)
+        said = await context.session.elicit_form(asked, form, context.request_id)
+    except MCPError:
+        return {}
+    given = said.content if said.action == "accept" else None
+    return {name: value for name, value in (given or {}).items() if name in fields}
 
 
 async def knowledge_soon(service: Service) -> None:

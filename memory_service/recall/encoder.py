@@ -159,7 +159,7 @@ def digest(text: str) -> bytes:
 
 
 def read_vectors(weights_sha256: str) -> ShippedVectors:
-    """Vectors of the seeded passages and example sentences (`python -m checks.vectors` writes them): digest
+    """Vectors of the seeded passages (`python -m checks.vectors` writes them): digest
     -> unit vector (384,); empty where the file is missing or other weights made it."""
     try:
         path = resources.path("seeds", FILE)

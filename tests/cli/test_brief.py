@@ -144,7 +144,7 @@ def test_the_route_tells_facts_without_a_card(server: str):
     assert "gpu" not in facts(told)
     assert "cpu_count" not in facts(told)
     assert {"name": "gpu", "assumed": None} in told["not_said"]
-    assert set(told) == {"facts", "not_said", "json_schema"}
+    assert set(told) == {"facts", "not_said", "questions", "outside", "json_schema"}
     asked = httpx2.get(f"{server}/brief", params={"description": DESCRIPTION, "minutes": "90"}, timeout=120)
     assert facts(asked.json())["minutes"] == (90.0, "asked")
     assert httpx2.post(f"{server}/brief", json={}, timeout=120).status_code == 422

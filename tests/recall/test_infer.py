@@ -57,8 +57,12 @@ def paraphrases(half: str) -> list[dict[str, str]]:
     return [row for line in lines if (row := json.loads(line))["half"] == half]
 
 
-def share_right(cases: list[tuple[str, str]], encoder: TextEncoder | None) -> float:
-    return sum(read_text(text, encoder).facts.task == task for task, text in cases) / len(cases)
+def share_right(cases: list[tuple[str, str]], encoder: TextEncoder | None, least_told: float = 0.8) -> float:
+    """Of the tasks that are told, the share that is right; at least so many must be told."""
+    read = [(task, read_text(text, encoder).facts) for task, text in cases]
+    told = [(task, facts) for task, facts in read if facts.tells_task or facts.outside]
+    assert len(told) >= least_told * len(read)
+    return sum(task in (facts.task, f"outside: {facts.outside}") for task, facts in told) / len(told)
 
 
 def stated(text: str, name: str) -> Any:

@@ -7,7 +7,7 @@ speak of.
 
 import re
 
-from memory_service.domain.description.cues import SENTENCES, SMALL_WORDS
+from memory_service.domain.description.cues import SENTENCES
 from memory_service.domain.description.page import prose_of
 from memory_service.domain.description.phrases import readable, sentences_of, words_of
 
@@ -33,18 +33,6 @@ _INFORMATIVE = re.compile(
     r"background|introduction|context|what|details?|classes)\b",
     re.IGNORECASE,
 )
-_OTHER_SCRIPT = re.compile(r"[^\W\d_a-z\u00c0-\u024f]", re.IGNORECASE)
-
-
-def is_english(text: str) -> bool:
-    """False where most letters are of another script, or the small words of other languages are more than
-    the English ones. Names and terms alone count as English."""
-    text = readable(text)
-    if 3 * len(_OTHER_SCRIPT.findall(text)) > sum(map(str.isalpha, text)):
-        return False
-    words = re.findall(r"[^\W\d_]+", text.lower())
-    english, others = (sum(map(SMALL_WORDS[which].split().count, words)) for which in ("english", "others"))
-    return others < 3 or others <= english
 
 
 def task_sentences(text: str) -> list[str]:

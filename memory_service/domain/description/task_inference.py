@@ -1,15 +1,15 @@
 """Infers task and facts from a free text.
 
-Two questions are answered separately, what goes in and what kind of answer comes out, each from weighted
-phrases (`domain.description.cues`) and the metrics named (`domain.description.metrics`); a task is a pair of
-answers. Neighbours
-have no vote.
+What goes in and what kind of answer comes out are scored separately, from weighted phrases
+(`domain.description.cues`) and the metrics named (`domain.description.metrics`). A fitted classifier
+(`recall.task_classifier`) makes probabilities of both scores; without one a task is the likeliest pair.
+Neighbours have no vote.
 """
 
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -39,12 +39,6 @@ _OPENING_FACTOR = 1.5
 _SHARPNESS = 0.5
 _SCALE = 20.0
 _SOFTENING = 6.0
-_LEANING_WEIGHT = 15.0
-"""Of a cosine to the sentences of one axis."""
-
-_PAIR_WEIGHT = 30.0
-"""Of a cosine to the sentences of a task. 20 to 60 do about as well, 80 worse (docs/methods/recall.md)."""
-
 _TOGETHER = 1.6
 """Pictures, text and columns at once are worth so much of the weakest of them. 0.3 to 2 gain, from 2 on a
 recommendation with all three is lost."""
@@ -53,6 +47,8 @@ recommendation with all three is lost."""
 @dataclass(frozen=True, slots=True)
 class InferredFacts:
     """What a text says. None where it does not say; `confidence` (0..1) is of the task.
+
+    `outside` is what the text asks for instead of any task, one of `OUTSIDE`; then there is no task.
 
     `evidence` are the phrases that spoke loudest for the task, `runner_up` the next likely task.
     `metric_words` are those around the metric; `metric_sure`: they stand where the
@@ -85,6 +81,7 @@ class InferredFacts:
     imbalanced: bool | None = None
     language: str | None = None
     subtask: str | None = None
+    outside: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -93,22 +90,29 @@ class InferredFacts:
     @property
     def tells_task(self) -> bool:
         """Whether the text says enough to go by its task."""
-        least = LEAST_CONFIDENCE if self.evidence else LEAST_CONFIDENCE_UNSAID
-        return self.task is not None and self.confidence >= least
+        return self.task is not None and self.confidence >= LEAST_CONFIDENCE
 
 
-LEAST_CONFIDENCE, LEAST_CONFIDENCE_UNSAID = 0.15, 0.6
-"""Below it a description does not tell the task; without a telling phrase meaning alone must be surer
-("hello" leans somewhere at 0.2, "train a model" at 0.25)."""
+LEAST_CONFIDENCE = 0.5
+"""Below it a description does not tell the task, and it is asked: docs/methods/recall.md has how often the
+likeliest is right at each confidence."""
 
+OUTSIDE: Mapping[str, str] = {
+    "generation": "generation of images, sound or other data, judged by people or by a distance",
+    "text-generation": "free writing, prompts or demonstrations that judges rate",
+    "agents-games": "an agent that plays or acts against others",
+    "simulation": "control of a simulator",
+    "optimization": "a search for the best solution, without samples to learn from",
+    "reasoning": "reasoning of a language model at inference, without training data",
+    "code-repair": "writing or repairing programs",
+    "speech-recognition": "speech to text",
+}
+"""Kinds that no plan is made for -> what they are."""
 
-@dataclass(frozen=True, slots=True)
-class Leanings:
-    """What an encoder adds for kinds of input and of answer: nearness to what each sounds like, around 0."""
-
-    inputs: Mapping[str, float]
-    answers: Mapping[str, float]
-    pairs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+_OUTSIDE = "outside: "
+UNTOLD = "untold"
+Axes = tuple[Mapping[str, float], Mapping[str, float]]
+"""Scores of inputs and of answers, of the order of 1 to 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +158,29 @@ _SURE = 2.0
 """The least weight of a metric in a sentence or section that says how answers are judged."""
 
 
+def cue_scores(text: str) -> Axes:
+    """What a classifier is given beside the text."""
+    text = readable(text)
+    return _axis_scores(_read(text, stated_in(text)))
+
+
 def infer_facts(text: str) -> InferredFacts:
     """Task, metric and figures of a description, from its words alone."""
     return facts_and_tasks(text)[0]
 
 
-def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[InferredFacts, dict[str, float]]:
-    """`infer_facts`, with what an encoder adds if given, and the probability of each possible task (none for
-    a text without any cue)."""
+def facts_and_tasks(
+    text: str, classify: Callable[[Axes, str], Mapping[str, float]] | None = None
+) -> tuple[InferredFacts, dict[str, float]]:
+    """Facts of an English text, and the probability of each task that it may ask for (none for a text
+    without any cue). classify: (scores of inputs and answers, text) -> the probability of each task, of
+    "untold", and of each kind outside as "outside: kind"."""
     text = readable(text)
     said = stated_in(text)
     reading = _read(text, said)
-    scores = _scores(reading, leanings)
+    axes = _axis_scores(reading)
+    nothing = classify is None and not any(axes)
+    found = {} if nothing else classify(axes, text) if classify is not None else _of_pairs(axes)
     judges = reading.judges
     metric = judges.metric if judges else None
     stated = InferredFacts(
@@ -178,13 +193,16 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         metric_sure=judges is not None and judges.sure,
         words={"metric": judges.words} if judges else {},
     )
-    if not scores:
+    tasks = {name: probability for name, probability in found.items() if name in _TASKS}
+    if not tasks:
         return _with(stated, said), {}
-    best = max(scores, key=lambda pair: scores[pair])
-    tasks: dict[str, float] = defaultdict(float)
-    for pair, probability in scores.items():
-        tasks[TASK_OF[pair]] += probability
+    outside = {name: probability for name, probability in found.items() if name.startswith(_OUTSIDE)}
     ranked = sorted(tasks, key=lambda name: -tasks[name])
+    if sum(outside.values()) >= LEAST_CONFIDENCE:
+        kind = max(outside, key=lambda name: outside[name]).removeprefix(_OUTSIDE)
+        stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
+        return _with(replace(stated, runner_up=ranked[0]), said), tasks
+    best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
     if modality_of(ranked[0]) in ("text", "multimodal") or ranked[0] == "image-captioning":
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
     if ranked[0].endswith(
@@ -203,10 +221,10 @@ def facts_and_tasks(text: str, leanings: Leanings | None = None) -> tuple[Inferr
         confidence=round(tasks[ranked[0]], 3),
         evidence=evidence,
         runner_up=ranked[1] if len(ranked) > 1 else None,
-        modality=_MODALITY_NAMES.get(best[0], best[0]),
+        modality=modality_of(ranked[0]),
         words={**stated.words, **({"task": ", ".join(evidence[:3])} if evidence else {})},
     )
-    return _with(facts, said), dict(tasks)
+    return _with(facts, said), tasks
 
 
 def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
@@ -217,12 +235,7 @@ def _with(facts: InferredFacts, said: Stated) -> InferredFacts:
 _COUNTS_SERIES = re.compile(
     r"\d (?:clients?|customers?|stores?|shops?|households?|sensors?|stations?|meters?|series|products?)$"
 )
-_MODALITY_NAMES = {
-    "series": "time-series",
-    "points": "point-cloud",
-    "interactions": "recommendation",
-    "multi": "multimodal",
-}
+_TASKS = frozenset(TASK_OF.values())
 
 
 def _read(text: str, said: Stated) -> _Reading:
@@ -324,7 +337,7 @@ def _saturated(weight: float, count: float) -> float:
     return weight * math.log2(1.0 + min(count, 15.0))
 
 
-def _axis_scores(reading: _Reading) -> tuple[dict[str, float], dict[str, float]]:
+def _axis_scores(reading: _Reading) -> Axes:
     inputs: dict[str, float] = defaultdict(float)
     answers: dict[str, float] = defaultdict(float)
     for (axis, value, _), (weight, count) in reading.cues.items():
@@ -335,36 +348,31 @@ def _axis_scores(reading: _Reading) -> tuple[dict[str, float], dict[str, float]]
             (inputs if form in INPUT_CUES else answers)[form] += 3.0 * weight * emphasis / total
     if together := min(inputs.get(name, 0.0) for name in ("image", "text", "tabular")):
         inputs["multi"] += _TOGETHER * together
-    return inputs, answers
+    if not inputs and not answers:
+        return {}, {}
+    return _tempered(inputs, INPUT_PRIOR), _tempered(answers, ANSWER_PRIOR)
 
 
-def _scores(reading: _Reading, leanings: Leanings | None) -> dict[tuple[str, str], float]:
-    """Probability of each (input, answer) pair that is a task."""
-    inputs, answers = _axis_scores(reading)
-    if not inputs and not answers and leanings is None:
-        return {}
-    near = leanings or _NO_LEANINGS
-    by_input = _tempered(inputs, INPUT_PRIOR, near.inputs)
-    by_answer = _tempered(answers, ANSWER_PRIOR, near.answers)
-    alone = {pair: by_input.get(pair[0], 0.0) + by_answer.get(pair[1], 0.0) for pair in TASK_OF}
-    energy = {pair: value + _PAIR_WEIGHT * near.pairs.get(pair, 0.0) for pair, value in alone.items()}
-    top = max(energy.values())
-    weights = {pair: math.exp(_SHARPNESS * (value - top)) for pair, value in energy.items()}
-    total = sum(weights.values())
-    return {pair: weight / total for pair, weight in weights.items()}
-
-
-def _tempered(
-    found: Mapping[str, float], prior: Mapping[str, float], near: Mapping[str, float]
-) -> dict[str, float]:
+def _tempered(found: Mapping[str, float], prior: Mapping[str, float]) -> dict[str, float]:
     """Scores of one axis on a common scale: long texts gather more of everything."""
-    names = {*found, *prior, *near}
-    scores = {name: found.get(name, 0.0) + prior.get(name, 0.0) for name in names}
+    scores = {name: found.get(name, 0.0) + prior.get(name, 0.0) for name in {*found, *prior}}
     scale = _SCALE / (max(scores.values(), default=0.0) + _SOFTENING)
-    return {name: scores[name] * scale + _LEANING_WEIGHT * near.get(name, 0.0) for name in names}
+    return {name: score * scale for name, score in scores.items()}
 
 
-_NO_LEANINGS = Leanings({}, {})
+def _energy(axes: Axes) -> dict[tuple[str, str], float]:
+    return {pair: axes[0].get(pair[0], 0.0) + axes[1].get(pair[1], 0.0) for pair in TASK_OF}
+
+
+def _of_pairs(axes: Axes) -> dict[str, float]:
+    """Probability of each task by the cues alone."""
+    energy = _energy(axes)
+    top = max(energy.values())
+    tasks: dict[str, float] = defaultdict(float)
+    for pair, value in energy.items():
+        tasks[TASK_OF[pair]] += math.exp(_SHARPNESS * (value - top))
+    total = sum(tasks.values())
+    return {task: weight / total for task, weight in tasks.items()}
 
 
 def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:

@@ -290,19 +290,39 @@ class Metric(Answer):
     note: str | None = Field(description="Why the script does not.")
 
 
+class Option(Answer):
+    value: str | int | float | None = Field(description="Null: nothing is said of it.")
+    why: str
+    probability: float | None = Field(description="Null where nobody can say.")
+
+
+class OpenQuestion(Answer):
+    """What the description leaves open. The first option is what the plan takes."""
+
+    field: str = Field(description="The field of the question that answers it.")
+    question: str
+    options: list[Option]
+    changes: str | None = Field(
+        description="What the plan would be with the likeliest other answer, computed; null where it was not."
+    )
+
+
 class _Answered(Answer):
     """The question as it was understood."""
 
     plan_id: str
-    task: str
-    size: Size
-    gpu: Card
+    task: str | None = Field(description="Null where no plan is made because the task is open or outside.")
+    size: Size | None
+    gpu: Card | None
     minutes: float = Field(description="The wall-clock budget for everything.")
     metric: Metric | None = Field(description="Null where nobody says it.")
     recipe: Recipe | None = Field(description="What won similar competitions; null in mode blind.")
     targets: Targets | None = Field(description="Null where no score of this very competition is known.")
     similar: list[Neighbour]
     warnings: list[str]
+    questions: list[OpenQuestion] = Field(description="At most three, the most telling first.")
+    uses: list[str] = Field(description="Parts of the data that the plan reads.")
+    ignores: list[str] = Field(description="Parts of the data that the plan leaves out, a sentence each.")
     evidence: list[Evidence]
     knowledge_revision: int = Field(
         description="Revision of the knowledge that was answered from; it rises with every write and every "
@@ -329,6 +349,8 @@ class Brief(Answer):
 
     facts: list[Fact]
     not_said: list[NotSaid]
+    questions: list[OpenQuestion] = Field(description="Worth asking; `changes` is computed by /recommend.")
+    outside: str | None = Field(description="What is asked for, where no plan is made for that kind.")
     json_schema: dict[str, Any] = Field(description="JSON Schema of the fields of /recommend.")
 
 
@@ -382,8 +404,14 @@ class Refusal(_Answered):
     """Nothing fits: why, and the smallest change that would."""
 
     feasible: Literal[False]
-    why: str
+    why: str = Field(
+        description="A sentence; or a code: out-of-scope, task-not-told. Then `detail` is the sentence."
+    )
     closest: Closest | None
+    kind: str | None = left_out("What is asked for, where that is outside: generation, agents-games ...")
+    detail: str | None = left_out("Why nothing was planned, and what would make it plannable.")
+    needs: list[OpenQuestion] | None = left_out("What must be answered before a plan is made.")
+    facts: list[Fact] | None = left_out("What was understood all the same.")
 
 
 class Recommendation(RootModel[Plan | Refusal]):

@@ -220,7 +220,9 @@ def _completed(reported: InferredFacts, row: Row) -> InferredFacts:
         name: row[name] for name in names if getattr(reported, name) is None and row.get(name) is not None
     }
     evidence = (f"the text describes {row['slug']}", *reported.evidence)
-    return replace(reported, task=row.get("task") or reported.task, evidence=evidence, **known)
+    if row.get("task"):
+        known |= {"task": row["task"], "confidence": 1.0, "outside": None}
+    return replace(reported, evidence=evidence, **known)
 
 
 def _best(fused: Floats, years: Floats, limit: int, first: int | None, left_out: Flags | None) -> list[int]:

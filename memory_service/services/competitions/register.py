@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.description.task_inference import infer_facts
 from memory_service.schemas.rows import validate
 from memory_service.services.competitions.encoding import TextEncoder, encode, texts_of
+from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.tables import table_rows as catalogue
 
@@ -34,7 +34,7 @@ def add_competition(
     stored = validate("competitions", values)
     given = {name: stored[name] for name in stored if name != "size"}
     inferred: list[str] = []
-    facts = infer_facts(f"{given['title']}. {given['description']}")
+    facts = read_text(f"{given['title']}. {given['description']}", None).facts
     if given["task"] is None and facts.task is not None and facts.confidence >= SURE_ENOUGH:
         given["task"] = facts.task
         inferred.append("task")

@@ -1,7 +1,7 @@
 """What meaning and words of a text say of every stored competition, as arrays over competitions (C,)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from threading import Lock
 
@@ -9,11 +9,12 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
+from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.task_inference import InferredFacts, facts_and_tasks
 from memory_service.recall.encoder import TextEncoder
 from memory_service.recall.passages import query_passages
-from memory_service.recall.prototypes import leanings_of
 from memory_service.recall.snapshot import RecallSnapshot, searched_text
+from memory_service.recall.task_classifier import task_classifier
 from memory_service.services.database.transactions import ReadTransaction
 from memory_service.store.queries import passages
 
@@ -29,12 +30,14 @@ Scores = NDArray[np.float32]
 @dataclass(frozen=True, slots=True)
 class ReadText:
     """A text, read once: what it says, how likely each task is, and the vectors of its passages if
-    encoded."""
+    encoded. `text` is in English as far as words of other languages are known; language: ISO 639-1 of the
+    original, "other" for one that is not read."""
 
     text: str
     facts: InferredFacts
     task_probability: Mapping[str, float]
     vectors: Scores | None
+    language: str = "en"
 
 
 LONGEST_REMEMBERED = 8_000
@@ -47,10 +50,13 @@ def read_text(text: str, encoder: TextEncoder | None) -> ReadText:
 
 
 def _read(text: str, encoder: TextEncoder | None) -> ReadText:
+    language = language_of(text)
+    text = in_english(text, language)
     vectors = encoder.encode([p.text for p in query_passages(text)]) if encoder is not None else None
-    leanings = leanings_of(encoder, vectors) if encoder is not None and vectors is not None else None
-    reported, tasks = facts_and_tasks(text, leanings)
-    return ReadText(text, reported, tasks, vectors)
+    reported, tasks = facts_and_tasks(text, task_classifier().given(vectors))
+    if reported.language is None and language not in ("en", "other") and reported.modality == "text":
+        reported = replace(reported, language=language, words={**reported.words, "language": "its own"})
+    return ReadText(text, reported, tasks, vectors, language)
 
 
 @cached(LRUCache(128), lock=Lock())

@@ -76,13 +76,16 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
         said = "; ".join(f"{LABELS.get(name, name.capitalize())}: {text}" for name, text in errors.items())
         sentence = said if all(errors) else refusal.detail
         return page | {"errors": errors, "refused": sentence, "status": refusal.status}
-    points = _points(found.candidate_sets, found.answer)
+    if found.weighed is None:
+        return page | {"plan": found.answer}
+    known, memory, case, candidate_sets = found.weighed
+    points = _points(candidate_sets, found.answer)
     others = [*_without_pins(database, requested, found.answer)]
     others += _alternatives(found.answer, points)
     mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
-    answer, known = found.answer, found.knowledge
+    answer = found.answer
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
-    page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(found.case, found.memory)}
+    page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
     return page | {"points": points, "closest": _closest(answer, requested), "script": has_script(answer)}
 
 

@@ -11,8 +11,8 @@ from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
 from memory_service.domain.description.known_facts import NAMES, Fact, Source, Sources
+from memory_service.domain.description.languages import READ_LANGUAGES, language_of
 from memory_service.domain.description.metric_resolution import resolve_metric
-from memory_service.domain.description.prose import is_english
 from memory_service.domain.description.stated_facts import training_sizes
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning import model_catalogue as catalogue
@@ -236,12 +236,12 @@ def _notices(question: Question, text: RequestText, metric_known: bool) -> list[
     notices = []
     if question.competition is None and slug is not None and question.mode == "open":
         notices = [f"The description seems to be of the stored competition {slug}: its record was read."]
-    if text.said is not None and not is_english(description):
+    if text.said is not None and (language := language_of(description)) != "en":
         known = "" if question.task else "task, "
-        read = "only numbers, names and English terms of it were read. Check the facts"
-        notices.append(
-            f"The description does not look English: {read}; give {known}metric and counts to be exact."
-        )
+        only = "only numbers, names and English terms of it were read"
+        read = f"its words for these were read as {language}" if language in READ_LANGUAGES else only
+        exact = f"Check the facts; give {known}metric and counts to be exact."
+        notices.append(f"The description does not look English: {read}. {exact}")
     elif text.said is not None and not metric_known and _JUDGES.search(description):
         notices.append("The description speaks of a metric that was not understood: give metric to be exact.")
     return notices
@@ -249,7 +249,8 @@ def _notices(question: Question, text: RequestText, metric_known: bool) -> list[
 
 def _language(question: Question) -> str | None:
     """Who describes texts in another language than English has texts that are not English either."""
-    return None if is_english(question.description or "") else "multi"
+    language = language_of(question.description or "")
+    return None if language == "en" else "multi" if language == "other" else language
 
 
 def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:

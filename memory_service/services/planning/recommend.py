@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
@@ -27,12 +28,13 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.questions import questions, unplanned
 from memory_service.services.planning.request_text import RequestText, read_request_text
 from memory_service.services.planning.script_choice import techniques_done
 
 
 def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
-    """The plan, or `feasible: false` with what would fit.
+    """The plan, or `feasible: false` with what would fit, or with what must be answered first.
 
     Raises InvalidInput for unknown cards, models, runs and values; NotFound for an unknown competition;
     Conflict where `after` is no plan of this question.
@@ -58,21 +60,28 @@ def recommend_json(
 def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
     """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
     weighed, body = _evaluated(database, question, _key(question))
-    return EvaluatedRequest(*weighed, _loaded(body))
+    return EvaluatedRequest(_loaded(body), weighed)
 
 
-def _evaluated(database: Database, question: Question, key: str) -> tuple[Weighed, bytes]:
+def _evaluated(database: Database, question: Question, key: str) -> tuple[Weighed | None, bytes]:
     knowledge = knowledge_of(database)
     memory = read_request_text(database, question)
+    open_answer = unplanned(knowledge, question, memory)
+    cache = database.caches.of(PlanCache)
+    if open_answer is not None:
+        unplanned_body = orjson.dumps({**open_answer, "knowledge_revision": knowledge.revision})
+        cache.store(knowledge.revision, key, unplanned_body, None)
+        return None, unplanned_body
     case = case_of(knowledge, question, memory)
     if question.after is not None:
         case = left_of(knowledge, case)
     candidate_sets = price_candidates(case, knowledge)
-    cache = database.caches.of(PlanCache)
     body = cache.get(knowledge.revision, key)
     if body is None:
         chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
         answer = with_parallel_sets(plan, chosen_from).as_dict()
+        answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
+        answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
         answer["knowledge_revision"] = knowledge.revision
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -110,13 +119,11 @@ Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRequest:
-    """An answer and what it was made of."""
+    """An answer and what it was made of: (knowledge, text, problem, candidates), None where nothing was
+    planned."""
 
-    knowledge: Knowledge
-    memory: RequestText
-    case: PlanningProblem
-    candidate_sets: CandidateSets
     answer: dict[str, Any]
+    weighed: Weighed | None
 
 
 def left_of(knowledge: Knowledge, case: PlanningProblem) -> PlanningProblem:

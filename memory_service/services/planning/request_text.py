@@ -1,7 +1,7 @@
 """The description of a question read, and the competitions like it, before any fact is assumed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import TASK_ALIASES, modality_of
@@ -27,6 +27,7 @@ class RequestText:
     said       read from the text alone
     found      neighbours; None where the facts of the case decide them
     database   where those neighbours are looked up
+    tasks      probability of each task by the text alone; language: of the text, ISO 639-1 or "other"
     """
 
     facts: InferredFacts | None = None
@@ -34,6 +35,8 @@ class RequestText:
     described: str | None = None
     found: Found | None = None
     database: Database | None = None
+    tasks: Mapping[str, float] = field(default_factory=dict)
+    language: str = "en"
 
     def neighbours(self, question: Question, task: str, n_train: int) -> Found:
         """Those of the text or the named competition, else those of the bare facts."""
@@ -73,7 +76,11 @@ def read_request_text(database: Database, question: Question) -> RequestText:
             mode=question.mode, as_of=question.as_of,
         )  # fmt: skip
         found = replace(found, hits=with_lessons(transaction, found.hits))
-    return RequestText(found.facts, read.facts if read else None, found.described, found, database)
+    if read is None:
+        return RequestText(found.facts, None, found.described, found, database)
+    return RequestText(
+        found.facts, read.facts, found.described, found, database, read.task_probability, read.language
+    )
 
 
 def task_asked(question: Question, said: InferredFacts | None) -> str | None:

@@ -36,7 +36,7 @@ def ask(request: Request) -> Response:
         request,
         "ask/page.html",
         data,
-        title="Plan" if plan is None else f"Plan for {plan['task']}",
+        title=f"Plan for {plan['task']}" if plan and plan["task"] else "Plan",
         status=status,
         command=f"curl {ask_for}",
         script_command=f"curl -o train.py -H 'Accept: text/x-python' {ask_for}" if data["script"] else None,

@@ -21,6 +21,7 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     """The answer of /recommend as Markdown: what to run, to expect, to do if not; how similar competitions
     were won, warnings and reasons while they fit."""
     lines = _plan_lines(answer) if answer["feasible"] else _refusal_lines(answer)
+    lines += [f"- {line}" for line in open_lines(answer)]
     recipe = answer.get("recipe")
     most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
     if recipe:
@@ -36,6 +37,17 @@ def plan_markdown(answer: Mapping[str, Any]) -> str:
     return "\n- ".join(["\n".join(lines), *shown]) + "\n"
 
 
+def open_lines(answer: Mapping[str, Any]) -> list[str]:
+    """What is asked back, with what the answer changes, and what of the data the plan leaves out."""
+    lines = []
+    for asked in answer.get("questions", ()):
+        options = " | ".join(str(each["value"]) for each in asked["options"] if each["value"] is not None)
+        changes = f"; {one_line(asked['changes'])[:_MOST_OF_CHANGES]}" if asked["changes"] else ""
+        lines.append(f"asked: {asked['field']}? {one_line(options)}{changes}")
+    return lines + [f"left out: {one_line(each)}" for each in answer.get("ignores", ())]
+
+
+_MOST_OF_CHANGES = 120
 _LESSONS_FIRST = 1
 """Sentence of winners that goes before warnings."""
 
@@ -150,6 +162,8 @@ _SHOWN_TROUBLE = (
 
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
+    if answer.get("detail"):
+        return [f"**No plan: {answer['why']}**", answer["detail"]]
     asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
     out, closest = [f"**No plan fits** {asked}", answer["why"]], answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():

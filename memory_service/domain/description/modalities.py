@@ -1,0 +1,79 @@
+"""Which parts of the data a plan of a task reads, and which it leaves out, in one line each."""
+
+import re
+
+from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.description.phrases import readable, sentences_of
+
+_PARTS = {
+    "photos": r"photo(?:graph)?s?|pictures?|images?|scans?|x-rays?|radiographs?",
+    "text": r"texts?|titles?|captions?|notes?|reviews?|reports?|transcripts?|wording|descriptions?",
+    "table": r"tables?|columns|tabular|demographics?|metadata|attributes|parameters|clinical (?:data|values)|"
+    r"age and sex",
+    "sound": r"sounds?|audio|recordings?|soundtracks?",
+    "video": r"videos?|clips?|footage",
+    "signals": r"signals?|time series|curves?|sensor (?:data|readings?)",
+}
+_PART = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _PARTS.items()), re.IGNORECASE)
+_JOINED = re.compile(
+    r"\b(?:and|with|plus|together|both|as well as|combin\w+|beside|alongside)\b|\+|&", re.IGNORECASE
+)
+_ORDINARY = re.compile(
+    r"\b(?:title of|description of|submission|csv|labels?|files? (?:contain|format)|note that|without)\b",
+    re.IGNORECASE,
+)  # sentences that name files and labels, not parts of the data
+_OF_MODALITY = {
+    "image": "photos", "text": "text", "tabular": "table", "audio": "sound", "video": "video",
+    "time-series": "signals",
+}  # fmt: skip
+_MULTIMODAL = ("photos", "text", "table")
+_GIVEN_TO = {"image-captioning": ("text",), "image-to-image": ("photos",), "question-answering": ("text",)}
+"""Parts that are the answer, or that the plan reads anyway."""
+
+_BANDS = re.compile(
+    r"\b(\d{1,3})\s+(?:spectral\s+|colou?r\s+|multispectral\s+)?(?:bands|channels)\b", re.IGNORECASE
+)
+_SHAPE = re.compile(r"\b(\d{2,5})\s?(?:x|×|by)\s?(\d{2,5})\b(?:\s?px|\s?pixels?)?", re.IGNORECASE)
+_VOLUME = re.compile(r"\b(?:CT|MRI?|3-?D|NIfTI|tomogra\w+)\s+(?:\w+\s+)?(?:volumes?|scans?)\b|\bvoxels?\b")
+_NARROW, _HUGE, _COLOURS = 8.0, 3_000, 3
+
+
+def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:
+    """What a plan of the task reads of the data that the text tells of, and sentences on what it does not."""
+    text, modality = readable(text), modality_of(task)
+    own = _MULTIMODAL if modality == "multimodal" else (_OF_MODALITY.get(modality, modality),)
+    told = _parts_told(text)
+    uses = [name for name in own if name in told]
+    known = {*own, *_GIVEN_TO.get(task, ())}
+    ignores = [f"{name}: a plan for {task} does not read it" for name in told if name not in known]
+    if modality == "image":
+        ignores += _of_pictures(text, task)
+    return uses or list(own), ignores
+
+
+def _parts_told(text: str) -> list[str]:
+    """The parts that one sentence joins: "a photo and a title"; none where no sentence joins any."""
+    found: dict[str, None] = {}
+    for sentence in sentences_of(text):
+        named = dict.fromkeys(match.lastgroup or "" for match in _PART.finditer(sentence))
+        if len(named) > 1 and _JOINED.search(sentence) and not _ORDINARY.search(sentence):
+            found |= named
+    return list(found)
+
+
+def _of_pictures(text: str, task: str) -> list[str]:
+    out = []
+    bands = max((int(match[1]) for match in _BANDS.finditer(text)), default=0)
+    if bands > _COLOURS:
+        out.append(f"bands beyond three of {bands}: pictures are read as three colours")
+    shapes = [sorted((int(match[1]), int(match[2]))) for match in _SHAPE.finditer(text)]
+    for short, long in shapes:
+        if long >= _NARROW * short:
+            out.append(f"the shape {short} x {long}: pictures are squeezed into squares; cut crops first")
+            break
+    small = task in ("object-detection", "image-segmentation", "image-keypoints")
+    if small and any(long >= _HUGE for _, long in shapes):
+        out.append("small objects of large pictures: these are scaled down as a whole; cut tiles first")
+    if _VOLUME.search(text) and task != "image-segmentation":
+        out.append("depth of volumes: slices are read one by one")
+    return out

@@ -1,0 +1,231 @@
+"""What a description leaves open and what would change with the answer; and what no plan is made for.
+
+unplanned(...)   the whole answer where the task is open or outside; None where a plan can be made
+questions(...)   at most three, the most telling first, each with the plan of its likeliest other answer
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of
+from memory_service.domain.description.known_facts import facts_of
+from memory_service.domain.description.task_inference import OUTSIDE
+from memory_service.domain.hardware.gpu_spec import counted
+from memory_service.domain.planning.candidates import CandidateSets, price_candidates
+from memory_service.domain.planning.expected_figures import summary
+from memory_service.domain.planning.plan import gpu_facts, plan_id_of
+from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.request import Question
+from memory_service.errors import InvalidInput
+from memory_service.services.competitions.neighbours import Hit
+from memory_service.services.knowledge.snapshot import Knowledge
+from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.request_text import RequestText, task_asked
+
+MOST_QUESTIONS, MOST_PLANS = 3, 2
+SURE = 0.8
+"""From this probability on nobody is asked for the task."""
+
+_LIKELY = 0.05
+_OPTIONS = 3
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question; the first option is what the plan takes, the second its likeliest other answer."""
+
+    field: str
+    question: str
+    options: tuple[Values, ...]
+
+    def as_dict(self, changes: str | None) -> Values:
+        options = [dict(each) for each in self.options]
+        return {"field": self.field, "question": self.question, "options": options, "changes": changes}
+
+
+def option(value: Any, why: str, probability: float | None = None) -> Values:
+    return {"value": value, "why": why, "probability": None if probability is None else round(probability, 2)}
+
+
+def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Values | None:
+    """`feasible: false` where the description asks for what is no task here, or leaves the task open."""
+    read = text.facts
+    named = question.competition and knowledge.competition(question.competition).get("task")
+    if read is None or named or task_asked(question, read) is not None or read.tells_task:
+        return None
+    why = "out-of-scope" if read.outside else "task-not-told"
+    asked = _of_task(text)
+    kind = (
+        f"The description asks for {OUTSIDE[read.outside]}: no plan is made for that. "
+        if read.outside
+        else ""
+    )
+    about = kind + (
+        "Name a task where samples with answers to learn from are given."
+        if kind
+        else "The description does not tell the task: name it, or say what goes in and what comes out."
+    )
+    card = knowledge.gpu(counted(question.gpus[0])[1]) if question.gpus else None
+    needs = [] if asked is None else [asked.as_dict(None)]
+    said = facts_of(question.canonical(), text.said, {}, {})
+    hits = text.found.hits if text.found is not None else ()
+    empty = dict.fromkeys(("task", "metric", "closest", "recipe", "targets"))
+    return empty | {
+        "plan_id": plan_id_of(question.canonical(), {"feasible": False, "why": why}),
+        "feasible": False,
+        "size": question.size,
+        "gpu": None if card is None else gpu_facts((card,), (), card.usable_gib),
+        "minutes": question.minutes,
+        "why": why,
+        "kind": read.outside,
+        "detail": about,
+        "needs": needs,
+        "questions": needs,
+        "uses": [],
+        "ignores": [],
+        "similar": [similar_answer(hit) for hit in hits],
+        "facts": [fact.as_dict() for fact in said if fact.name != "task"],
+        "warnings": [],
+        "evidence": [],
+    }
+
+
+def similar_answer(hit: Hit) -> Values:
+    return {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
+
+
+def _of_task(text: RequestText) -> Asked | None:
+    likely = sorted(text.tasks.items(), key=lambda each: -each[1])[:_OPTIONS]
+    shown = tuple(
+        option(task, "likeliest by the words of the description" if place == 0 else "also possible", p)
+        for place, (task, p) in enumerate(likely)
+        if p >= _LIKELY or place == 0
+    )
+    return Asked("task", "Which task is it: what goes in, and what comes out?", shown) if shown else None
+
+
+def questions(
+    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem, sets: CandidateSets
+) -> list[Values]:
+    """What was read or assumed without being sure, where another answer changes the plan. Without a
+    description or competition nothing is asked: what is assumed stands among the facts."""
+    if question.description is None and question.competition is None:
+        return []
+    mine = _best(sets)
+    out: list[Values] = []
+    plans = 0
+    for asked in open_questions(knowledge, question, text, case):
+        changes = None
+        if plans < MOST_PLANS and len(asked.options) > 1:
+            plans += 1
+            other = asked.options[1]["value"]
+            changes = _changes(knowledge, question, text, mine, {asked.field: other})
+            if changes is None:
+                continue  # the plan is the same
+        out.append(asked.as_dict(changes))
+    return out[:MOST_QUESTIONS]
+
+
+def open_questions(
+    knowledge: Knowledge, question: Question, text: RequestText, case: PlanningProblem
+) -> Iterator[Asked]:
+    """In the order of what they are worth: the task, what rows belong together, counts, metric, language."""
+    said = text.said
+    facts = {fact.name: fact for fact in case.facts}
+    task = facts["task"].source == "text" if "task" in facts else False
+    if task and said is not None and said.confidence < SURE and text.described is None:
+        asked = _of_task(text)
+        if asked is not None and len(asked.options) > 1:
+            yield asked
+    split = case.recipe.validation if case.recipe is not None else None
+    if split is not None and "group" in split.split and not split.by and question.group_by is None:
+        columns = _id_columns(question.description or "")
+        shown = (option(None, "no column is named: rows are split without regard to groups"),
+                 *(option(name, "a column of the description") for name in columns))  # fmt: skip
+        yield Asked("group_by", "Which column says which rows belong together?", shown[:_OPTIONS])
+    if case.size_assumed and question.size is None:
+        sizes = _sizes_of(knowledge, case.task)
+        usual = option(case.n_train, "the usual number where nobody says one")
+        others = sorted(sizes, key=lambda size: -sizes[size])
+        shown = tuple(
+            option(SIZE_TYPICAL_N_TRAIN[size], f"{size}: competitions of this task", sizes[size])
+            for size in others
+            if SIZE_TYPICAL_N_TRAIN[size] != case.n_train
+        )
+        yield Asked("n_train", "How many training samples are there?", (usual, *shown)[:_OPTIONS])
+    if case.metric is None and said is not None:
+        usual_ones = _metrics_of(knowledge, case.task)
+        shown = tuple(option(name, "usual for this task", p) for name, p in usual_ones)
+        yield Asked(
+            "metric", "What are predictions judged by?", (option(None, "not said"), *shown)[:_OPTIONS]
+        )
+    of_text = modality_of(case.task) == "text" and question.language is None
+    if of_text and text.language not in ("en", "other") and said is not None:
+        told = text.language
+        shown = (option(told, "the language of the description"), option("en", "texts may be English"))
+        yield Asked("language", "In which language are the texts?", shown)
+
+
+_ID_COLUMN = re.compile(r"\b[a-z]+(?:_[a-z]+)*_id\b", re.IGNORECASE)
+_OWN_IDS = ("image_id", "sample_id", "row_id", "text_id", "file_id", "test_id", "train_id")
+
+
+def _id_columns(text: str) -> list[str]:
+    found = dict.fromkeys(match[0] for match in _ID_COLUMN.finditer(text))
+    return [name for name in found if name.lower() not in _OWN_IDS]
+
+
+def _sizes_of(knowledge: Knowledge, task: str) -> dict[str, float]:
+    """Share of each size among the stored competitions of the task."""
+    known = [
+        row["size"] for row in knowledge.competitions.values() if row.get("task") == task and row.get("size")
+    ]
+    return {size: known.count(size) / len(known) for size in SIZE_TYPICAL_N_TRAIN if known}
+
+
+def _metrics_of(knowledge: Knowledge, task: str) -> list[tuple[str, float]]:
+    known = _known(knowledge, task, "metric")
+    shares = {name: known.count(name) / len(known) for name in dict.fromkeys(known)}
+    return sorted(shares.items(), key=lambda each: -each[1])[:_OPTIONS]
+
+
+def _known(knowledge: Knowledge, task: str, field: str) -> list[str]:
+    """What the stored competitions of the task have in a field."""
+    rows = knowledge.competitions.values()
+    return [str(row[field]) for row in rows if row.get("task") == task and row.get(field)]
+
+
+def _best(sets: CandidateSets) -> Values:
+    """The best single run, with how its data are split; {} where none fits."""
+    asked, recipe = sets.problem.question, sets.problem.recipe
+    best = sets.best(asked.objective, asked.minutes)
+    split = {"split": recipe.validation.split, "by": recipe.validation.by} if recipe is not None else {}
+    return {**summary(best), **split} if best is not None else {}
+
+
+def _changes(
+    knowledge: Knowledge, question: Question, text: RequestText, mine: Values, answer: Mapping[str, Any]
+) -> str | None:
+    """What the plan would be with another answer; None where it is the same."""
+    said = ", ".join(f"{name}={value}" for name, value in answer.items())
+    try:
+        case = case_of(knowledge, replace(question, **answer), text)
+        theirs = _best(price_candidates(case, knowledge))
+    except InvalidInput as error:
+        return f"with {said}: no plan ({error.detail})"
+    if not theirs or not mine:
+        return None if theirs == mine else f"with {said}: " + ("nothing fits" if mine else "a plan fits")
+    parts = []
+    if (theirs.get("split"), theirs.get("by")) != (mine.get("split"), mine.get("by")):
+        parts.append(f"split {theirs.get('split')}" + (f" by {theirs['by']}" if theirs.get("by") else ""))
+    if theirs["model"] != mine["model"]:
+        parts.append(f"{theirs['model']} instead of {mine['model']}")
+    for name in ("image_size", "seq_len", "folds", "epochs", "batch_size"):
+        if name in theirs and theirs.get(name) != mine.get(name):
+            was = f" instead of {mine[name]}" if mine.get(name) is not None else ""
+            parts.append(f"{name} {theirs[name]}{was}")
+    return f"with {said}: {', '.join(parts)}" if parts else None

@@ -1,0 +1,89 @@
+"""What a description leaves open is asked, with what the answer changes; what is no task is not planned."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory_service.schemas.recommend import plan_request
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.brief import brief
+from memory_service.services.planning.recommend import recommend
+
+OUTSIDE = [
+    ("generation", "Train a GAN on 900 photos of lighthouses and submit 5,000 new images; judged by FID."),
+    ("agents-games", "Write a bot for a card game. Submissions play each other and get a skill rating."),
+    ("code-repair", "Given a GitHub issue and the repository, produce a patch that makes hidden tests pass."),
+    ("speech-recognition", "Transcribe recordings of court hearings; word error rate on 40 hidden hours."),
+    ("optimization", "Find the shortest tour over 3,000 cities. There is no training data; length counts."),
+    (
+        "reasoning",
+        "Solve olympiad problems with a language model at inference; no training set.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), OUTSIDE)
+def test_what_is_outside_is_not_planned_and_says_what_it_is(
+    seeded_sqlite: Database, kind: str, text: str
+) -> None:
+    answer = recommend(seeded_sqlite, {"description": text, "gpu": "a100"})
+    assert (answer["feasible"], answer["why"], answer["kind"]) == (False, "out-of-scope", kind)
+    assert answer["task"] is None
+    assert "no plan is made for that" in answer["detail"]
+    assert answer["similar"]
+
+
+def test_a_task_named_is_planned_whatever_the_text_asks_for(seeded_sqlite: Database) -> None:
+    asked = {"description": OUTSIDE[0][1], "gpu": "a100", "task": "image-to-image"}
+    assert recommend(seeded_sqlite, asked)["feasible"]
+
+
+def test_a_task_that_is_not_told_is_asked_with_the_likeliest_first(seeded_sqlite: Database) -> None:
+    answer = recommend(seeded_sqlite, {"description": "We have a data set. Predict the target.", "gpu": "t4"})
+    assert (answer["feasible"], answer["why"]) == (False, "task-not-told")
+    (need,) = answer["needs"]
+    assert need["field"] == "task"
+    chances = [each["probability"] for each in need["options"]]
+    assert chances == sorted(chances, reverse=True)
+    told = {"description": "We have a data set. Predict the target.", "gpu": "t4"}
+    assert recommend(seeded_sqlite, {**told, "task": need["options"][0]["value"]})["feasible"]
+
+
+def test_a_count_that_nobody_says_is_asked_with_the_plan_of_another(seeded_sqlite: Database) -> None:
+    text = "Classify photographs of mushrooms by species. Accuracy."
+    answer = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 30})
+    asked = {each["field"]: each for each in answer["questions"]}
+    assert len(answer["questions"]) <= 3
+    other = asked["n_train"]["options"][1]["value"]
+    assert asked["n_train"]["changes"].startswith(f"with n_train={other}: ")
+    known = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "minutes": 30, "n_train": 9000})
+    assert "n_train" not in {each["field"] for each in known["questions"]}
+
+
+def test_nothing_is_asked_of_bare_facts(seeded_sqlite: Database) -> None:
+    assert recommend(seeded_sqlite, {"task": "image", "gpu": "t4"})["questions"] == []
+
+
+def test_parts_of_the_data_that_a_plan_leaves_out_are_said(seeded_sqlite: Database) -> None:
+    text = "Which listings show the same product? Each has a photo and a title; 34,000 photos. Classify."
+    answer = recommend(seeded_sqlite, {"description": text, "gpu": "t4", "task": "image-classification"})
+    assert answer["uses"] == ["photos"]
+    assert [each.split(":")[0] for each in answer["ignores"]] == ["text"]
+
+
+def test_a_german_description_is_read_and_its_language_goes_to_text_models(seeded_sqlite: Database) -> None:
+    text = (
+        "Kundenbewertungen sollen als positiv oder negativ eingeordnet werden. Die Trainingsdaten enthalten "
+        "18.400 deutsche Texte. Bewertet wird die Genauigkeit."
+    )
+    answer = recommend(seeded_sqlite, {"description": text, "gpu": "t4"})
+    facts = {fact["name"]: fact["value"] for fact in answer["facts"]}
+    assert answer["task"] == "text-classification"
+    assert (facts["n_train"], facts["metric"], facts["language"]) == (18_400, "accuracy", "de")
+
+
+def test_a_brief_asks_without_planning(seeded_sqlite: Database) -> None:
+    read = brief(seeded_sqlite, plan_request({"description": OUTSIDE[1][1]}))
+    assert read["outside"] == "agents-games"
+    read = brief(seeded_sqlite, plan_request({"description": "Predict the target of our data."}))
+    assert [each["field"] for each in read["questions"]] == ["task"]
