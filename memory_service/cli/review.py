@@ -23,7 +23,7 @@ _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 def review(
     fields: dict[str, str],
     script: Annotated[
-        Path, typer.Argument(help="The training script; - reads standard input.", allow_dash=True)
+        Path, typer.Argument(help="The training script or notebook; - reads standard input.", allow_dash=True)
     ],
     fail_on: Annotated[str, typer.Option(help="error, warning or note: exit 1 from here on.")] = "warning",
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0.")] = False,
@@ -60,7 +60,8 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
     """Findings in order of lines, each with its fix, then what was not checked."""
     parts: list[RenderableType] = []
     for finding in answer["findings"]:
-        head = Text(f"{name}:{finding['line']}:{finding['column']} ")
+        cell = f"cell {finding['cell']}:" if finding.get("cell") else ""
+        head = Text(f"{name}:{cell}{finding['line']}:{finding['column']} ")
         head.append(f"{finding['severity']} {finding['rule']}", style=_STYLE[finding["severity"]])
         head.append(f" ({finding['source']}) {finding['message']}")
         parts += [head, Text("\n".join(f"    {line}" for line in finding["fix"].splitlines()), style="green")]
@@ -74,14 +75,15 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
 
 
 def _read(script: Path) -> bytes:
-    """The file, one byte more than is reviewed at most."""
-    from memory_service.review.source.parsing import LONGEST_BYTES
+    """The file, a notebook without its outputs; one byte more than is reviewed at most."""
+    from memory_service.review.source.notebook import without_outputs
+    from memory_service.review.source.parsing import LONGEST_NOTEBOOK
 
     if str(script) == "-":
-        return sys.stdin.buffer.read(LONGEST_BYTES + 1)
+        return without_outputs(sys.stdin.buffer.read(LONGEST_NOTEBOOK + 1))
     try:
         with script.open("rb") as file:
-            return file.read(LONGEST_BYTES + 1)
+            return without_outputs(file.read(LONGEST_NOTEBOOK + 1))
     except OSError as error:
         _usage(f"{script}: {error.strerror}")
         raise

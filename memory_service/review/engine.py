@@ -35,6 +35,7 @@ from memory_service.review.rules import (
 )
 from memory_service.review.rules.data import label_encoding, leakage, split_leakage
 from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
+from memory_service.review.source.notebook import Cells, notebook_of
 from memory_service.review.source.parsing import TooLong, Unreadable, parsed, text_of
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
@@ -57,20 +58,31 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True)
 class Reviewed(Generic[Known]):
-    """Findings by line, what was left out and why, and the facts (None where the text could not be read)."""
+    """Findings by line, what was left out and why, and the facts (None where the text could not be read).
+
+    cells   of a notebook: in which cell each line stands
+    """
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
     facts: Known | None
+    cells: Cells | None = None
 
 
 def review_source(script: bytes | str, context: Context | None = None) -> Reviewed[Facts]:
-    """The review of a script as far as its text alone tells. TooLarge over 1 MiB; never another error."""
+    """The review of a script or notebook as far as its text alone tells. TooLarge over 1 MiB of code; never
+    another error."""
+    cells = None
     try:
         text = text_of(script)
+        notebook = notebook_of(text)
+        cells = notebook.cells if notebook is not None else None
+        if notebook is not None and notebook.other:
+            return Reviewed((), (f"every rule: the notebook is of {notebook.other}",), None)
+        text = text if notebook is None else text_of(notebook.text)
         tree = parsed(text)
     except Unreadable as why:
-        return Reviewed((finding("syntax-error", why.line, why.why, why.fix),), ("every other rule",), None)
+        return Reviewed((_unreadable(why),), ("every other rule",), None, cells)
     except TooLong as why:
         return Reviewed((), (f"every rule: {why}",), None)
     script_read = Script(tree, text)
@@ -78,7 +90,7 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
     expand(values)
     asked = _with_own_task(context or Context(), script_read)
     facts = Facts(script_read, values, Training(script_read, values), asked)
-    found: list[Finding] = []
+    found: list[Finding] = [_unreadable(why) for why in (notebook.broken if notebook else ())]
     left_out: list[str] = []
     for group in _GROUPS:
         try:
@@ -93,7 +105,12 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
             left_out.append(f"{group.__name__.replace('_', ' ')}: {FAILED} ({type(error).__name__})")
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
-    return Reviewed(in_order(found), tuple(left_out), facts)
+    return Reviewed(in_order(found), tuple(left_out), facts, cells)
+
+
+def _unreadable(why: Unreadable) -> Finding:
+    found = finding("syntax-error", why.line, why.why, why.fix)
+    return found if why.certain else replace(found, severity="warning")
 
 
 def _with_own_task(context: Context, script: Script) -> Context:

@@ -31,7 +31,7 @@ def review_text(script: bytes | str, context: Context | None = None) -> Reviewed
     """`engine.review_source`, with the facts as plain values."""
     reviewed = review_source(script, context)
     facts = None if reviewed.facts is None else _sizing_facts(reviewed.facts)
-    return Reviewed(reviewed.findings, reviewed.not_checked, facts)
+    return Reviewed(reviewed.findings, reviewed.not_checked, facts, reviewed.cells)
 
 
 def _sizing_facts(facts: Facts) -> SizingFacts:

@@ -36,7 +36,7 @@ def review_script(
 ) -> dict[str, Any]:
     """Findings in order of lines, what was understood, and what was not checked and why.
 
-    InvalidInput for unknown fields and values out of range; TooLarge for a script over 1 MiB. A card or model
+    InvalidInput for unknown fields and values out of range; TooLarge for over 1 MiB of code. A card or model
     that is not known refuses nothing.
 
     in_child_process   limits of time and memory for what reads the script: a server has other callers
@@ -87,6 +87,8 @@ def _answer(
     findings = in_order(found)[:MOST_FINDINGS]
     counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
     shown = [finding.as_dict() for finding in findings]
+    if reviewed.cells is not None:
+        shown = [reviewed.cells.shown(each) for each in shown]
     return {"ok": not findings, "counts": counts, "read": read, "findings": shown, "not_checked": not_checked}
 
 
