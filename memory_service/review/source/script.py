@@ -87,7 +87,7 @@ class Script:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
             if isinstance(target := node.targets[0], ast.Name)
         }
-        return stated if {"PLAN_ID", "MODEL", "FOLDS", "EPOCHS"} <= stated.keys() else {}
+        return stated if {"PLAN_ID", "MODEL", "FOLDS", "SEEDS"} <= stated.keys() else {}
 
     def returned(self, function: ast.AST) -> list[ast.expr]:
         """What a function returns, functions within it left out."""

@@ -12,7 +12,7 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
 from memory_service.review.sizing_facts import SizingFacts
 from memory_service.review.training.training import BOOSTERS
-from memory_service.review.training_plan import RECOMPUTED, TrainingPlan, smaller_than
+from memory_service.review.training_plan import ADAPTERS, RECOMPUTED, TrainingPlan, smaller_than
 
 if TYPE_CHECKING:
     from memory_service.domain.planning.fits import Fits
@@ -30,6 +30,7 @@ LIKELY_SHARE = 0.8
 
 WITHOUT_CARDS = "no card is known here: name a server (--server or MEMORY_SERVER) or a database"
 
+_LIGHTENS = frozenset(("method", "lora_rank", "gradient_checkpointing"))
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
 
 
@@ -55,10 +56,20 @@ class Sizing:
             return [*self._fits_of_trees(), *self.facts.small_batches]
         why = self._why_not()
         predicted = None
+        found: list[Finding] = []
         if why is None:
-            predicted, why = self._predicted()
+            predicted, why = self._predicted(traces=0)
+            if (
+                predicted is None
+                and _LIGHTENS & self.plan.options.keys()
+                and "n_classes" not in self.plan.options
+            ):
+                lighter = RECOMPUTED if "method" not in self.plan.options else ADAPTERS
+                return replace(self, plan=replace(self.plan, options={}, lighter=lighter)).findings()
+            found = list(self._by_smaller()) if predicted is None else []
+            if predicted is None and not found and self.plan.framework != "ultralytics":
+                predicted, why = self._predicted()
         if predicted is None:
-            found = list(self._by_smaller()) if self._why_not() is None else []
             self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
             return [*found, *self.facts.small_batches]
         if self.plan.lighter:
@@ -86,13 +97,27 @@ class Sizing:
         return f"{self.plan.lighter}, so {what} of {self.plan.model}"
 
     def _by_smaller(self) -> Iterator[Finding]:
-        """Of a model that is not known: what not even the next smaller of its family does."""
-        for name in smaller_than(str(self.plan.model)):
-            known = replace(self, plan=replace(self.plan, model=name), not_checked=[])
+        """Of a model that is not known at its size: what not even a smaller input, or the next smaller of its
+        family, does."""
+        size = self.plan.image_size or self.query.get("image_size")
+        plans = [replace(self.plan, image_size=None)] if size else []
+        plans += [
+            replace(plan, model=n) for n in smaller_than(str(self.plan.model)) for plan in (self.plan, *plans)
+        ]
+        for plan in plans:
+            query = {
+                key: value for key, value in self.query.items() if key != "image_size" or plan.image_size
+            }
+            known = replace(self, plan=plan, query=query, not_checked=[])
             predicted = known._predicted(traces=0)[0]
-            if predicted is not None and predicted["max_batch_size"] is not None:
-                yield from () if self.plan.lighter else known._too_large(predicted)
-                yield from known._too_long(predicted)
+            below = predicted is not None and predicted.get("image_size", 0) <= (size or 10**6)
+            if predicted is not None and below and predicted["max_batch_size"] is not None:
+                more = (
+                    f" The script trains {self.plan.model}{f' at {size}' if size else ''}, which needs more."
+                )
+                found = [] if self.plan.lighter else [*known._too_large(predicted)]
+                found += known._too_long(predicted)
+                yield from (replace(one, message=one.message + more) for one in found)
                 return
 
     def _predicted(self, precision: str | None = None, traces: int = 1) -> tuple[dict[str, Any] | None, str]:
