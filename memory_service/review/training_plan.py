@@ -152,7 +152,7 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
         folds=_folds(facts), epochs=_epochs(facts), boosting=_boosting(facts),
         num_workers=max(workers, default=None),
-        place=training.place, lighter=_lighter(facts), trains=training.trains or bool(training.loops),
+        place=training.place, lighter=_lighter(facts), trains=training.trains or training.is_engine,
         options=_options(facts),
     )  # fmt: skip
     return replace(read, **_own_settings(facts.script))

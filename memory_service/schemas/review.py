@@ -39,4 +39,8 @@ class ReviewRequest(ReviewFacts):
     script: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_SCRIPT)] = Field(
         description="The whole file, a script or a Jupyter notebook; it is read, never run."
     )
+    files: dict[f.Text200, str] | None = f.optional(
+        "Other files of its folder, by path: modules that it imports, settings in YAML or JSON. `filename` "
+        "says where the script stands among them."
+    )
     plan: dict[str, Any] | None = f.optional("The plan that it should follow, as /recommend gave it.")

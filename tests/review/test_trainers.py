@@ -26,7 +26,7 @@ def test_ultralytics_trains_with_its_defaults() -> None:
         "framework": "ultralytics", "trains": True, "model": "yolov8s", "batch_size": 16, "image_size": 640,
         "precision": "fp16", "folds": 1, "epochs": 100,
     }  # fmt: skip
-    assert rules(YOLO.format("")) == {"no-deadline", "no-seed"} - {"no-seed"}
+    assert rules(YOLO.format("")) == {"no-deadline"}
 
 
 def test_ultralytics_settings_are_read_and_judged() -> None:
@@ -55,7 +55,7 @@ def test_an_own_checkpoint_is_no_model_of_the_catalogue() -> None:
         ("from lightning.pytorch.cli import LightningCLI\nLightningCLI(Net)", "lightning"),
         ("from keras import Sequential\nm = Sequential()\nm.compile('adam', 'mse')\nm.fit(x, y)", "keras"),
         (
-            "from trl import SFTConfig, SFTTrainer\nt = SFTTrainer(m, args=SFTConfig(output_dir='o'))\nt.train()",
+            "from trl import SFTConfig, SFTTrainer\nt = SFTTrainer(m, args=SFTConfig('o'))\nt.train()",
             "transformers",
         ),
         ("from sklearn.pipeline import make_pipeline\nmake_pipeline(a(), b()).fit(x, y)", "sklearn"),
@@ -98,9 +98,9 @@ def test_an_engine_that_others_call_is_training() -> None:
 
 def test_a_script_of_members_is_read_with_its_settings() -> None:
     script = (
-        'from engine import train_members\nfrom runtime import main\nPLAN_ID = "p"\nTASK = "tabular-classification"\n'
-        'MODEL = "lightgbm"\nFOLDS = 5\nSEEDS = 2\nSPLIT = "stratified"\nRESERVE_SHARE = 0.0\ntrain = train_members\n'
-        "main(train)\n"
+        'from engine import train_members\nfrom runtime import main\nPLAN_ID = "p"\n'
+        'TASK = "tabular-classification"\nMODEL = "lightgbm"\nFOLDS = 5\nSEEDS = 2\n'
+        'SPLIT = "stratified"\nRESERVE_SHARE = 0.0\nmain(train_members)\n'
     )
     known = read(script)
     assert (known["framework"], known["trains"], known["model"], known["folds"]) == (
@@ -113,7 +113,8 @@ ADAPTED = """from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 from trl import SFTConfig, SFTTrainer
 model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-3.1-8B"{})
-args = SFTConfig("out", per_device_train_batch_size={}, max_seq_length=2048, bf16=True, gradient_checkpointing=True)
+args = SFTConfig("out", per_device_train_batch_size={}, max_seq_length=2048, bf16=True,
+                 gradient_checkpointing=True)
 SFTTrainer(get_peft_model(model, LoraConfig(r=16)), args=args, train_dataset=rows).train()
 """
 

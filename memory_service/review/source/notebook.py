@@ -48,7 +48,7 @@ class Cells:
 
         (cell, line), (last_cell, last) = self.place(found["line"]), self.place(found["end_line"])
         end = last if last_cell == cell else line
-        message = re.sub(r"\bline (\d{1,7})\b", named, found["message"])
+        message = re.sub(r"\bline (\d{1,7})\b(?! of )", named, found["message"])
         return {**found, "cell": cell, "line": line, "end_line": end, "message": message}
 
 

@@ -135,7 +135,8 @@ class Training:
 
     def _is_single(self, batch: AnyLoop) -> bool:
         """The file itself goes over a loader once: one pass is all of the training."""
-        return isinstance(batch, ast.For) and self.script.runs(batch)
+        learns = (last_name(call.func) == "step" for call in self.script.within_calls(batch.body))
+        return isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
         """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
@@ -280,6 +281,12 @@ class Training:
     def trains(self) -> bool:
         own = self.script.called("main", "run", "train_members", "fit")
         return bool(self.kinds) or (bool(own) and self.script.uses("memory_service.train"))
+
+    @cached_property
+    def is_engine(self) -> bool:
+        """A loop that learns is offered to another file, which runs it."""
+        looped = any(loop.batch is not None or loop.epoch is not None for loop in self.loops)
+        return looped and bool(self.script.called("step"))
 
     @cached_property
     def place(self) -> ast.AST | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,11 @@ LIKELY_SHARE = 0.8
 
 WITHOUT_CARDS = "no card is known here: name a server (--server or MEMORY_SERVER) or a database"
 
+_FIXED = re.compile(r"(vit|deit|swin|beit|eva|cait|xcit|maxvit|siglip)\w*_\d{3}(\.|$)")
+"""Names of networks that take one size of picture alone."""
+
+_PARTS = ("low", "value", "high")
+_LEAST = {"image_size": 64, "seq_len": 32}
 _LIGHTENS = frozenset(("method", "lora_rank", "gradient_checkpointing"))
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
 
@@ -72,6 +78,12 @@ class Sizing:
         if predicted is None:
             self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
             return [*found, *self.facts.small_batches]
+        if not self._is_told(predicted):
+            size = _at(predicted).removeprefix(" at ")
+            found = [*self._of_the_smallest(predicted)]
+            if not found:
+                self.not_checked += [f"{w}: the input is not told: {size} or another?" for w in _SIZED[::2]]
+            return [*found, *self._too_small(predicted)]
         if self.plan.lighter:
             self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
             return [*self._too_long(predicted), *self.facts.small_batches]
@@ -91,6 +103,32 @@ class Sizing:
         if self.plan.framework == "keras":
             return "figures are of PyTorch, not of Keras"
         return None
+
+    def _of_the_smallest(self, usual: Mapping[str, Any]) -> Iterator[Finding]:
+        """What not even the smallest picture or text does that a script would train on."""
+        name = "image_size" if "image_size" in usual else "seq_len"
+        least, size = _LEAST[name], usual[name]
+        pixels, tokens = (least, None) if name == "image_size" else (None, least)
+        plan = replace(self.plan, image_size=pixels, seq_len=tokens)
+        predicted = replace(self, plan=plan, not_checked=[])._predicted(traces=0)[0]
+        if predicted is not None and not self.plan.lighter:
+            yield from replace(self, plan=plan, not_checked=[])._too_large(predicted)
+        if predicted is None:  # work grows with pixels, and at least so with tokens
+            share = min(1.0, (least / size) ** (2 if pixels else 1))
+            seconds = {
+                part: value * share for part, value in usual["epoch_seconds"].items() if part in _PARTS
+            }
+            predicted = {**usual, "epoch_seconds": seconds}
+        for one in replace(self, not_checked=[])._too_long(predicted):
+            unit = "pixels a side" if pixels else "tokens"
+            yield replace(one, message=f"Even of {least} {unit}, {one.message}")
+
+    def _is_told(self, predicted: Mapping[str, Any]) -> bool:
+        """Whether the script, the question or the model's own name says how large an input is."""
+        for name in ("image_size", "seq_len"):
+            if name in predicted and not (getattr(self.plan, name) or self.query.get(name)):
+                return bool(_FIXED.search(str(self.plan.model)))
+        return True
 
     def _why_lighter(self) -> str:
         what = "memory is not that" if self.plan.lighter == RECOMPUTED else "memory and time are not those"
