@@ -113,6 +113,8 @@ class Sizing:
         predicted = replace(self, plan=plan, not_checked=[])._predicted(traces=0)[0]
         if predicted is not None and not self.plan.lighter:
             yield from replace(self, plan=plan, not_checked=[])._too_large(predicted)
+        if "epoch_seconds" not in usual:
+            return
         if predicted is None:  # work grows with pixels, and at least so with tokens
             share = min(1.0, (least / size) ** (2 if pixels else 1))
             seconds = {
