@@ -36,7 +36,7 @@ def _result(found: Mapping[str, Any], filename: str, order: list[str]) -> dict[s
     cell = f"cell {found['cell']}" if found.get("cell") else None
     logical = {"logicalLocations": [{"name": cell, "kind": "module"}]} if cell else {}
     region = {"startLine": found["line"], "startColumn": found["column"], "endLine": found["end_line"]}
-    place = {"artifactLocation": {"uri": filename}, "region": region}
+    place = {"artifactLocation": {"uri": found.get("file") or filename}, "region": region}
     return {
         "ruleId": found["rule"],
         "ruleIndex": order.index(found["rule"]),
