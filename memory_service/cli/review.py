@@ -12,8 +12,9 @@ from rich.text import Text
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
 from memory_service.cli.common.output import EXIT_REFUSED, EXIT_USAGE, JSON_OPTION, emit, stderr, stdout
-from memory_service.cli.common.remote import ServerUrl, is_light, post_text, server_asked
-from memory_service.schemas.review import ReviewFacts
+from memory_service.cli.common.remote import ServerUrl, is_light, post, post_text, server_asked
+from memory_service.schemas.review import ReviewFacts, ReviewQuery
+from memory_service.schemas.validation_errors import checked
 
 _LEVELS = ("error", "warning", "note")
 _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -23,7 +24,11 @@ _STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 def review(
     fields: dict[str, str],
     script: Annotated[
-        Path, typer.Argument(help="The training script; - reads standard input.", allow_dash=True)
+        Path,
+        typer.Argument(
+            help="The training script or notebook, or the folder of a project; - reads standard input.",
+            allow_dash=True,
+        ),
     ],
     fail_on: Annotated[str, typer.Option(help="error, warning or note: exit 1 from here on.")] = "warning",
     sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0.")] = False,
@@ -41,13 +46,24 @@ def review(
     if fail_on not in _LEVELS:
         _usage(f"--fail-on must be one of {', '.join(_LEVELS)}, not {fail_on!r}")
     asked = server_asked(server, database, light=None)
-    if asked is not None:
-        answer = post_text(f"{asked}/review", _read(script), fields)
-    else:
+    if asked is None:
         from memory_service.services.review.review import review_script
 
         known = open_ready(database) if "gpu" in fields and not (is_light() and database is None) else None
-        answer = review_script(known, {**fields, "script": _read(script)})
+
+    def one(more: dict[str, Any]) -> dict[str, Any]:
+        if asked is None:
+            return review_script(known, {**fields, **more})
+        if "files" not in more:
+            return post_text(f"{asked}/review", more["script"], fields)
+        return post(f"{asked}/review", {**checked(ReviewQuery, fields).explicit(), **more})
+
+    if script.is_dir():
+        from memory_service.services.review.review import review_folder
+
+        answer = review_folder(one, script)
+    else:
+        answer = one({"script": _read(script)})
     if sarif:
         emit(as_sarif(answer["findings"], str(script), __version__), True, str)
     else:
@@ -60,7 +76,9 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
     """Findings in order of lines, each with its fix, then what was not checked."""
     parts: list[RenderableType] = []
     for finding in answer["findings"]:
-        head = Text(f"{name}:{finding['line']}:{finding['column']} ")
+        cell = f"cell {finding['cell']}:" if finding.get("cell") else ""
+        place = f"{name}/{finding['file']}" if finding.get("file") else name
+        head = Text(f"{place}:{cell}{finding['line']}:{finding['column']} ")
         head.append(f"{finding['severity']} {finding['rule']}", style=_STYLE[finding["severity"]])
         head.append(f" ({finding['source']}) {finding['message']}")
         parts += [head, Text("\n".join(f"    {line}" for line in finding["fix"].splitlines()), style="green")]
@@ -74,14 +92,15 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
 
 
 def _read(script: Path) -> bytes:
-    """The file, one byte more than is reviewed at most."""
-    from memory_service.review.source.parsing import LONGEST_BYTES
+    """The file, a notebook without its outputs; one byte more than is reviewed at most."""
+    from memory_service.review.source.notebook import without_outputs
+    from memory_service.review.source.parsing import LONGEST_NOTEBOOK
 
     if str(script) == "-":
-        return sys.stdin.buffer.read(LONGEST_BYTES + 1)
+        return without_outputs(sys.stdin.buffer.read(LONGEST_NOTEBOOK + 1))
     try:
         with script.open("rb") as file:
-            return file.read(LONGEST_BYTES + 1)
+            return without_outputs(file.read(LONGEST_NOTEBOOK + 1))
     except OSError as error:
         _usage(f"{script}: {error.strerror}")
         raise

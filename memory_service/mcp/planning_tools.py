@@ -143,7 +143,8 @@ def review_of_script(service: Service, arguments: dict[str, Any], _: Caller) -> 
     counts = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in data["counts"].items() if n)
     lines = [counts or "ok: nothing to correct"]
     lines += [
-        f"line {each['line']}: {each['severity']} {each['rule']}: {each['message']} Fix: {each['fix']}"
+        ("cell {cell} " if each.get("cell") else "").format_map(each) + f"line {each['line']}: "
+        f"{each['severity']} {each['rule']}: {each['message']} Fix: {each['fix']}"
         for each in data["findings"][:_MAX_FINDINGS]
     ]
     if len(data["findings"]) > _MAX_FINDINGS:
@@ -198,10 +199,10 @@ TOOLS = (
     Tool(
         "review_script",
         "Review a training script before it runs",
-        "Call BEFORE every launch, with the whole text of the script, gpu and minutes. Finds, with line and "
-        "fix: batch that does not fit, slow loaders, missing mixed precision, no early stopping or deadline, "
-        "no checkpoint per fold, leakage, wrong loss, library traps. Correct every error and warning, then "
-        "call again. Reads the script as text; never runs it.",
+        "Call BEFORE every launch, with the whole text of the script or notebook, gpu and minutes. Finds, "
+        "with line and fix: batch that does not fit, slow loaders, missing mixed precision, no early "
+        "stopping or deadline, no checkpoint per fold, leakage, wrong loss, library traps. Correct every "
+        "error and warning, then call again. Reads the script as text; never runs it.",
         "read",
         takes(ReviewRequest),
         given_by(shapes.Reviewed),

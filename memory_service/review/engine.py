@@ -8,7 +8,7 @@ reported, not followed. Nothing of the script is imported or run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -35,7 +35,8 @@ from memory_service.review.rules import (
 )
 from memory_service.review.rules.data import label_encoding, leakage, split_leakage
 from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
-from memory_service.review.source.parsing import TooLong, Unreadable, parsed, text_of
+from memory_service.review.source.parsing import TooLong, Unreadable
+from memory_service.review.source.project import Places, source_of
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import Training
 
@@ -57,28 +58,38 @@ Known = TypeVar("Known")
 
 @dataclass(frozen=True)
 class Reviewed(Generic[Known]):
-    """Findings by line, what was left out and why, and the facts (None where the text could not be read)."""
+    """Findings by line, what was left out and why, and the facts (None where the text could not be read).
+
+    places  in which file and cell each line stands
+    """
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
     facts: Known | None
+    places: Places | None = None
 
 
-def review_source(script: bytes | str, context: Context | None = None) -> Reviewed[Facts]:
-    """The review of a script as far as its text alone tells. TooLarge over 1 MiB; never another error."""
+def review_source(
+    script: bytes | str,
+    context: Context | None = None,
+    files: Mapping[str, str] | None = None,
+    name: str = "",
+) -> Reviewed[Facts]:
+    """The review of a script or notebook as far as its text, and the files of its folder, tell. TooLarge over
+    1 MiB of code; never another error."""
     try:
-        text = text_of(script)
-        tree = parsed(text)
+        source = source_of(script, files or {}, name)
     except Unreadable as why:
-        return Reviewed((finding("syntax-error", why.line, why.why, why.fix),), ("every other rule",), None)
+        return Reviewed((_unreadable(why),), ("every other rule",), None)
     except TooLong as why:
         return Reviewed((), (f"every rule: {why}",), None)
+    tree, text = source.tree, source.text
     script_read = Script(tree, text)
     values = Values(script_read)
     expand(values)
     asked = _with_own_task(context or Context(), script_read)
     facts = Facts(script_read, values, Training(script_read, values), asked)
-    found: list[Finding] = []
+    found: list[Finding] = [_unreadable(why) for why in source.broken]
     left_out: list[str] = []
     for group in _GROUPS:
         try:
@@ -93,7 +104,12 @@ def review_source(script: bytes | str, context: Context | None = None) -> Review
             left_out.append(f"{group.__name__.replace('_', ' ')}: {FAILED} ({type(error).__name__})")
     if len(found) > MOST_FINDINGS:
         left_out.append(f"findings past the first {MOST_FINDINGS}")
-    return Reviewed(in_order(found), tuple(left_out), facts)
+    return Reviewed(in_order(found), tuple(left_out), facts, source.places)
+
+
+def _unreadable(why: Unreadable) -> Finding:
+    found = finding("syntax-error", why.line, why.why, why.fix)
+    return found if why.certain else replace(found, severity="warning")
 
 
 def _with_own_task(context: Context, script: Script) -> Context:

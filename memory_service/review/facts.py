@@ -19,18 +19,19 @@ from memory_service.review.training.training import Training
 _KINDS = ("image", "text", "audio", "tabular", "time-series")
 _IMAGE_MODULES = (
     "timm", "torchvision", "albumentations", "segmentation_models_pytorch", "fastai.vision", "PIL", "cv2",
+    "ultralytics",
 )  # fmt: skip
 _IMAGE_WORDS = re.compile(
     r"keras\.applications|image_dataset_from_directory|imagedatagenerator|decode_jpeg|automodelforimage|conv2d\("
 )
-_TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk")
+_TEXT_MODULES = ("transformers", "sentence_transformers", "tokenizers", "nltk", "trl", "unsloth")
 _DENSE_TASKS = ("image-segmentation", "object-detection", "image-to-image", "video-classification")
 _DENSE_MODULES = ("segmentation_models_pytorch", "torchvision.models.detection", "ultralytics", "effdet")
 _DENSE_WORDS = re.compile(r"\bunet\b|deeplab|mask_?rcnn|fasterrcnn|conv3d|segformer|unet_learner")
 _SIZE_NAME = re.compile(r"(img|image|input|crop)_?(size|sz|dim|height)|size|sz|h")
-_CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform")
+_CUTS = ("Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "create_transform", "interpolate")
 _SIZES = ("size", "height", "width", "input_size")
-_LENGTHS = ("max_length", "max_len", "model_max_length")
+_LENGTHS = ("max_length", "max_len", "model_max_length", "max_seq_length", "max_seq_len")
 Found = TypeVar("Found")
 
 
@@ -115,6 +116,10 @@ class Facts:
         """Pixels a side, asked for or by the script's own names and resizes."""
         if self.context.image_size:
             return self.context.image_size
+        whole = [fit.call for fit in self.training.fits if fit.kind == "ultralytics"]
+        if whole:
+            pixels = self.training.set_for(whole[0], "imgsz")
+            return int(pixels) if pixels else None
         sizes = set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)

@@ -69,6 +69,11 @@ wrong-parameter | warning | R28 | A parameter that the library refuses, ignores 
 eval-mode-missing | error | R28 | Judged with dropout and batch norm in training, or trained with them off.
 no-grad-missing | warning | R28 | Validation or prediction that keeps gradients.
 gradients-not-zeroed | error | R28 | Gradients of earlier batches are never zeroed.
+accumulation-voided | error | R28 | Gradients are zeroed between the batches that they are accumulated over.
+accumulation-unscaled | warning | R28 | Gradients are summed over batches and the loss is not divided.
+model-across-folds | error | R28 | One model is trained on from fold to fold and judged on rows it has seen.
+refitted-on-test | error | R28 | A scaler or the like is fitted anew on the rows to predict.
+result-thrown-away | warning | R28 | What a call gives is not kept, and it changes nothing by itself.
 train-not-shuffled | warning | R28 | Training rows come in one fixed order in every epoch.
 loss-keeps-graph | warning | R25 | A loss is kept with its graph: memory grows with every batch.
 no-seed | note | R28 | Nothing fixes the random numbers.

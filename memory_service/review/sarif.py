@@ -33,11 +33,14 @@ def sarif(findings: Iterable[Mapping[str, Any]], filename: str, version: str) ->
 
 
 def _result(found: Mapping[str, Any], filename: str, order: list[str]) -> dict[str, Any]:
+    cell = f"cell {found['cell']}" if found.get("cell") else None
+    logical = {"logicalLocations": [{"name": cell, "kind": "module"}]} if cell else {}
     region = {"startLine": found["line"], "startColumn": found["column"], "endLine": found["end_line"]}
+    place = {"artifactLocation": {"uri": found.get("file") or filename}, "region": region}
     return {
         "ruleId": found["rule"],
         "ruleIndex": order.index(found["rule"]),
         "level": found["severity"],
         "message": {"text": f"{found['message']}\nFix: {found['fix']}"},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": filename}, "region": region}}],
+        "locations": [{"physicalLocation": place, **logical}],
     }

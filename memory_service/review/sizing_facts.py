@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from memory_service.review.engine import Reviewed, review_source
@@ -27,11 +28,16 @@ class SizingFacts:
 ReviewedText = Reviewed[SizingFacts]
 
 
-def review_text(script: bytes | str, context: Context | None = None) -> ReviewedText:
+def review_text(
+    script: bytes | str,
+    context: Context | None = None,
+    files: Mapping[str, str] | None = None,
+    name: str = "",
+) -> ReviewedText:
     """`engine.review_source`, with the facts as plain values."""
-    reviewed = review_source(script, context)
+    reviewed = review_source(script, context, files, name)
     facts = None if reviewed.facts is None else _sizing_facts(reviewed.facts)
-    return Reviewed(reviewed.findings, reviewed.not_checked, facts)
+    return Reviewed(reviewed.findings, reviewed.not_checked, facts, reviewed.places)
 
 
 def _sizing_facts(facts: Facts) -> SizingFacts:

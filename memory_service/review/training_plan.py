@@ -62,6 +62,7 @@ _FAMILIES = (
     tuple(f"convnext_{size}" for size in ("tiny", "small", "base", "large", "xlarge")),
     tuple(f"swin_{size}" for size in ("tiny", "small", "base", "large")),
     tuple(f"vit_{size}" for size in ("tiny", "small", "base", "large", "huge")),
+    *(tuple(f"{family}{size}" for size in "nsmlx") for family in ("yolov5", "yolov8", "yolo11", "yolo12")),
 )
 """Sizes of one network, the smallest first."""
 
@@ -151,10 +152,29 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
         folds=_folds(facts), epochs=_epochs(facts), boosting=_boosting(facts),
         num_workers=max(workers, default=None),
-        place=next(iter([*training.epoch_loops, *(fit.call for fit in training.fits)]), None),
-        lighter=_lighter(facts), trains=training.trains,
+        place=training.place, lighter=_lighter(facts), trains=training.trains or training.is_engine,
+        options=_options(facts),
     )  # fmt: skip
     return replace(read, **_own_settings(facts.script))
+
+
+def _options(facts: Facts) -> dict[str, Any]:
+    """Adapters, and whether activations are computed anew, of a model of transformers."""
+    text = facts.script.text
+    out: dict[str, Any] = {}
+    if not facts.script.called("from_pretrained"):
+        return {}
+    if re.search(_ADAPTED, text):
+        ranks = [facts.values.number(node) for node in facts.script.given_as("r", "lora_r")]
+        out["lora_rank"] = int(max((rank for rank in ranks if rank), default=_USUAL_RANK))
+        out["method"] = "qlora" if "load_in_4bit" in text else "lora"
+    if _recomputes(facts):
+        out["gradient_checkpointing"] = True
+    return out
+
+
+_ADAPTED = r"loraconfig|get_peft_model"
+_USUAL_RANK = 8  # peft's default
 
 
 def _own_settings(script: Script) -> dict[str, Any]:
@@ -172,6 +192,8 @@ def _own_settings(script: Script) -> dict[str, Any]:
         rate, patience = (known.get(name) for name in ("LEARNING_RATE", "PATIENCE"))
         on_card = known.get("DEVICE") == "cuda"
         named["boosting"] = Boosting(known["EPOCHS"], rate, patience is not None, patience, on_card, True)
+    if not network and known["MODEL"] in BOOSTERS:
+        named["framework"] = known["MODEL"]
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
     options |= {name: known[name.upper()] for name in _OPTIONS if name.upper() in known}
     if "LORA_RANK" in stated:
@@ -181,7 +203,7 @@ def _own_settings(script: Script) -> dict[str, Any]:
         "lighter": None if stated.get("N_GPUS", _ONE).value == 1 else "several cards share the work",
         "models": (stated["MODEL"].value,),
         "batch_place": stated.get("BATCH_SIZE"),
-        "place": stated["EPOCHS"],
+        "place": stated.get("EPOCHS", stated["MODEL"]),
         "trains": True,
         "by_time": known.get("SPLIT") == "time",
     }
@@ -201,7 +223,7 @@ _ONE = ast.Constant(1)
 
 def _framework(facts: Facts) -> str | None:
     kinds, uses = facts.training.kinds, facts.script.uses
-    for kind in ("lightning", "transformers", "keras", "fastai", "torch"):
+    for kind in ("lightning", "transformers", "keras", "fastai", "torch", *_WHOLE):
         if kind in kinds:
             return kind
     if "boosting" in kinds:
@@ -209,6 +231,7 @@ def _framework(facts: Facts) -> str | None:
     return "sklearn" if "sklearn" in kinds else next((name for name in _FRAMEWORKS if uses(name)), None)
 
 
+_WHOLE = ("ultralytics", "autogluon", "nnunet", "openmmlab")
 _FRAMEWORKS = (
     "lightning", "pytorch_lightning", "transformers", "keras", "tensorflow", "fastai", "torch", "sklearn",
 )  # fmt: skip
@@ -229,6 +252,9 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
         return facts.text(call, "model_name", 0)
     if name in ("get_model", "getattr") and script.uses("torchvision"):
         return _of_torchvision(facts.text(call, "name", 0 if name == "get_model" else 1))
+    if qualified.startswith("ultralytics."):
+        found = _OF_ULTRALYTICS.fullmatch(facts.text(call, "model", 0) or "")
+        return found[1] if found else None
     if qualified == f"torchvision.models.{name}":
         return _of_torchvision(name)
     if name == "from_pretrained" and isinstance(call.func, ast.Attribute):
@@ -243,6 +269,9 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
     return None
 
 
+_OF_ULTRALYTICS = re.compile(
+    r"(?:\w{1,40}/)?((?:yolo(?:v\d+|1\d|26)[a-z]\d?u?|rtdetr-[lx])(?:-\w{1,8})?)\.(?:pt|yaml)"
+)
 _A_FILE = re.compile(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out")
 
 
@@ -273,6 +302,9 @@ def _precision(facts: Facts) -> str | None:
         stated = str(one(keyword.value)) if keyword.arg == "precision" else "None"
         if stated not in ("32", "32-true", "None"):
             return "bf16" if "bf16" in stated else "fp16"
+    if "ultralytics" in facts.training.kinds:
+        off = any(one(node) is False for node in facts.script.given_as("amp"))
+        return "fp32" if off else "fp16"
     if "keras" in facts.training.kinds:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
     if switched_on(facts) or "to_fp16" in text:
@@ -294,7 +326,8 @@ def _epochs(facts: Facts) -> int | None:
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
         return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
-    kind = next((k for k in ("keras", "lightning", "transformers") if k in training.kinds), None)
+    several = ("keras", "lightning", "transformers", "ultralytics")
+    kind = next((k for k in several if k in training.kinds), None)
     known = training.framework_epochs(kind) if kind is not None else None
     return int(known) if known is not None else None
 
@@ -327,13 +360,15 @@ def _lighter(facts: Facts) -> str | None:
     if _SEVERAL.search(text) and _named(facts, _CARDS)[0] != 1:
         return "several cards share the work"
     found = (why for pattern, why in _LIGHTER if pattern.search(text))
+    if facts.script.called("from_pretrained") and facts.modality == "text":
+        return next(found, None)  # /predict knows both
     return next(found, RECOMPUTED if _recomputes(facts) else None)
 
 
-_ADAPTERS = "adapters or quantised weights are trained"
+ADAPTERS = "adapters or quantised weights are trained"
 _LIGHTER = (
     (re.compile(r"requires_grad_?\s*(=|\()\s*false"), "layers are frozen"),
-    (re.compile(r"\bpeft\b|loraconfig|bitsandbytes|load_in_[48]bit"), _ADAPTERS),
+    (re.compile(r"load_in_8bit|prefixtuning|prompttuning|ia3config"), ADAPTERS),
 )
 _SEVERAL = re.compile(r"dataparallel|init_process_group|deepspeed|fsdp")
 _CARDS = r"(n|num)_?(gpus|cards)|world_size"

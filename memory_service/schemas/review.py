@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
 
-LONGEST_SCRIPT = 2**20
+LONGEST_SCRIPT = 2**25
 
 
 class ReviewFacts(Request):
@@ -37,6 +37,10 @@ class ReviewRequest(ReviewFacts):
     """The script with it, as JSON."""
 
     script: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_SCRIPT)] = Field(
-        description="The whole file; it is read, never run."
+        description="The whole file, a script or a Jupyter notebook; it is read, never run."
+    )
+    files: dict[f.Text200, str] | None = f.optional(
+        "Other files of its folder, by path: modules that it imports, settings in YAML or JSON. `filename` "
+        "says where the script stands among them."
     )
     plan: dict[str, Any] | None = f.optional("The plan that it should follow, as /recommend gave it.")

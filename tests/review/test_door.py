@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,3 +118,18 @@ def test_a_kind_of_data_does_not_say_that_classes_are_wanted(task: str, wrong: b
     script += "lgb.train({'objective': 'regression', 'seed': 1}, lgb.Dataset(d[['a']], d['b']))\n"
     found = review_script(None, {"script": script, "task": task})["findings"]
     assert ("wrong-loss" in [one["rule"] for one in found]) is wrong
+
+
+def test_a_notebook_is_taken_as_it_is(client: TestClient, tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "source": SCRIPT, "outputs": [], "execution_count": 1}]
+    text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4})
+    kinds = ("application/x-ipynb+json", "text/plain", "application/json")
+    answers = [client.post("/review", content=text, headers={"Content-Type": kind}).json() for kind in kinds]
+    answers.append(client.post("/review", json={"script": text}).json())
+    assert {(f["rule"], f["cell"], f["line"]) for a in answers for f in a["findings"]} == {
+        ("deprecated-amp", 1, 2)
+    }
+    file = tmp_path / "a.ipynb"
+    file.write_text(text, "utf-8")
+    shown = CliRunner().invoke(app, ["review", str(file)])
+    assert "a.ipynb:cell 1:2:1 warning deprecated-amp" in shown.output.replace("\n", "")

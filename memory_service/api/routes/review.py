@@ -1,4 +1,4 @@
-"""Route POST /review: static review of a training script."""
+"""Route POST /review: static review of a training script or notebook."""
 
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ from memory_service.api.describe import Responses, refusals
 from memory_service.api.request_body import StrictRoute, check_media, no_query, parse_json, raw_body
 from memory_service.api.service import database_of
 from memory_service.review.sarif import SARIF_MEDIA_TYPE, sarif
+from memory_service.review.source.parsing import is_notebook
 from memory_service.schemas.answers.review import Review
 from memory_service.schemas.review import ReviewQuery, ReviewRequest
 from memory_service.schemas.validation_errors import checked
@@ -29,7 +30,9 @@ _BODY = {
     _JSON: {"schema": {"$ref": "#/components/schemas/ReviewRequest"}},
     "text/x-python": _SCRIPT,
     "text/plain": _SCRIPT,
+    "application/x-ipynb+json": _SCRIPT,
 }
+_AS_TEXT = ("text/x-python", "text/plain", "application/octet-stream", "application/x-ipynb+json")
 _SARIF: Responses = {
     200: {
         "description": "The answer.",
@@ -57,7 +60,7 @@ def review(request: Request, body: Raw, beside: Annotated[ReviewQuery, Query()])
 
 def _asked(request: Request, body: bytes, beside: ReviewQuery) -> dict[str, Any]:
     media = request.headers.get("content-type", _JSON)
-    if media.partition(";")[0].strip().lower() in ("text/x-python", "text/plain", "application/octet-stream"):
+    if media.partition(";")[0].strip().lower() in _AS_TEXT or is_notebook(body):
         return {**beside.explicit(), "script": body}
     check_media(media)
     no_query(request)

@@ -10,9 +10,11 @@ from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
+    grouped,
     is_call,
     is_of_self,
     last_name,
+    receiver,
     without_methods,
     word_pairs,
     words,
@@ -42,10 +44,8 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if isinstance(node, ast.Attribute):
         return "none" if node.attr == "logits" else None
     if isinstance(node, ast.Name):
-        source = last_assigned(facts, node)
-        if source is not None:
-            return activation_of(facts, source, deep + 1)
-        found = {activation_of(facts, given, deep + 2) for given in facts.values.sources(node)[:8]}
+        given = _possible(facts, node) or facts.values.sources(node)[:8]
+        found = {activation_of(facts, one, deep + 2 - (len(given) == 1)) for one in given}
         return found.pop() if len(found) == 1 else None
     if not isinstance(node, ast.Call):
         return None
@@ -67,9 +67,20 @@ def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
     if is_call(made[0], "Sequential") and made[0].args:
         return units_of(facts, made[0].args[-1], deep + 1)
     returned = _outputs(facts, facts.script.classes.get(last_name(made[0].func)))
-    last = without_methods(returned[0], SHAPES) if len(returned) == 1 else None
+    last = (
+        without_methods(returned[0], SHAPES) if len(returned) == 1 and not is_laid_out(returned[0]) else None
+    )
     layer = last.func if isinstance(last, ast.Call) and is_of_self(last.func) else None
     return units_of(facts, layer, deep + 1)
+
+
+def is_laid_out(node: ast.AST | None) -> bool:
+    """`logits.view(-1, n_choices)`: several outputs of one unit side by side."""
+    while is_call(node, *SHAPES):
+        if is_call(node, "view", "reshape", "unflatten"):
+            return True
+        node = receiver(node)
+    return False
 
 
 def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
@@ -153,12 +164,26 @@ def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None
 
 def last_assigned(facts: Facts, node: ast.Name) -> ast.AST | None:
     """What a name was set to last before a place of its function."""
-    function, order = facts.script.function(node), facts.script.order
-    best: ast.AST | None = None
-    for assigned in facts.script.all(ast.Assign):
-        if order[assigned] > order[node]:
+    return next(iter(_possible(facts, node)), None)
+
+
+def _possible(facts: Facts, node: ast.Name) -> list[ast.AST]:
+    """What a name may be at a place of its function: set last, and before it where a branch set that."""
+    script, order, out = facts.script, facts.script.order, list[ast.AST]()
+    around = set(script.above(node))
+    named = facts.once(_assigned_to).get((script.function(node), node.id), [])
+    for assigned in reversed([one for one in named if order[one] < order[node] and one not in around]):
+        out.append(assigned.value)
+        if set(script.around(assigned, ast.If)) <= around or len(out) == MOST_BRANCHES:
             break
-        named = any(isinstance(t, ast.Name) and t.id == node.id for t in assigned.targets)
-        if named and facts.script.function(assigned) is function and node not in set(ast.walk(assigned)):
-            best = assigned.value
-    return best
+    return out
+
+
+MOST_BRANCHES = 6
+
+
+def _assigned_to(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
+    """(function, name) -> what sets it there, in order."""
+    stated = ((t, one) for one in facts.script.all(ast.Assign) for t in one.targets)
+    names = ((t.id, one) for t, one in stated if isinstance(t, ast.Name))
+    return grouped(((facts.script.function(one), name), one) for name, one in names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -38,9 +39,42 @@ def _settings(script: Script) -> Iterator[tuple[ast.AST, ast.AST | None]]:
 
 
 def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AST | None]:
-    """What an `except` sets (a batch halved when memory is out) is not what a run starts with."""
+    """What an `except` sets (a batch halved when memory is out) is not what a run starts with; nor is what
+    a trial run sets: `if args.debug: args.epochs = 2`."""
     first = [node for node in value if node is None or not any(script.around(node, ast.ExceptHandler))]
-    return first or value
+    return [node for node in first if node is None or not of_trial(script, node)] or first or value
+
+
+_TRIAL = re.compile(
+    r"(^|_)(debug|debugging|smoke|smoke_test|dry_run|sanity|toy|test_run|fast_dev_run)(_|$)", re.IGNORECASE
+)
+
+
+def is_trial(script: Script, test: ast.AST) -> bool:
+    """`DEBUG`, `args.debug`, `cfg["debug"]`: a condition of trial runs, which the file does not switch on."""
+    name = last_name(test)
+    if isinstance(test, ast.Subscript) and isinstance(test.slice, ast.Constant):
+        name = str(test.slice.value)
+    return bool(_TRIAL.search(name)) and name not in _switched_on(script)
+
+
+def _switched_on(script: Script) -> set[str]:
+    """Names that are set to True."""
+    true = (n for n in script.all(ast.Assign) if isinstance(n.value, ast.Constant) and n.value.value is True)
+    return {last_name(target) for node in true for target in node.targets}
+
+
+def of_trial(script: Script, node: ast.AST) -> bool:
+    """Whether a place runs in trials alone."""
+    below = node
+    for up in script.above(node):
+        if isinstance(up, ast.If):
+            negated = isinstance(up.test, ast.UnaryOp) and isinstance(up.test.op, ast.Not)
+            test = up.test.operand if isinstance(up.test, ast.UnaryOp) and negated else up.test
+            if below in (up.orelse if negated else up.body) and is_trial(script, test):
+                return True
+        below = up
+    return False
 
 
 def attributes(script: Script) -> dict[str, dict[str, list[ast.AST]]]:
@@ -58,7 +92,7 @@ def attributes(script: Script) -> dict[str, dict[str, list[ast.AST]]]:
     for node in script.all(ast.Assign):
         for target in node.targets:
             for item, value in unpacked(target, node.value):
-                if isinstance(item, ast.Attribute) and value is not None:
+                if isinstance(item, ast.Attribute) and value is not None and not of_trial(script, node):
                     holder = last_name(item.value)
                     around = script.class_of(node) if holder in ("self", "cls") else None
                     out[around.name if around is not None else holder][item.attr].append(value)

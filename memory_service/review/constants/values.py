@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
-from memory_service.review.constants.assignments import assignments, attributes, command_line
+from memory_service.review.constants.assignments import assignments, attributes, command_line, is_trial
 from memory_service.review.constants.computed import MOST_VALUES, Unknown, computed
 from memory_service.review.constants.instances import fields, instances
 from memory_service.review.constants.lookup import Entries, Known
@@ -144,7 +144,7 @@ class Values:
             inner = self.entries(node.value, deep).known.get(key) if key is not None else None
             return [inner] if inner is not None else []
         if isinstance(node, ast.IfExp):
-            test = self.one(node.test)
+            test = False if is_trial(self.script, node.test) else self.one(node.test)
             return [node.body, node.orelse] if test is None else [node.body if test else node.orelse]
         return [*self._of_call(node, deep + 1)] if isinstance(node, ast.Call) else []
 

@@ -241,6 +241,9 @@ def filter_columns(walk: Walk, node: Comprehension, over: Value, scope: Scope) -
     for test in through.ifs:
         for one in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
             if isinstance(one, ast.Compare) and last_name(one.left) == "dtype":
+                averaged = any(one.kind == "target" for one in walk.known.values())
+                if not walk.predicts_numbers and not averaged:  # the target may be a text
+                    known = known.without(walk.targets)
                 continue
             if not isinstance(one, ast.Compare) or last_name(one.left) != last_name(through.target):
                 return Value(made="columns", rows=over.rows)

@@ -57,6 +57,7 @@ def is_across(walk: Walk, use: Use) -> bool:
 def group(walk: Walk, use: Use) -> Value:
     """`df.groupby("city")`."""
     base = use.base
+    walk.grouped[use.node] = flat(base).rows
     by = use.first
     key = constant(walk, walk.values.argument(use.node, "by", 0), use.scope)
     own = base.columns if base.columns is not None and len(base.columns) == 1 else None

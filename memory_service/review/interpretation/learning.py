@@ -52,6 +52,8 @@ def fit(walk: Walk, use: Use) -> Value | None:
         return derived(first) if name in ("fit_transform", "fit_resample") else base
     kind = "target" if vocabulary.BY_TARGET.match(what) else "fit"
     learned = learned_from(walk, use.node, what, kind, flat(first).rows)
+    if base.made not in vocabulary.CODES and kind == "fit":
+        walk.fitted.append(Coding(use.node, what, flat(first).rows, not walk.unsure, base, None))
     base.state = frozenset((learned,))
     if name == "adapt":
         walk.adapted.append(learned)

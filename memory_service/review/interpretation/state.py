@@ -112,8 +112,10 @@ class Walk:
         self.leaks: dict[Learned, ast.AST] = {}
         self.divisions: list[Division] = []
         self.codings: list[Coding] = []
+        self.fitted: list[Coding] = []
         self.adapted: list[Learned] = []
         self.supervised: list[Supervised] = []
+        self.grouped: dict[ast.AST, frozenset[Rows] | set[Rows]] = {}
         self.loaders: dict[ast.AST, list[Value]] = {}
         self.shared: dict[int, set[str]] = {}
         self.files: dict[tuple[object, str], Rows] = {}

@@ -53,6 +53,13 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
     for call in training.arguments if training.trains else ():
         if not facts.values.open_ended(call):
             yield from _arguments(facts, call)
+    for fit in training.fits:
+        if (
+            fit.kind == "ultralytics"
+            and facts.value(fit.call, "workers") == 0
+            and facts.context.cpu_count != 1
+        ):
+            yield finding("loader-workers", fit.call, f"workers=0{STEP_WAITS}", "workers=8")
 
 
 def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) -> Iterator[Finding]:
@@ -140,6 +147,10 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
             given = ast.copy_location(ast.Constant(DEFAULT_BATCH), call)
         yield given
     yield from (facts.argument(fit.call, "batch_size") for fit in facts.training.fits if fit.kind == "keras")
+    for fit in facts.training.fits:
+        if fit.kind == "ultralytics":
+            given, usual = facts.argument(fit.call, "batch"), facts.training.set_for(fit.call, "batch")
+            yield given or (ast.copy_location(ast.Constant(int(usual)), fit.call) if usual else None)
     yield from (facts.argument(c, "batch_size") for c in script.called(*_READERS) if _for_training(facts, c))
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):

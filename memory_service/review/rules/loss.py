@@ -7,7 +7,13 @@ import re
 from collections.abc import Iterator
 
 from memory_service.domain.description.metrics import Metric, metric_named
-from memory_service.review.analysis.activations import SHAPES, activation_of, last_assigned, units_of
+from memory_service.review.analysis.activations import (
+    SHAPES,
+    activation_of,
+    is_laid_out,
+    last_assigned,
+    units_of,
+)
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
@@ -82,7 +88,13 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
     if isinstance(called, ast.Subscript):
         stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
         makers = [stated] if isinstance(stated, ast.Call) else []
-    found = next((maker for maker in makers if last_name(maker.func) in _LOSSES), None)
+    made = {last_name(maker.func): maker for maker in makers}
+    if (
+        len({_LOSSES.get(name) for name in made}) > 1
+    ):  # which one it is depends on a branch, as the output may
+        return None, None
+    theirs = (m for m in made.values() if facts.script.is_of(m.func, "torch", "timm"))
+    found = next((maker for maker in theirs if last_name(maker.func) in _LOSSES), None)
     return (_LOSSES[last_name(found.func)], found) if found is not None else (None, None)
 
 
@@ -113,12 +125,23 @@ def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
 
 
 def _has_one_output(facts: Facts, node: ast.AST) -> bool:
-    """The model behind an output has one: num_classes=1, or a last Linear(..., 1)."""
+    """The model behind an output has one: num_classes=1, or a last Linear(..., 1); not one for each of
+    several choices, which are laid side by side."""
     source = _output_of(facts, node)
-    if not isinstance(source, ast.Call):
+    if not isinstance(source, ast.Call) or _lays_side_by_side(facts, node):
         return False
     networks = facts.training.objects.makers(source.func)
     return units_of(facts, source.func) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
+
+
+def _lays_side_by_side(facts: Facts, node: ast.AST | None) -> bool:
+    """An output that is laid out as several choices somewhere on its way."""
+    for _ in range(4):
+        inner = without_methods(node, SHAPES)
+        if is_laid_out(node) or not isinstance(inner, ast.Name):
+            return is_laid_out(node)
+        node = last_assigned(facts, inner)
+    return False
 
 
 def _predicts_labels(facts: Facts) -> bool:

@@ -158,7 +158,16 @@ def _fastai(facts: Facts) -> Iterator[Finding]:
         yield finding("no-mixed-precision", place, message, "learn = learn.to_fp16()")
 
 
+def _ultralytics(facts: Facts) -> Iterator[Finding]:
+    for fit in facts.training.fits:
+        if fit.kind == "ultralytics" and facts.value(fit.call, "amp") is False:
+            place = facts.argument(fit.call, "amp") or fit.call
+            yield finding(
+                "no-mixed-precision", place, "amp=False: every step is computed in fp32.", "amp=True"
+            )
+
+
 _FRAMEWORKS = {
     "torch": _torch, "lightning": _lightning, "transformers": _transformers, "keras": _keras,
-    "fastai": _fastai,
+    "fastai": _fastai, "ultralytics": _ultralytics,
 }  # fmt: skip

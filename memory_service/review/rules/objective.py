@@ -33,6 +33,8 @@ _FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
 _CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 _SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
 _WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
+_BY_CLASS = re.compile(r"^(eval_)?(accuracy(_score)?|roc_auc(_score)?|f1_score|log_loss)$")
+LONGEST_METRIC = 30
 _JUDGED_AS_VALUES = re.compile(
     r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|regression|mae\b|"
     r"kappa"
@@ -204,8 +206,9 @@ def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | 
 
 def _transformers(facts: Facts) -> Iterator[Finding]:
     """num_labels=1 means regression by squared error to transformers."""
-    text, task = facts.script.text, facts.context.task
-    by_class = re.search(r"accuracy|roc_auc|f1_score|log_loss", text) or task == "text-classification"
+    script, text, task = facts.script, facts.script.text, facts.context.task
+    named = (*script.calls_by_name, *script.imports, *(s for s in script.strings if len(s) <= LONGEST_METRIC))
+    by_class = any(map(_BY_CLASS.search, named)) or task == "text-classification"
     for call in facts.script.called("from_pretrained") if by_class else ():
         classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
         known = facts.argument(call, "problem_type") is not None or _JUDGED_AS_VALUES.search(text)

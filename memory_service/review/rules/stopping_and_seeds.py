@@ -65,6 +65,9 @@ def time_rules(facts: Facts) -> Iterator[Finding]:
     for kind in _STOP_PASTE:
         if kind in first:
             yield from _framework(facts, kind, first[kind])
+    for kind, (name, fix) in _TIMED.items():
+        if kind in first and not facts.values.open_ended(first[kind]):
+            yield from _timed_by(facts, first[kind], name, fix)
     yield from _seeds(facts)
 
 
@@ -73,14 +76,15 @@ def _loops(facts: Facts) -> Iterator[Finding]:
     for loop in training.epoch_loops:
         epochs = training.epochs(loop)
         few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
+        once = any(x.batch is loop for x in training.loops)
         if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
-            what = "steps" if any(x.batch is loop for x in training.loops) else "epochs"
+            what = "steps" if once else "epochs"
             message = f"{'All' if epochs is None else epochs} {what} run to the end, whether validation "
             message += "gains or not; the best is often among the first five."
             yield finding("no-early-stopping", loop, message, _GAIN_PASTE)
         if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
-            message = "The loop over epochs never looks at the clock: when the budget ends there is no "
-            yield finding("no-deadline", loop, message + "prediction.", _CLOCK_PASTE)
+            message = f"The loop over {'batches' if once else 'epochs'} never looks at the clock: when the "
+            yield finding("no-deadline", loop, message + "budget ends there is no prediction.", _CLOCK_PASTE)
 
 
 def _clocked_around(facts: Facts, node: ast.AST) -> bool:
@@ -177,6 +181,19 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
         yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
 
 
+_TIMED = {
+    "ultralytics": ("time", "time=0.4  # hours"),
+    "autogluon": ("time_limit", "time_limit=1500  # seconds"),
+}
+"""The parameter by which a call of one ends by the clock."""
+
+
+def _timed_by(facts: Facts, fit: ast.Call, name: str, fix: str) -> Iterator[Finding]:
+    if facts.argument(fit, name) is None and not (_alarm(facts) or _clocked_around(facts, fit)):
+        message = f"No {name} is set: when the budget ends there is no prediction."
+        yield finding("no-deadline", fit, message, fix)
+
+
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
     """A callback or hook of this file ends training, by the clock or for another reason."""
     script, is_clock = facts.script, facts.training.stopping.is_clock
@@ -204,7 +221,7 @@ def _seeds(facts: Facts) -> Iterator[Finding]:
         return  # TrainingArguments has seed=42
     message = "Nothing fixes the random numbers: two runs cannot be compared."
     if kinds & {"torch", "lightning", "keras", "fastai"}:
-        place: ast.AST = training.epoch_loops[0] if training.epoch_loops else training.fits[0].call
+        place = training.place or script.tree
         fix = "random.seed(42); np.random.seed(42); torch.manual_seed(42)"
         yield finding("no-seed", place, message, fix)
         return

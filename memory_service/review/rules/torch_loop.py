@@ -11,7 +11,20 @@ from memory_service.review.analysis.data_loaders import Loader, loaders_of, own_
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import has_reason
-from memory_service.review.source.nodes import arguments_of, bases_of, calls_in, is_call, last_name, receiver
+from memory_service.review.source.nodes import (
+    arguments_of,
+    bases_of,
+    calls_in,
+    is_call,
+    last_name,
+    names_in,
+    receiver,
+    receiver_name,
+    texts_in,
+    words,
+    words_in,
+)
+from memory_service.review.training.stopping import guards_of
 from memory_service.review.training.training import Loop
 
 _ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
@@ -24,7 +37,9 @@ _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
 def loop_rules(facts: Facts) -> Iterator[Finding]:
-    """gradients-not-zeroed, train-not-shuffled and loss-keeps-graph."""
+    """gradients-not-zeroed, accumulation-voided, accumulation-unscaled, model-across-folds,
+    train-not-shuffled and loss-keeps-graph."""
+    yield from _across_folds(facts)
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
     steps: dict[int, list[ast.Call]] = defaultdict(list)
@@ -34,6 +49,7 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
     for loop in loops:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
+        yield from _accumulated(facts, loop)
     in_own_order = _ORDERED.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
@@ -56,6 +72,111 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     message = "Gradients of all earlier batches are added up: nothing in the file zeroes them."
     fix = "optimizer.zero_grad(set_to_none=True)  # before loss.backward()"
     yield finding("gradients-not-zeroed", loop.backward, message, fix)
+
+
+def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
+    """The optimizer steps once in several batches, while gradients are zeroed in each, or the loss of each
+    counts in full."""
+    script, batch = facts.script, loop.batch
+    assert batch is not None  # noqa: S101 - as the caller looked
+    inside = [call for statement in batch.body for call in calls_in(statement)]
+    for step in (call for call in inside if is_call(call, "step") and _is_optimizer(facts, call)):
+        tests = [
+            test for test in guards_of(script, step, batch) if (every := _every(facts, test)) is not None
+        ]
+        if len(tests) != 1 or (every := _every(facts, tests[0])) is None:
+            continue
+        optimizer = last_name(step.args[0] if step.args else receiver(step) or step)
+        zeroed = [c for c in inside if is_call(c, "zero_grad") and receiver_name(c) == optimizer]
+        each = next(
+            (c for c in zeroed if not guards_of(script, c, batch) and script.loops(c)[:1] == [batch]), None
+        )
+        count = ast.unparse(every)
+        if each is not None:
+            message = (
+                f"{optimizer} steps once in {count} batches, but its gradients are zeroed in each: only "
+            )
+            fix = f"{optimizer}.zero_grad()  # behind {optimizer}.step(), under the same condition, alone"
+            yield finding("accumulation-voided", each, message + "those of the last batch count.", fix)
+        elif not _divides(facts, loop, batch, every):
+            message = (
+                f"Gradients of {count} batches are summed and the loss is not divided: they are {count} "
+            )
+            fix = f"loss = loss / {count}  # before backward()"
+            place = loop.backward
+            yield finding("accumulation-unscaled", place, message + "times as large as of one batch.", fix)
+        return
+
+
+def _every(facts: Facts, test: ast.AST) -> ast.expr | None:
+    """`n` of `(step + 1) % n == 0`, where it is not known to be one."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            return None if facts.values.number(node.right) == 1 else node.right
+    return None
+
+
+def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
+    """Whether something divides the loss, or knows over how many batches it is summed."""
+    loss = receiver(loop.backward) if isinstance(loop.backward, ast.Call) else None
+    loss = loss.args[0] if is_call(loss, "scale") and loss.args else loss
+    name = loss.id if isinstance(loss, ast.Name) else ""
+    named = {name for name in words_in(every) if name not in ("self", "args", "cfg", "config", "CFG")}
+    texts = set(texts_in(every))
+    body = batch.body if isinstance(batch, ast.For | ast.While) else []
+    for node in facts.script.within([*body, loop.backward]):
+        made = isinstance(node, ast.Assign) and any(_is(to, name) for to in node.targets)
+        if made and any(isinstance(one, ast.Div) for one in ast.walk(node)):
+            return True
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
+            parts = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+            if any(words_in(part) & named or set(texts_in(part)) & texts for part in parts):
+                return True
+            if isinstance(node.op, ast.Div) and (not name or any(_carries(part, name) for part in parts[:1])):
+                return True
+        given = arguments_of(node) if isinstance(node, ast.Call) else []
+        if any(words_in(one) & named or set(texts_in(one)) & texts for one in given):
+            return True
+    return is_call(loop.backward, "backward") and bool(
+        facts.script.called("Accelerator", "Fabric", "initialize")
+    )
+
+
+_RESETS = words(
+    "load_state_dict deepcopy reset_parameters clone_model set_weights load_weights init_weights reset "
+    "reset_weights weights_reset build_model create_model get_model make_model compile"
+)
+
+
+def _across_folds(facts: Facts) -> Iterator[Finding]:
+    """The optimizer, or the compiled Keras model, of all folds is made before them, and nothing in the loop
+    makes or resets one."""
+    script, training = facts.script, facts.training
+    for loop in training.fold_loops:
+        inside = list(script.within(loop.body))
+        made = {
+            name for n in inside if isinstance(n, ast.Assign) for to in n.targets for name in names_in(to)
+        }
+        calls = [n for n in inside if isinstance(n, ast.Call)]
+        anew = any(is_call(c, *_RESETS) or "torch.optim." in script.qualified(c.func) for c in calls)
+        ends = any(isinstance(n, ast.Break) and script.loops(n)[:1] == [loop] for n in inside)
+        for call in calls if not anew and not ends else ():
+            keras = any(fit.call is call and fit.kind == "keras" for fit in training.fits)
+            learns = keras or (is_call(call, "step") and _is_optimizer(facts, call))
+            holder = call.args[0] if is_call(call, "step") and call.args else receiver(call)
+            if not learns or not isinstance(holder, ast.Name) or holder.id in made:
+                continue
+            makers = [
+                m for m in training.objects.makers(holder) if script.order.get(m, 0) < script.order[loop]
+            ]
+            of_torch = [m for m in makers if "torch.optim." in script.qualified(m.func)]
+            if (makers if keras else of_torch) and len(makers) == len(training.objects.makers(holder)):
+                line = getattr(makers[0], "lineno", 0)
+                message = f"{holder.id} is made at line {line}, before the folds, and learns in all of them: "
+                message += "every later fold is judged on rows that the model has learned."
+                fix = "model = build_model(); optimizer = ...  # first in the loop over folds"
+                yield finding("model-across-folds", loop, message, fix)
+                return
 
 
 def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
@@ -82,19 +203,38 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
     stated = [(to, n.value) for n in inside if isinstance(n, ast.Assign) for to in n.targets]
     if any(is_call(c, *_LETS_GO) for to, value in stated if _is(to, name) for c in calls_in(value)):
         return
-    fresh = {to.id for to, _ in stated if isinstance(to, ast.Name)}
+    fresh = {to.id for to, value in stated if isinstance(to, ast.Name) and to.id not in names_in(value)}
+    fresh |= {to.id for to, value in stated if isinstance(to, ast.Name) and any(_let_go(value))}
     for node in inside:
         holder: ast.AST | None = None
         if isinstance(node, ast.Call) and is_call(node, "append") and len(node.args) == 1:
             holder = receiver(node) if _is(node.args[0], name) else None
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is(node.value, name):
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _carries(node.value, name):
             holder = node.target
-        contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign) else ()
+        elif (
+            isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and _carries(node.value, name)
+        ):
+            to = node.targets[0]
+            holder = to if isinstance(to, ast.Name) and to.id in names_in(node.value) else None
+        contexts = facts.script.contexts(node) if isinstance(node, ast.AugAssign | ast.Assign) else ()
         without_grad = any(is_call(context, "no_grad", "inference_mode") for context in contexts)
         if holder is None or last_name(holder) in fresh | {name} or without_grad:
             continue
         message = f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch."
         yield finding("loss-keeps-graph", node, message, f"{name}.item()  # or {name}.detach()")
+
+
+def _let_go(value: ast.AST) -> Iterator[ast.Call]:
+    return (call for call in calls_in(value) if is_call(call, *_LETS_GO))
+
+
+def _carries(value: ast.AST, name: str) -> bool:
+    """Whether arithmetic keeps the graph of a tensor: `loss * n`, `(loss - mean) / step`."""
+    if isinstance(value, ast.BinOp):
+        return _carries(value.left, name) or _carries(value.right, name)
+    if isinstance(value, ast.Call) and is_call(value, "mean", "sum") and not value.args:
+        return _is(receiver(value) or value, name)
+    return _is(value, name)
 
 
 def _is(node: ast.AST, name: str) -> bool:

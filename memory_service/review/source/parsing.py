@@ -15,6 +15,8 @@ from itertools import islice
 from memory_service.errors import FieldError, TooLarge
 
 LONGEST_BYTES = 1_048_576
+LONGEST_NOTEBOOK = 2**25
+"""Bytes of a notebook with its outputs; of its code as much is read as of a script."""
 
 MOST_TOKENS = 80_000  # words and signs. A training script has a few thousand; of more a second would not do.
 MOST_EXPRESSIONS = 1_000
@@ -46,12 +48,13 @@ _MAGIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Unreadable(Exception):
-    """Why the text is not Python that can be read, at which line."""
+    """Why the text is not Python that can be read, at which line. certain: whether it fails in a run."""
 
     line: int
     column: int
     why: str
     fix: str
+    certain: bool = True
 
 
 class TooLong(Exception):
@@ -59,12 +62,12 @@ class TooLong(Exception):
 
 
 def text_of(script: bytes | str) -> str:
-    """The script by its byte order mark or PEP 263. TooLarge over 1 MiB; Unreadable when it is no text."""
-    plain = isinstance(script, bytes) or len(script) > LONGEST_BYTES or script.isascii()
+    """The script by its byte order mark or PEP 263. TooLarge over 1 MiB, of a notebook with its outputs over
+    32; Unreadable when it is no text."""
+    plain = isinstance(script, bytes) or len(script) > LONGEST_NOTEBOOK or script.isascii()
     size = len(script) if plain else len(script.encode("utf-8", "surrogatepass"))  # type: ignore[union-attr]
-    if size > LONGEST_BYTES:
-        message = f"a script of at most {LONGEST_BYTES} bytes is reviewed"
-        raise TooLarge(message.capitalize(), [FieldError("script", message, size)])
+    if size > LONGEST_BYTES and (size > LONGEST_NOTEBOOK or not is_notebook(script)):
+        raise too_large(size)
     text = _decoded(script) if isinstance(script, bytes) else script
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     nul = text.find("\x00")
@@ -72,6 +75,18 @@ def text_of(script: bytes | str) -> str:
         line, why = text.count("\n", 0, nul) + 1, "It holds null bytes: a binary file, or UTF-16."
         raise Unreadable(line, 1, why, "Save it as UTF-8.")
     return text
+
+
+def too_large(size: int) -> TooLarge:
+    message = f"a script of at most {LONGEST_BYTES} bytes is reviewed"
+    return TooLarge(message.capitalize(), [FieldError("script", message, size)])
+
+
+def is_notebook(script: bytes | str) -> bool:
+    """Whether it is the JSON of a Jupyter notebook."""
+    if isinstance(script, bytes):
+        return script.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" and b'"cell_type"' in script
+    return script.removeprefix("\ufeff").lstrip()[:1] == "{" and '"cell_type"' in script
 
 
 def parsed(text: str) -> ast.Module:
@@ -82,12 +97,10 @@ def parsed(text: str) -> ast.Module:
     tokens = sum(1 for _ in islice(_TOKEN.finditer(text), MOST_TOKENS + 1))
     if tokens > MOST_TOKENS or text.count("{") * len(text) > MOST_EXPRESSIONS * LONGEST_BYTES:
         raise TooLong(f"over {MOST_TOKENS} tokens, or {MOST_EXPRESSIONS} expressions in one f-string")
-    _silence_warnings()
     try:
-        tree = _tree_of(text)
+        tree = tree_of(text)
     except Unreadable:
-        lines = _MAGIC.sub(lambda m: (m["indent"] or "") + "pass" + "\n" * m[0].count("\n"), text)
-        tree = _tree_of(lines)
+        tree = tree_of(without_magics(text))
     level: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -100,11 +113,18 @@ def _too_deep(line: int) -> Unreadable:
     return Unreadable(line, 1, "It is nested too deep to be read.", "Split this expression.")
 
 
-def _tree_of(text: str) -> ast.Module:
+def without_magics(text: str) -> str:
+    """Magics and shell lines as `pass`, on the same lines."""
+    return _MAGIC.sub(lambda m: (m["indent"] or "") + "pass" + "\n" * m[0].count("\n"), text)
+
+
+def tree_of(text: str) -> ast.Module:
+    """The tree of plain Python. Unreadable for anything else."""
+    _silence_warnings()
     try:
         return ast.parse(text, filename=_NAME)
     except SyntaxError as error:
-        raise _unreadable(error, text) from None
+        raise _unreadable(error) from None
     except (RecursionError, MemoryError):
         raise _too_deep(1) from None
     except ValueError as error:  # half a surrogate pair, a number of over 4300 digits
@@ -147,10 +167,7 @@ def _decoded(raw: bytes) -> str:
         raise Unreadable(line, 1, why, fix) from None
 
 
-def _unreadable(error: SyntaxError, text: str) -> Unreadable:
-    if text.lstrip()[:1] == "{" and '"cells"' in text[:2000]:
-        fix = "jupyter nbconvert --to script notebook.ipynb"
-        return Unreadable(1, 1, "It is a notebook, not a script.", fix)
+def _unreadable(error: SyntaxError) -> Unreadable:
     line, column, why = max(1, error.lineno or 1), max(1, error.offset or 1), error.msg or "invalid syntax"
     if why.startswith("too many"):
         return _too_deep(line)

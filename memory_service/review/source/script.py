@@ -22,6 +22,7 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 """Nodes that say how, not what; the parser makes one of each for the whole tree."""
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_USUAL_NAMES = words("nn F optim torch tf keras self")
 _RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
 _COMMON = words(
     "append add items keys values get update copy close read write split join format to cuda cpu item "
@@ -87,7 +88,7 @@ class Script:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
             if isinstance(target := node.targets[0], ast.Name)
         }
-        return stated if {"PLAN_ID", "MODEL", "FOLDS", "EPOCHS"} <= stated.keys() else {}
+        return stated if {"PLAN_ID", "MODEL", "FOLDS", "SEEDS"} <= stated.keys() else {}
 
     def returned(self, function: ast.AST) -> list[ast.expr]:
         """What a function returns, functions within it left out."""
@@ -120,6 +121,14 @@ class Script:
             behind = f".{node.attr}{behind}"
             node = node.value
         return self.imports.get(node.id, node.id) + behind if isinstance(node, ast.Name) else ""
+
+    def is_of(self, node: ast.AST, *packages: str) -> bool:
+        """Whether a name is, or may be, of one of these packages: not of the file, nor of another package."""
+        full = self.qualified(node)
+        root = full.split(".")[0]
+        own = root in self.classes or root in self.functions or last_name(node) in self.classes
+        known = "." in full or (isinstance(node, ast.Name) and node.id in self.imports)
+        return not own and (root in packages or not known or root in _USUAL_NAMES)
 
     def uses(self, *modules: str) -> bool:
         return not self._packages.isdisjoint(modules)

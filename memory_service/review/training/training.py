@@ -19,6 +19,7 @@ from memory_service.review.source.nodes import (
     last_name,
     names_in,
     receiver,
+    receiver_name,
     words,
     words_in,
 )
@@ -26,7 +27,10 @@ from memory_service.review.source.script import Script
 from memory_service.review.training.construction import Folds, Objects
 from memory_service.review.training.stopping import AnyLoop, Stopping
 
-Kind = Literal["torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn"]
+Kind = Literal[
+    "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
+    "autogluon", "nnunet", "openmmlab",
+]  # fmt: skip
 
 _HELPER = re.compile(
     r"(?i)(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$"
@@ -38,14 +42,30 @@ _DRAWN = re.compile(
 )
 _EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
+_ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
+_USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
+"""Defaults of ultralytics' `train`."""
+
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
 TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
 """What trains boosted trees by a function, by its full name."""
 
-_FITS = ("fit", "train", "fit_one_cycle", "fine_tune", "fit_generator", "cv", "fit_flat_cos")
+_FITS = (
+    "fit", "train", "fit_one_cycle", "fine_tune", "fit_generator", "cv", "fit_flat_cos", "run_training",
+    "train_detector", "train_segmentor", "train_model", "LightningCLI",
+)  # fmt: skip
+_OF_HUB = (
+    "transformers", "trl", "setfit", "sentence_transformers", "unsloth", "peft", "simpletransformers",
+    "adapters",
+)  # fmt: skip
+_OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
+_OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
+_ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|PPO|RLOO|GRPO|Reward)Config$")
 _TO_CARD = re.compile(r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device")
-_OF_KERAS = frozenset(("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split"))
+_OF_KERAS = frozenset(
+    ("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split", "batch_size")
+)
 _OF_BOOSTING = frozenset(("eval_set", "callbacks", "early_stopping_rounds"))
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
@@ -107,11 +127,16 @@ class Training:
             batch = next((p for p in around[:1] if not self._is_over_epochs(p)), None)
             rest = [p for p in around if p is not batch]
             epoch = next((p for p in rest if not self.folds.is_fold(p)), None)
-            if epoch is None and batch is not None and self._counts_steps(batch):
+            if epoch is None and batch is not None and (self._counts_steps(batch) or self._is_single(batch)):
                 epoch = batch
             out.append(Loop(call, batch, epoch))
         known = {loop.epoch for loop in out}
         return out + [Loop(epoch, None, epoch) for epoch in self._helper_loops if epoch not in known]
+
+    def _is_single(self, batch: AnyLoop) -> bool:
+        """The file itself goes over a loader once: one pass is all of the training."""
+        learns = (last_name(call.func) == "step" for call in self.script.within_calls(batch.body))
+        return isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
         """`while step < N`, `for step in range(N)` with a batch drawn in each: all of the training."""
@@ -191,27 +216,47 @@ class Training:
         name, uses = last_name(call.func), self.script.uses
         if TRAINS_TREES.match(self.script.qualified(call.func)):
             return "boosting"
+        if name == "LightningCLI":
+            return "lightning"
+        if name.startswith("train_") and name != "train_model":
+            return "openmmlab" if uses(*_OF_OPENMMLAB) else None
+        if name == "run_training":
+            return "nnunet" if uses("nnunetv2", "nnunet") else None
         if not isinstance(call.func, ast.Attribute):
             return None
-        made_by = self.objects.made_by(call.func.value)
+        made_by, given = self.objects.made_by(call.func.value), {keyword.arg for keyword in call.keywords}
         if name in ("fit_one_cycle", "fine_tune", "fit_flat_cos"):
             return "fastai" if uses("fastai") else None
-        if name == "train":
-            bases = (made_by, *bases_of(self.script.classes.get(made_by)))
-            known = uses("transformers", "trl", "setfit", "sentence_transformers")
-            return "transformers" if known and any(b.endswith("Trainer") for b in bases) else None
-        if name not in ("fit", "fit_generator"):
-            return None
-        given = {keyword.arg for keyword in call.keywords}
-        tests: tuple[tuple[Kind, bool], ...] = (
-            ("lightning", made_by == "Trainer" and uses(*LIGHTNING)),
-            ("boosting", bool(BOOSTED.match(made_by))),
-            ("keras", uses(*KERAS) and bool(_OF_KERAS & given)),
-            ("fastai", made_by.endswith("earner") and uses("fastai")),
-            ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
-            ("sklearn", uses("sklearn")),
-        )
-        return next((kind for kind, holds in tests if holds), None)
+        bases = (made_by, *bases_of(self.script.classes.get(made_by)))
+        named = last_name(call.func.value).lower()
+        trainer = any(b.endswith("Trainer") for b in bases) or (not made_by and named.endswith("trainer"))
+        of_file = made_by in self.script.functions
+        tests: dict[str, tuple[tuple[Kind, bool], ...]] = {
+            "train": (
+                ("openmmlab", uses(*_OF_OPENMMLAB) and (trainer or named == "runner")),
+                ("transformers", uses(*_OF_HUB) and trainer),
+                ("ultralytics", uses("ultralytics") and not of_file and bool(_OF_ULTRALYTICS & given)),
+                ("ultralytics", uses("ultralytics") and made_by in _ULTRALYTICS),
+            ),
+            "train_model": (("transformers", uses("simpletransformers")),),
+            "fit": (
+                ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
+                ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
+                ("boosting", bool(BOOSTED.match(made_by))),
+                ("keras", uses(*KERAS) and (bool(_OF_KERAS & given) or self._is_compiled(call.func.value))),
+                ("fastai", made_by.endswith("earner") and uses("fastai")),
+                ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
+                ("transformers", uses("sentence_transformers") and "train_objectives" in given),
+                ("sklearn", uses("sklearn")),
+            ),
+        }
+        asked = tests.get(name.removesuffix("_generator"), ())
+        return next((kind for kind, holds in asked if holds), None)
+
+    def _is_compiled(self, model: ast.AST) -> bool:
+        """`model.compile(...)` of Keras stands somewhere for what is fitted."""
+        name = last_name(model)
+        return bool(name) and any(receiver_name(call) == name for call in self.script.called("compile"))
 
     @cached_property
     def kinds(self) -> set[str]:
@@ -222,7 +267,8 @@ class Training:
     @cached_property
     def arguments(self) -> list[ast.Call]:
         """transformers' TrainingArguments that something is trained with, not of a Trainer that predicts."""
-        made = self.script.called("TrainingArguments", "Seq2SeqTrainingArguments")
+        made = [c for c in self.script.calls if _ARGUMENTS.search(last_name(c.func))]
+        made = made if self.script.uses(*_OF_HUB) else []
         calls, values = self.script.calls if made else (), self.values
         trainers = [c for c in calls if last_name(c.func).endswith("Trainer") and not values.open_ended(c)]
         idle = [
@@ -233,7 +279,19 @@ class Training:
 
     @cached_property
     def trains(self) -> bool:
-        return bool(self.kinds)
+        own = self.script.called("main", "run", "train_members", "fit")
+        return bool(self.kinds) or (bool(own) and self.script.uses("memory_service.train"))
+
+    @cached_property
+    def is_engine(self) -> bool:
+        """A loop that learns is offered to another file, which runs it."""
+        looped = any(loop.batch is not None or loop.epoch is not None for loop in self.loops)
+        return looped and bool(self.script.called("step"))
+
+    @cached_property
+    def place(self) -> ast.AST | None:
+        """The first loop over epochs, else the first fit."""
+        return next(iter([*self.epoch_loops, *(fit.call for fit in self.fits)]), None)
 
     @cached_property
     def offers(self) -> bool:
@@ -246,7 +304,7 @@ class Training:
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
             return by_itself or bool(_TO_CARD.search(self.script.text))
-        return uses(*KERAS, "fastai", "transformers")
+        return uses(*KERAS, "fastai", "transformers", "ultralytics")
 
     @cached_property
     def fold_loops(self) -> list[ast.For]:
@@ -269,6 +327,8 @@ class Training:
     def epochs(self, loop: AnyLoop) -> int | None:
         """How many epochs a loop runs at most, where the text says."""
         number = self.values.number
+        if isinstance(loop, ast.For) and loop in self.batches and not self._counts_steps(loop):
+            return 1
         if isinstance(loop, ast.While):
             nodes = (n for n in ast.walk(loop.test) if isinstance(n, ast.Name | ast.Attribute | ast.Constant))
             known = [bound for n in nodes if (bound := number(n)) is not None and bound > 1]
@@ -281,6 +341,14 @@ class Training:
                     return None
                 return int(known[-1] - (known[0] if len(known) == 2 else 0))
         return None
+
+    def set_for(self, call: ast.Call, name: str) -> float | None:
+        """A number that ultralytics' `train` is given, else its default; None where unknown."""
+        given = self.values.argument(call, name)
+        if given is None:
+            return None if self.values.open_ended(call) else _USUAL[name]
+        found = self.values.one(given)
+        return float(found[0] if isinstance(found, list) and found else found) if found else None
 
     def framework_epochs(self, kind: str) -> float | None:
         """The epochs that a framework is set to train; None where that is unknown."""
@@ -295,6 +363,8 @@ class Training:
                     return number(epochs) if given(call, "max_steps") is None else None
             return 3.0
         calls = [fit.call for fit in self.fits if fit.kind == kind]
+        if kind == "ultralytics":
+            return self.set_for(calls[0], "epochs")
         name, position = ("n_epoch", 0) if kind == "fastai" else ("epochs", None)
         found = [number(given(call, "epochs") or given(call, name, position)) for call in calls]
         known = [epochs for epochs in found if epochs is not None]

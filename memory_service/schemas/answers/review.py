@@ -12,6 +12,8 @@ class Finding(Answer):
 
     rule: str
     severity: Literal["error", "warning", "note"]
+    file: str | None = left_out("Of a project, where it is another than the script.")
+    cell: int | None = left_out("Of a notebook, counted among all its cells; lines are those of the cell.")
     line: int
     end_line: int
     column: int

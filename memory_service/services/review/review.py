@@ -9,8 +9,9 @@ what rests on them is named in `not_checked`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_service.child_processes import TooCostly, Workers
@@ -20,6 +21,7 @@ from memory_service.review.engine import MOST_FINDINGS
 from memory_service.review.facts import Context
 from memory_service.review.findings import SEVERITIES, in_order
 from memory_service.review.sizing_facts import ReviewedText, review_text
+from memory_service.review.source.project import entries_of, project_files
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.review.sizing import Sizing
@@ -36,7 +38,7 @@ def review_script(
 ) -> dict[str, Any]:
     """Findings in order of lines, what was understood, and what was not checked and why.
 
-    InvalidInput for unknown fields and values out of range; TooLarge for a script over 1 MiB. A card or model
+    InvalidInput for unknown fields and values out of range; TooLarge for over 1 MiB of code. A card or model
     that is not known refuses nothing.
 
     in_child_process   limits of time and memory for what reads the script: a server has other callers
@@ -53,16 +55,19 @@ def review_script(
     tensor_cores, bf16, card = _card(knowledge, query.get("gpu"))
     task = _certain_task(question.get("task"), query.get("task"))
     said = {name: query.get(name) for name in ("metric", "cpu_count", "n_train", "image_size")}
-    text_and_context = (script, Context(task=task, card=card, tensor_cores=tensor_cores, bf16=bf16, **said))
-    reviewed = _in_child_process(*text_and_context) if in_child_process else review_text(*text_and_context)
+    context = Context(task=task, card=card, tensor_cores=tensor_cores, bf16=bf16, **said)
+    whole = (script, context, question.get("files") or {}, question.get("filename") or "")
+    reviewed = _in_child_process(*whole) if in_child_process else review_text(*whole)
     planned = (question.get("plan") or {}).get("folds")
     folds = planned if isinstance(planned, int) else None
     return _answer(reviewed, query, knowledge, tensor_cores, folds)
 
 
-def _in_child_process(script: bytes | str, context: Context) -> ReviewedText:
+def _in_child_process(
+    script: bytes | str, context: Context, files: Mapping[str, str], name: str
+) -> ReviewedText:
     try:
-        return _REVIEWING.run(review_text, script, context)
+        return _REVIEWING.run(review_text, script, context, files, name)
     except TooCostly as error:
         return ReviewedText((), (f"every rule: reading the script {error}",), None)
 
@@ -87,12 +92,18 @@ def _answer(
     findings = in_order(found)[:MOST_FINDINGS]
     counts = {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES}
     shown = [finding.as_dict() for finding in findings]
+    if reviewed.places is not None:
+        shown = [reviewed.places.shown(each) for each in shown]
     return {"ok": not findings, "counts": counts, "read": read, "findings": shown, "not_checked": not_checked}
 
 
 def _checked(question: Mapping[str, Any]) -> dict[str, Any]:
     """The fields beside the script; what a plan says stands where nothing else is given."""
-    given = {name: value for name, value in question.items() if value is not None and name != "script"}
+    given = {
+        name: value
+        for name, value in question.items()
+        if value is not None and name not in ("script", "files")
+    }
     plan = given.pop("plan", None)
     if plan is not None:
         if not isinstance(plan, Mapping):
@@ -151,3 +162,30 @@ def _card(knowledge: Knowledge | None, name: str | None) -> tuple[bool | None, b
     except InvalidInput:
         return None, None, None
     return gpu.has_tensor_cores, gpu.supports("bf16"), "cpu" if gpu.kind == "cpu" else gpu.slug
+
+
+def review_folder(review: Callable[[dict[str, Any]], dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """All scripts and notebooks of a folder that train, each with what it imports from there; where none
+    does, all that nothing else imports. `review` answers for one: `script`, `filename` and `files`.
+
+    InvalidInput for a folder without a script.
+    """
+    files = project_files(folder)
+    answers = {
+        name: review({"script": files[name], "filename": name, "files": files}) for name in entries_of(files)
+    }
+    if not answers:
+        raise wrong_value("script", "must be a script, a notebook or a folder that holds one", str(folder))
+    training = {name: one for name, one in answers.items() if one["read"].get("trains")} or answers
+    found = {
+        (each.get("file", name), each.get("cell"), each["line"], each["rule"]): {"file": name, **each}
+        for name, one in training.items()
+        for each in one["findings"]
+    }
+    findings = [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or 0, *key[2:]))]
+    counts = {severity: sum(f["severity"] == severity for f in findings) for severity in SEVERITIES}
+    not_checked = [f"{name}: {why}" for name, one in training.items() for why in one["not_checked"]]
+    read = next(iter(training.values()))["read"] if len(training) == 1 else {}
+    reads = {name: one["read"] for name, one in training.items()}
+    answer = {"ok": not findings, "counts": counts, "read": read, "findings": findings[:MOST_FINDINGS]}
+    return {**answer, "not_checked": not_checked, "scripts": reads}

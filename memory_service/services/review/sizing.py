@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import NEVER_WITHOUT_REASON
 from memory_service.review.sizing_facts import SizingFacts
 from memory_service.review.training.training import BOOSTERS
-from memory_service.review.training_plan import RECOMPUTED, TrainingPlan, smaller_than
+from memory_service.review.training_plan import ADAPTERS, RECOMPUTED, TrainingPlan, smaller_than
 
 if TYPE_CHECKING:
     from memory_service.domain.planning.fits import Fits
@@ -30,6 +31,12 @@ LIKELY_SHARE = 0.8
 
 WITHOUT_CARDS = "no card is known here: name a server (--server or MEMORY_SERVER) or a database"
 
+_FIXED = re.compile(r"(vit|deit|swin|beit|eva|cait|xcit|maxvit|siglip)\w*_\d{3}(\.|$)")
+"""Names of networks that take one size of picture alone."""
+
+_PARTS = ("low", "value", "high")
+_LEAST = {"image_size": 64, "seq_len": 32}
+_LIGHTENS = frozenset(("method", "lora_rank", "gradient_checkpointing"))
 _SIZED = ("batch-does-not-fit", "batch-too-small by the card", "cannot-end-in-budget")
 
 
@@ -55,12 +62,28 @@ class Sizing:
             return [*self._fits_of_trees(), *self.facts.small_batches]
         why = self._why_not()
         predicted = None
+        found: list[Finding] = []
         if why is None:
-            predicted, why = self._predicted()
+            predicted, why = self._predicted(traces=0)
+            if (
+                predicted is None
+                and _LIGHTENS & self.plan.options.keys()
+                and "n_classes" not in self.plan.options
+            ):
+                lighter = RECOMPUTED if "method" not in self.plan.options else ADAPTERS
+                return replace(self, plan=replace(self.plan, options={}, lighter=lighter)).findings()
+            found = list(self._by_smaller()) if predicted is None else []
+            if predicted is None and not found and self.plan.framework != "ultralytics":
+                predicted, why = self._predicted()
         if predicted is None:
-            found = list(self._by_smaller()) if self._why_not() is None else []
             self.not_checked += [f"{what}: {why}" for what in _SIZED if not found]
             return [*found, *self.facts.small_batches]
+        if not self._is_told(predicted):
+            size = _at(predicted).removeprefix(" at ")
+            found = [*self._of_the_smallest(predicted)]
+            if not found:
+                self.not_checked += [f"{w}: the input is not told: {size} or another?" for w in _SIZED[::2]]
+            return [*found, *self._too_small(predicted)]
         if self.plan.lighter:
             self.not_checked += [f"{what}: {self._why_lighter()}" for what in _SIZED[:2]]
             return [*self._too_long(predicted), *self.facts.small_batches]
@@ -81,18 +104,60 @@ class Sizing:
             return "figures are of PyTorch, not of Keras"
         return None
 
+    def _of_the_smallest(self, usual: Mapping[str, Any]) -> Iterator[Finding]:
+        """What not even the smallest picture or text does that a script would train on."""
+        name = "image_size" if "image_size" in usual else "seq_len"
+        least, size = _LEAST[name], usual[name]
+        pixels, tokens = (least, None) if name == "image_size" else (None, least)
+        plan = replace(self.plan, image_size=pixels, seq_len=tokens)
+        predicted = replace(self, plan=plan, not_checked=[])._predicted(traces=0)[0]
+        if predicted is not None and not self.plan.lighter:
+            yield from replace(self, plan=plan, not_checked=[])._too_large(predicted)
+        if "epoch_seconds" not in usual:
+            return
+        if predicted is None:  # work grows with pixels, and at least so with tokens
+            share = min(1.0, (least / size) ** (2 if pixels else 1))
+            seconds = {
+                part: value * share for part, value in usual["epoch_seconds"].items() if part in _PARTS
+            }
+            predicted = {**usual, "epoch_seconds": seconds}
+        for one in replace(self, not_checked=[])._too_long(predicted):
+            unit = "pixels a side" if pixels else "tokens"
+            yield replace(one, message=f"Even of {least} {unit}, {one.message}")
+
+    def _is_told(self, predicted: Mapping[str, Any]) -> bool:
+        """Whether the script, the question or the model's own name says how large an input is."""
+        for name in ("image_size", "seq_len"):
+            if name in predicted and not (getattr(self.plan, name) or self.query.get(name)):
+                return bool(_FIXED.search(str(self.plan.model)))
+        return True
+
     def _why_lighter(self) -> str:
         what = "memory is not that" if self.plan.lighter == RECOMPUTED else "memory and time are not those"
         return f"{self.plan.lighter}, so {what} of {self.plan.model}"
 
     def _by_smaller(self) -> Iterator[Finding]:
-        """Of a model that is not known: what not even the next smaller of its family does."""
-        for name in smaller_than(str(self.plan.model)):
-            known = replace(self, plan=replace(self.plan, model=name), not_checked=[])
+        """Of a model that is not known at its size: what not even a smaller input, or the next smaller of its
+        family, does."""
+        size = self.plan.image_size or self.query.get("image_size")
+        plans = [replace(self.plan, image_size=None)] if size else []
+        plans += [
+            replace(plan, model=n) for n in smaller_than(str(self.plan.model)) for plan in (self.plan, *plans)
+        ]
+        for plan in plans:
+            query = {
+                key: value for key, value in self.query.items() if key != "image_size" or plan.image_size
+            }
+            known = replace(self, plan=plan, query=query, not_checked=[])
             predicted = known._predicted(traces=0)[0]
-            if predicted is not None and predicted["max_batch_size"] is not None:
-                yield from () if self.plan.lighter else known._too_large(predicted)
-                yield from known._too_long(predicted)
+            below = predicted is not None and predicted.get("image_size", 0) <= (size or 10**6)
+            if predicted is not None and below and predicted["max_batch_size"] is not None:
+                more = (
+                    f" The script trains {self.plan.model}{f' at {size}' if size else ''}, which needs more."
+                )
+                found = [] if self.plan.lighter else [*known._too_large(predicted)]
+                found += known._too_long(predicted)
+                yield from (replace(one, message=one.message + more) for one in found)
                 return
 
     def _predicted(self, precision: str | None = None, traces: int = 1) -> tuple[dict[str, Any] | None, str]:

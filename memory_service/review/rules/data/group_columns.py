@@ -41,8 +41,12 @@ def group_column(facts: Facts) -> str:
 
 def _counted_columns(facts: Facts) -> Iterator[str]:
     """Rows are grouped or counted by it."""
-    script, values = facts.script, facts.values
+    script, values, walk = facts.script, facts.values, facts.walk
+    divided = {root for one in walk.divisions for rows in one.contents.rows for root in rows.line()}
     for call in script.called("groupby"):
+        grouped = {root for rows in walk.grouped.get(call, ()) for root in rows.line()}
+        if divided and grouped and not divided & grouped:
+            continue  # of another table, which is joined
         by = values.one(values.argument(call, "by", 0))
         for name in by if isinstance(by, list) else [by]:
             if isinstance(name, str) and _GROUP_COLUMN.match(name):

@@ -26,8 +26,26 @@ _SHARED_CODES = ("CategoricalDtype", "set_categories", "union_categoricals")
 
 
 def code_rules(facts: Facts) -> Iterator[Finding]:
-    """labels-reencoded: classes listed in two orders, or codes made of other rows alone."""
+    """labels-reencoded and refitted-on-test: classes in two orders, or codes made of other rows alone."""
     yield from [*_listed_twice(facts), *_listed_unordered(facts)] or _recoded(facts)
+    yield from _refitted(facts)
+
+
+def _refitted(facts: Facts) -> Iterator[Finding]:
+    """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
+    fits = [
+        fit for fit in facts.walk.fitted if fit.unconditional and fit.rows and fit.what not in _ONLY_SHOWN
+    ]
+    for at, later in enumerate(fits):
+        if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
+            message = (
+                f"{later.what} is fitted anew on these rows, after those of training: the same value means "
+            )
+            fix = "transform(...) by what was fitted on the training rows"
+            yield finding("refitted-on-test", later.place, message + "something else to the model.", fix)
+
+
+_ONLY_SHOWN = ("TSNE", "UMAP", "MDS")
 
 
 def _recoded(facts: Facts) -> Iterator[Finding]:
@@ -56,7 +74,8 @@ def _is_anew(facts: Facts, one: Coding, later: Coding) -> bool:
         return False
     home, coders = facts.script.function, (one.coder, later.coder)
     fitted = coders[0] is not coders[1] and None not in coders and home(one.place) is home(later.place)
-    return fitted or one.place is later.place
+    named = all("." in root.name for root in _roots(one.rows) | _roots(later.rows))  # tables of other things
+    return fitted or (one.place is later.place and not named)
 
 
 def _is_later(first: frozenset[Rows], later: frozenset[Rows], *, alike: bool) -> bool:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, wrong
-from memory_service.review.source.nodes import is_none, keyword_names, last_name
+from memory_service.review.findings import Finding, finding, wrong
+from memory_service.review.source.nodes import is_none, keyword_names, last_name, receiver, word_pairs, words
 from memory_service.review.source.script import Script
 
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
@@ -23,6 +23,13 @@ _BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost|GradientBoosting|dict$)")
 """Whose `subsample` is a share of the rows; elsewhere it is a number of rows."""
 
 
+_CHECKED = word_pairs(
+    "KFold:sklearn StratifiedKFold:sklearn GroupKFold:sklearn StratifiedGroupKFold:sklearn OneCycleLR:torch "
+    "ReduceLROnPlateau:torch train_test_split:sklearn DataLoader:torch"
+)
+"""Whose these are: a class of that name from elsewhere takes other parameters."""
+
+
 def largest_tuning_rate(script: Script) -> float:
     """For the pretrained transformer of a script, whose every layer learns at one rate."""
     whole = not _ADAPTED.search(script.text)
@@ -30,15 +37,75 @@ def largest_tuning_rate(script: Script) -> float:
 
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter."""
+    """wrong-parameter and result-thrown-away."""
+    yield from _thrown_away(facts)
+    yield from _deterministic(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
         yield from _shares(facts, call)
         yield from _learning_rates(facts, call)
 
 
+_GIVES = words(
+    "convert dropna fillna drop_duplicates reset_index set_index rename astype replace drop resize"
+)
+
+
+def _thrown_away(facts: Facts) -> Iterator[Finding]:
+    """`img.convert("RGB")`, `df.dropna()` as a statement of its own; the last of a cell is shown."""
+    script = facts.script
+    for node in script.all(ast.Expr):
+        call = node.value
+        name = last_name(call.func) if isinstance(call, ast.Call) else ""
+        if name not in _GIVES or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        behind = script.lines[(node.end_lineno or node.lineno) :]
+        following = next((line for line in behind if line.strip()), "#%%")
+        if not isinstance(call.func.value, ast.Name) or _LAST.match(following) or _changes(facts, call, name):
+            continue
+        what = ast.unparse(call.func)
+        message = f"{what}(...) changes nothing by itself, and what it gives is thrown away."
+        yield finding("result-thrown-away", node, message, f"{what.split('.')[0]} = {what}(...)")
+
+
+_LAST = re.compile(r"\s*#\s*(In\[|%%)")
+
+
+def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
+    """Whether the object may be another, which changes in place."""
+    script, base = facts.script, receiver(call) or call
+    if any(keyword.arg in ("inplace", None) for keyword in call.keywords) or name in script.functions:
+        return True
+    made = [last_name(maker.func) for maker in facts.training.objects.makers(base)]
+    if name in ("convert", "resize"):
+        return not any(one == "open" and script.uses("PIL") for one in made)
+    return not (script.uses("pandas") and any(_TABLE.match(one) for one in made))
+
+
+_TABLE = re.compile(r"read_\w{1,20}$|DataFrame$|merge$|concat$|copy$")
+
+
+def _deterministic(facts: Facts) -> Iterator[Finding]:
+    """`cudnn.deterministic = True` beside `cudnn.benchmark = True`."""
+    found: dict[str, ast.Assign] = {}
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            if (
+                last_name(getattr(target, "value", target)) == "cudnn"
+                and facts.values.one(node.value) is True
+            ):
+                found[last_name(target)] = node
+    if {"deterministic", "benchmark"} <= found.keys():
+        message = (
+            "cudnn.benchmark chooses algorithms by timing them: runs differ although deterministic is set."
+        )
+        yield wrong(found["benchmark"], message, "torch.backends.cudnn.benchmark = False")
+
+
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, open_ended = last_name(call.func), facts.values.open_ended(call)
+    if name in _CHECKED and not facts.script.is_of(call.func, _CHECKED[name]):
+        return
     match name:
         case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
             shuffles = facts.argument(call, "shuffle", 1) and facts.value(call, "shuffle", 1) is not False

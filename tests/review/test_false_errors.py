@@ -1,0 +1,131 @@
+"""Right code that looks like a fault: no error without a witness in the code."""
+
+from __future__ import annotations
+
+from memory_service.services.database.transactions import Database
+from memory_service.services.review.review import review_script
+
+
+def errors(script: str, **beside: object) -> set[str]:
+    found = review_script(None, {"script": script, **beside})["findings"]
+    return {each["rule"] for each in found if each["severity"] == "error"}
+
+
+SIZED = """import timm, torch
+from clips import Clips
+net = timm.create_model("tf_efficientnet_b6.ns_jft_in1k", in_chans=1).cuda()
+opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+loader = torch.utils.data.DataLoader(Clips({}), 256, shuffle=True, num_workers=8)
+for epoch in range(4):
+    for x, y in loader:
+        opt.zero_grad(); loss = net(x.cuda()).mean(); loss.backward(); opt.step()
+"""
+
+
+def test_no_error_rests_on_a_size_that_nobody_tells(seeded_sqlite: Database) -> None:
+    untold = review_script(seeded_sqlite, {"script": SIZED.format(""), "gpu": "t4"})
+    assert "batch-does-not-fit" not in {each["rule"] for each in untold["findings"]}
+    assert "batch-does-not-fit: the input is not told: 528 or another?" in untold["not_checked"]
+    told = review_script(seeded_sqlite, {"script": SIZED.format(""), "gpu": "t4", "image_size": 528})
+    assert "batch-does-not-fit" in {each["rule"] for each in told["findings"]}
+
+
+BRANCHES = """import torch
+from torch import nn
+from losses import SoftF1
+class Net(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.body = kind, nn.Linear(4, 3)
+        self.criterion = nn.CrossEntropyLoss()
+        {}
+    def forward(self, x, y):
+        return self.criterion(self.body(x).softmax(-1), y)
+"""
+
+
+def test_a_criterion_of_one_branch_is_not_judged_by_the_head_of_another() -> None:
+    assert "wrong-loss" in errors(BRANCHES.format("pass"))
+    assert "wrong-loss" not in errors(BRANCHES.format("if kind == 'soft': self.criterion = SoftF1()"))
+
+
+OUTPUT = """import torch
+from torch import nn
+net = nn.Linear(4, 3)
+out = net(x)
+if {}:
+    out = out.softmax(1)
+loss = nn.functional.cross_entropy(out, y)
+"""
+
+
+def test_an_output_that_one_branch_squashes_is_unknown() -> None:
+    assert "wrong-loss" not in errors(OUTPUT.format("cfg.soft"))
+    assert "wrong-loss" in errors(OUTPUT.replace("if {}:\n    ", ""))
+
+
+def test_one_output_for_each_choice_is_no_single_class() -> None:
+    script = """import torch
+from torch import nn
+head = nn.Linear(8, 1)
+{}loss = nn.CrossEntropyLoss()(logits, y)
+"""
+    assert "wrong-loss" in errors(script.format("logits = head(x)\n"))
+    assert "wrong-loss" not in errors(script.format("logits = head(x).view(-1, 5)\n"))
+    module = """import torch
+from torch import nn
+class Choices(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 1)
+    def forward(self, x):
+        return self.head(x){}
+model = Choices()
+loss = nn.CrossEntropyLoss()(model(x), y)
+"""
+    assert "wrong-loss" in errors(module.format(""))
+    assert "wrong-loss" not in errors(module.format(".reshape(-1, 5)"))
+
+
+def test_a_class_of_another_module_is_not_the_library_s() -> None:
+    def warned(made_by: str) -> bool:
+        script = f"import torch\n{made_by}\nrate = OneCycleLR(opt, 1e-3, warmup=3)\n"
+        found = review_script(None, {"script": script})["findings"]
+        return any(each["rule"] == "wrong-parameter" for each in found)
+
+    assert warned("from torch.optim.lr_scheduler import OneCycleLR")
+    assert not warned("from house.schedules import OneCycleLR")
+    assert not warned("class OneCycleLR: ...")
+
+
+SIDE = """import pandas as pd, lightgbm as lgb
+from sklearn.model_selection import StratifiedKFold
+def codes(df):
+    return pd.get_dummies(df)
+people = pd.read_csv("train.csv")
+loans = codes(pd.read_csv("loans.csv")).groupby("person").mean()
+cards = codes(pd.read_csv("cards.csv")).groupby("person").mean()
+{}
+for a, b in StratifiedKFold(5, shuffle=True, random_state=1).split(table, people["y"]):
+    lgb.LGBMClassifier().fit(table.iloc[a], people["y"].iloc[a], eval_set=[])
+"""
+
+
+def test_tables_that_are_summed_up_and_joined_are_no_groups_of_rows() -> None:
+    joined = 'table = people.drop(columns="y").join(loans, on="person").join(cards, on="person")'
+    assert not errors(SIDE.format(joined)) & {"labels-reencoded", "groups-across-folds"}
+    own = 'counts = people.groupby("person").size()\ntable = people.drop(columns="y")'
+    assert "groups-across-folds" in errors(SIDE.format(own))
+
+
+def test_columns_of_one_type_may_leave_the_target_out() -> None:
+    script = """import numpy as np, pandas as pd
+from sklearn.ensemble import {0}
+from sklearn.model_selection import train_test_split
+table = pd.read_csv("train.csv")
+y = table["won"]{1}
+names = [n for n in table.columns if table[n].dtype in [np.int64]]
+{0}().fit(table[names], y)
+"""
+    assert "target-in-features" not in errors(script.format("RandomForestClassifier", ' == "Yes"'))
+    assert "target-in-features" in errors(script.format("RandomForestRegressor", ""))
