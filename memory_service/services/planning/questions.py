@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of
-from memory_service.domain.description.known_facts import facts_of
+from memory_service.domain.description.known_facts import Sources, facts_of
 from memory_service.domain.description.task_inference import OUTSIDE
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
@@ -71,7 +71,7 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
     )
     card = knowledge.gpu(counted(question.gpus[0])[1]) if question.gpus else None
     needs = [] if asked is None else [asked.as_dict(None)]
-    said = facts_of(question.canonical(), text.said, {}, {})
+    said = facts_of(Sources(question.canonical(), {}, text.said))
     hits = text.found.hits if text.found is not None else ()
     empty = dict.fromkeys(("task", "metric", "closest", "recipe", "targets"))
     return empty | {
