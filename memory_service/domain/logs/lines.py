@@ -137,6 +137,8 @@ def _step(here: Line, context: Context) -> tuple[Events, Context] | None:
     if here.side == "valid":
         return _evaluation(here, context)
     scores = scores_of(here.text, here.side, timed=here.epoch is None and bool(here.of))
+    if "train_loss" not in scores and "metric" in scores and here.step == here.of:
+        return _evaluation(here, context)
     if "train_loss" not in scores and (here.epoch is None or not _is_scored(scores)):
         known = here.epoch is not None and (here.of or _STEP.search(here.text) is None)
         if not known and "learning_rate" not in scores:
@@ -169,8 +171,8 @@ def _step(here: Line, context: Context) -> tuple[Events, Context] | None:
     after = replace(after, step=step, loss=body.get("train_loss", after.loss), side="")
     memory = step_memory_of(here.text)
     events: Events = [*closed, ("batch", body), *([("gpu", memory)] if memory else [])]
-    if run and not here.of and "valid_loss" in scores:
-        evaluated, after = _scored(only(scores, *_VALIDATION), None, after)
+    if not here.of and "valid_loss" in scores:
+        evaluated, after = _scored(only(scores, *_VALIDATION), here.epoch, after)
         events += evaluated
     return events, after
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from memory_service.domain.logs.context import EPOCH, Body, Context, Events, at_epoch, only, with_fold
 from memory_service.domain.logs.durations import duration_of
+from memory_service.domain.logs.lines import side_of
 from memory_service.domain.logs.values import float_of, scores_of
 
 SIDE_BAR = 0.6
@@ -76,6 +77,12 @@ def bar(line: str, context: Context) -> tuple[Events, Context] | None:
     named, yolo = EPOCH.search(name), _YOLO.match(name + " ")
     if named is not None:
         after = at_epoch(after, int(named["epoch"]), int(named["epochs"]) if named["epochs"] else None)
+        if side_of(name[named.end() :]) == "valid":
+            scores = only(scores_of(line[found.end() :], "valid"), "valid_loss", "metric", "metric_name")
+            is_over = step >= of and scores
+            return (
+                [("epoch", {"fold": after.fold, "epoch": after.epoch, **scores})] if is_over else []
+            ), after
     elif yolo is not None:
         after = at_epoch(after, int(yolo[1]))
         scores["train_loss"] = sum(float(loss) for loss in yolo[4].split()[:3])

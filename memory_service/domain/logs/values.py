@@ -15,7 +15,7 @@ from memory_service.domain.logs.durations import duration_of, epoch_seconds_of
 
 _NUMBER = r"[-+]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][-+]?\d{1,3})?"
 _VALUE = rf"({_NUMBER}|[-+]?nan\b|[-+]?inf\b)"
-_IS = r"\s{0,3}[=:]\s{0,3}"
+_IS = r"\s{0,3}[=:]\s{0,20}"
 _UNITS = r"ms|us|s|sec|seconds|min|%|it/s|s/it|(?:images?|imgs?|samples?|examples?)/s(?:ec)?|sec/step"
 _PAIR = re.compile(
     rf"(?:['\"]?{_IS}['\"]?|(?<=[A-Za-z@\d_])\s{{1,3}}){_VALUE}(?![\d:])(?:\s?({_UNITS})(?![A-Za-z/]))?"
