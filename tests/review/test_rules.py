@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -186,6 +187,11 @@ MEANS = 'X["city_price"] = train.groupby("city")["price"].transform("mean")\nkfo
 
 LEARNS = "            loss.backward()\n            optimizer.step()\n"
 
+STEP, ZERO = "            optimizer.step()\n", "            optimizer.zero_grad()\n"
+STEPS, OFTEN = STEP + ZERO, f"            if step % 4 == 3:\n    {STEP}"
+FOLD = "def train_fold(fold, train_df, valid_df):\n"
+MADE = "    model = build()\n    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)\n"
+
 CASES = (
     network("syntax-error", "torch.manual_seed(42)", "torch.manual_seed(42"),
     network("batch-does-not-fit", "PATIENCE = 256", "PATIENCE = 4096", gpu="a100"),
@@ -222,6 +228,11 @@ CASES = (
     network("eval-mode-missing", "    model.eval()\n    right", "    right"),
     network("no-grad-missing", "with torch.no_grad():", "if True:"),
     network("gradients-not-zeroed", "            optimizer.zero_grad()\n", ""),
+    network("accumulation-voided", STEPS, STEPS.replace(STEP, OFTEN)),
+    network("accumulation-unscaled", STEPS, STEPS.replace(STEP, OFTEN).replace(ZERO, f"    {ZERO}")),
+    network("model-across-folds", f"{FOLD}{MADE}", f"{dedent(MADE)}\n\n{FOLD}"),
+    table("refitted-on-test", "scaler.transform(test", "StandardScaler().fit_transform(test"),
+    table("result-thrown-away", 'y = train["price"]', 'train.drop_duplicates()\ny = train["price"]'),
     network("train-not-shuffled", "shuffle=train, ", ""),
     network("loss-keeps-graph", LEARNS, LEARNS + "            losses.append(loss)\n"),
     network("no-seed", "torch.manual_seed(42)\n", ""),

@@ -31,8 +31,8 @@ LIKELY_SHARE = 0.8
 
 WITHOUT_CARDS = "no card is known here: name a server (--server or MEMORY_SERVER) or a database"
 
-_FIXED = re.compile(r"(vit|deit|swin|beit|eva|cait|xcit|maxvit|siglip)\w*_\d{3}(\.|$)")
-"""Names of networks that take one size of picture alone."""
+_FIXED, _SIZE = re.compile("vit|deit|swin|beit|eva|cait|xcit"), re.compile(r"_\d{3}(\.|$)")
+"""In names of networks that take one size of picture alone."""
 
 _PARTS = ("low", "value", "high")
 _LEAST = {"image_size": 64, "seq_len": 32}
@@ -129,7 +129,8 @@ class Sizing:
         """Whether the script, the question or the model's own name says how large an input is."""
         for name in ("image_size", "seq_len"):
             if name in predicted and not (getattr(self.plan, name) or self.query.get(name)):
-                return bool(_FIXED.search(str(self.plan.model)))
+                model = str(self.plan.model)
+                return bool(_FIXED.search(model) and _SIZE.search(model))
         return True
 
     def _why_lighter(self) -> str:

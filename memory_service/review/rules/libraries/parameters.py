@@ -61,14 +61,18 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
             continue
         behind = script.lines[(node.end_lineno or node.lineno) :]
         following = next((line for line in behind if line.strip()), "#%%")
-        if not isinstance(call.func.value, ast.Name) or _LAST.match(following) or _changes(facts, call, name):
+        if (
+            not isinstance(call.func.value, ast.Name)
+            or _LAST.match(following.lstrip())
+            or _changes(facts, call, name)
+        ):
             continue
         what = ast.unparse(call.func)
         message = f"{what}(...) changes nothing by itself, and what it gives is thrown away."
         yield finding("result-thrown-away", node, message, f"{what.split('.')[0]} = {what}(...)")
 
 
-_LAST = re.compile(r"\s*#\s*(In\[|%%)")
+_LAST = re.compile(r"# ?(In\[|%%)")
 
 
 def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
