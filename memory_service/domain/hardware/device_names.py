@@ -44,6 +44,8 @@ def counted(name: str) -> tuple[int, str]:
     A line of a driver or a log is read as the name in it. InvalidInput for none, or more than a box holds.
     """
     text = printed_name(name)
+    if "," in text and len(names := several(text)) == 1:
+        text = names[0]
     text = _held(text.strip().lower()) or text
     for each in (text, without_platform(text)):
         found = _COUNT.search(each)
