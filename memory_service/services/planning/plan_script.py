@@ -44,7 +44,6 @@ _MODULES = {
 """Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
 
 
-
 def plan_script(plan: Mapping[str, Any], server: str = "", *, single: bool = False) -> str:
     """The script of an answer of /recommend. NoScript where nothing fits or there is none for its model.
 
