@@ -54,6 +54,7 @@ class PlanningProblem:
               competition, of unknown level
     language, subtask   of a text, None where nothing says
     done      runs of the plan that this one goes on from
+    volumes   samples are volumes, for which there are networks in three dimensions
     """
 
     question: Question
@@ -85,6 +86,7 @@ class PlanningProblem:
     language: str | None = None
     subtask: str | None = None
     done: tuple[DoneRun, ...] = ()
+    volumes: bool = False
 
     @property
     def data_kind(self) -> Kind:

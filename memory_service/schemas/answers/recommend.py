@@ -331,7 +331,7 @@ class _Answered(Answer):
 
 
 class Fact(Answer):
-    """asked > text > record of the competition or device > usual value; `words`: of the text."""
+    """asked > record of the competition or device > text > usual value; `words`: of the text."""
 
     name: str
     value: str | int | float | bool

@@ -104,7 +104,7 @@ class PricedCatalogue:
         paged = all(card.kind == "cuda" for card in cards)
         classes = case.n_classes if case.task == "image-segmentation" and case.n_classes > 2 else 0
         tuned = (asked.method, asked.lora_rank, shards, paged, asked.packing, asked.text_tokens)
-        how = (weightless, *tuned, classes)
+        how = (weightless, *tuned, classes, case.volumes)
         key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, how)
         with self._lock:
             known = self._options.get(key)
@@ -189,11 +189,13 @@ class PricedCatalogue:
         packing: bool | None = None,
         text_tokens: int | None = None,
         mask_classes: int = 0,
+        volumes: bool = False,
     ) -> list[Option]:
         """Models x input sizes that can be planned for a task; weightless: without pretrained weights;
         method, lora_rank: of decoders; shards: cards over which a decoder's weights are spread, and then
         nothing else is planned; paged: optimizers of bitsandbytes run on the cards; packing, text_tokens: of
-        texts that a decoder learns to write; mask_classes: that a network gives each pixel a value of.
+        texts that a decoder learns to write; mask_classes: that a network gives each pixel a value of;
+        volumes: by networks in three dimensions.
 
         A table's columns are what they are: networks on tables are priced at `sizes.n_features`. A pinned
         model has the sizes that it has where none is pinned, so that naming the model that was planned plans
@@ -204,6 +206,7 @@ class PricedCatalogue:
         else:
             serving = models_for_task(task, self.models.values())
             rows = [row for row in serving if row.device != "cpu" and not row.config.get("pinned_only")]
+            rows = [row for row in serving if row.good_for.startswith("volumes")] if volumes else rows
         decoders = [row for row in rows if (method or "methods" in row.config) and not weightless]
         out = self._decoders.options(decoders, task, sizes, method, lora_rank, shards, paged)
         if text_tokens is not None:

@@ -73,6 +73,7 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         facts=_listed(facts, resources),
         language=facts["language"].value if "language" in facts else _language(question),
         subtask=facts["subtask"].value if "subtask" in facts else None,
+        volumes="dimensions" in facts,
     )
 
 
@@ -91,7 +92,7 @@ class _Reading:
 
 def _resolved(reading: _Reading) -> dict[str, Fact]:
     facts: dict[str, Fact] = {}
-    for name in NAMES:
+    for name in (*NAMES, "dimensions"):
         resolve = _RESOLVERS.get(name)
         fact = resolve(reading, facts) if resolve else reading.sources.fact(name)
         if fact is not None:
@@ -367,6 +368,20 @@ def _group_by(reading: _Reading, _: Mapping[str, Fact]) -> Fact | None:
     return replace(fact, value=by) if by else None
 
 
+_VOLUMES = re.compile(
+    r"\b(?:voxels?|nifti|volumetric|(?:3-?d|ct|cta|mr|mri|pet) (?:\w+ )?volumes?)\b", re.IGNORECASE
+)
+_SLICED = re.compile(r"\bslices?\b[^.;]{0,60}\b(?:png|jpe?g|tiff?|images?)\b", re.IGNORECASE)
+
+
+def _dimensions(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
+    """Three of volumes that masks are asked of, unless they come as pictures of slices."""
+    text = reading.question.description or ""
+    found = _VOLUMES.search(text) if facts["task"].value == "image-segmentation" else None
+    sliced = _SLICED.search(text) or reading.question.image_size or reading.question.model
+    return Fact("dimensions", 3, "text", found[0]) if found and not sliced else None
+
+
 def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
     if reading.question.cpu_count is not None:
         return Fact("cpu_count", reading.question.cpu_count, "asked")
@@ -391,6 +406,7 @@ _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] 
     "group_by": _group_by,
     "n_features": _n_features,
     "cpu_count": _cpu_count,
+    "dimensions": _dimensions,
 }
 """How a fact is found that has a usual value, or more to it than the first source that says it; each may rest
 on those before it in `NAMES`."""

@@ -100,11 +100,12 @@ def metric_of(hits: tuple[Hit, ...] = (), described: str | None = None, **asked:
     return judged and (judged.name, judged.source)
 
 
-def test_what_is_asked_goes_before_the_text_and_the_text_before_the_record():
+def test_what_is_asked_goes_before_the_record_and_the_record_before_the_text():
     said = "Grade photographs of eyes. Submissions are evaluated on macro F1."
     named: dict[str, Any] = {"task": "image", "competition": APTOS}
     assert metric_of(**named, description=said, metric="log loss") == ("log loss", "as asked")
-    assert metric_of(**named, description=said) == ("macro F1", "the description")
+    assert metric_of(task="image", description=said) == ("macro F1", "the description")
+    assert metric_of(**named, description=said) == ("quadratic weighted kappa", f"the record of {APTOS}")
     assert metric_of(**named) == ("quadratic weighted kappa", f"the record of {APTOS}")
     of_it = f"the record of {APTOS}, which the description is of"
     quiet = "Grade photographs of eyes, with more accuracy than before."

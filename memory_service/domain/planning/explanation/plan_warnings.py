@@ -145,7 +145,7 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]
         tokens = answer_tokens(candidate.option.input_size, problem.question.text_tokens)
         yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
     said = _VOLUMES.search(problem.question.description or "")
-    if said is not None and modality_of(problem.task) == "image" and model.family != "conv3d":
+    if said is not None and modality_of(problem.task) == "image" and not model.good_for.startswith("volumes"):
         other = _IN_DEPTH.get(problem.task)
         ask = f"; for a network in three dimensions ask for {other}" if other else ""
         slices = "slices of two dimensions, each a sample, neighbouring ones as channels"

@@ -1,0 +1,72 @@
+"""Facts by precedence: asked, the record of the competition, the text, a usual value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory_service.domain.description.task_inference import infer_facts
+from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.planning.request import Question
+from memory_service.domain.recipe.notes import Note
+from memory_service.schemas.recommend import plan_request
+from memory_service.services.planning.memory import split_fact
+from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.request_text import RequestText
+from tests.planning import seed_knowledge
+
+MELANOMA = "siim-isic-melanoma-classification"
+LESIONS = "Photos of moles. The training set has 100 images. Metric: area under the ROC curve."
+
+
+def case(text: str, described: str | None = None, **asked: Any) -> PlanningProblem:
+    said = infer_facts(text)
+    question = plan_request({"gpu": "a100", "minutes": 240, "description": text, **asked})
+    return case_of(seed_knowledge(), question, RequestText(said, said, described))
+
+
+def fact(problem: PlanningProblem, name: str) -> tuple[Any, str]:
+    return next((each.value, each.source) for each in problem.facts if each.name == name)
+
+
+@pytest.mark.parametrize("how", [{"competition": MELANOMA}, {"described": MELANOMA}])
+def test_a_text_never_overrules_a_record_and_the_contradiction_is_the_first_warning(
+    how: dict[str, str],
+) -> None:
+    problem = case(LESIONS, **how)
+    assert fact(problem, "n_train") == (33_126, "record")
+    assert problem.warnings[0].startswith("n_train 100 (from the description) is not what the record of")
+    assert "the record counts" in problem.warnings[0]
+
+
+def test_what_was_asked_overrules_the_record_and_says_so() -> None:
+    problem = case(LESIONS, competition=MELANOMA, n_train=500)
+    assert fact(problem, "n_train") == (500, "asked")
+    assert problem.warnings[0].endswith("500 counts.")
+
+
+def test_another_mode_reads_no_record_but_the_text_and_what_is_usual() -> None:
+    problem = case(LESIONS, competition=MELANOMA, mode="family")
+    assert fact(problem, "n_train") == (100, "text")
+    untold = case("Photos of moles: which are malignant?", task="image-classification")
+    assert fact(untold, "n_train")[1] == "usual"
+    assert any("training samples assumed" in sentence for sentence in untold.inferred)
+
+
+def test_the_split_of_a_record_gets_the_column_that_its_notes_name() -> None:
+    record = {"slug": "moles", "split": "group", "group_by": None}
+    note = Note("p1", "Split by patient.", split="group", by="patient_id")
+    found = split_fact(Question(gpus=("t4",)), None, record, [note])
+    assert found is not None
+    assert (found.split, found.by, found.firm, found.source) == ("group", "patient_id", True, ("moles", "p1"))
+    bare = split_fact(Question(gpus=("t4",)), None, {**record, "group_by": "all tests are of one enzyme"}, [])
+    assert bare is not None
+    assert (bare.by, bare.firm) == (None, False)
+
+
+def test_masks_of_volumes_are_planned_in_three_dimensions_and_slices_as_pictures() -> None:
+    text = "Segment the aorta, voxel by voxel: 50 annotated CT volumes (NIfTI) for training. Metric: Dice."
+    assert case(text, task="image-segmentation").volumes
+    assert not case(text + " Slices are given as PNG images.", task="image-segmentation").volumes
+    assert not case(text, task="image-segmentation", image_size=256).volumes
