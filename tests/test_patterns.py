@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
+from memory_service.domain.common import unpriced_models
 from memory_service.domain.description.languages import in_english, language_of
 from memory_service.domain.description.phrases import (
     MOST_OF_A_SENTENCE,
@@ -18,6 +20,9 @@ from memory_service.domain.description.phrases import (
 from memory_service.domain.description.quantities import MOST, number_of_words, quantities_in
 from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import facts_and_tasks
+from memory_service.domain.hardware import device_names
+from memory_service.domain.planning import model_names
+from memory_service.errors import InvalidInput
 from memory_service.recall.passages import passages_of, query_passages
 from memory_service.recall.recognition import Words
 from tests.patterns import (
@@ -30,12 +35,36 @@ from tests.patterns import (
     processor_seconds,
 )
 
+OF_NAMES = (device_names, unpriced_models, model_names)
+NAMES: dict[str, Callable[[str], object]] = {
+    "device": device_names.normal_gpu_name,
+    "count": device_names.counted,
+    "list": device_names.several,
+    "memory": device_names.memory_beside,
+    "platform": device_names.without_platform,
+    "no card": lambda name: device_names.no_card(name, {}),
+    "neighbours": lambda name: device_names.neighbours(name, {}),
+    "unpriced": unpriced_models.kind_of,
+    "spellings": model_names.spellings,
+    "built": model_names.built_name,
+    "twin": lambda name: model_names.twin(name, {"resnet_50": "resnet50"}, {"resnet50": False}),
+}
+
+
+@pytest.mark.parametrize("way", NAMES)
+def test_a_name_however_long_is_read_at_once(way: str):
+    for piece in (*COMMON, "nvidia ", "rtx", "gpu 0: ", "1 x ", "16 gb ", "fpn/", "a_", "-"):
+        with at_most(5.0), suppress(InvalidInput):
+            NAMES[way](repeated(piece))
+
 
 def test_every_pattern_of_the_package_is_linear_over_repeated_pieces():
     patterns = patterns_of_the_package()
     assert len(patterns) > 500
     wrong = []
     for pattern, place in patterns.items():
+        if place.startswith(tuple(module.__name__ for module in OF_NAMES)):
+            continue  # names are cut before a pattern sees them: the test below
         found = (grows_too_fast(pattern, piece) for piece in (*COMMON, *pieces_of(pattern)))
         if (how := next(filter(None, found), None)) is not None:
             wrong.append(f"{place}: {how}")

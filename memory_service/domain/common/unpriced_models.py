@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from memory_service.domain.common.tables import shipped_table
 
+MOST_OF_A_NAME = 400
+"""Characters that are read: the patterns here are of names."""
+
 
 class Kind(NamedTuple):
     """what: "a protein language model"; kin: rows of the catalogue nearest to it, none for some."""
@@ -30,4 +33,4 @@ KINDS = [_kind(**row) for row in shipped_table(__package__, "unpriced_models.tom
 
 def kind_of(name: str) -> Kind | None:
     """The kind of a model that is known and not priced, by its name as `normal_model_name` writes it."""
-    return next((kind for kind in KINDS if kind.pattern.search(name)), None)
+    return next((kind for kind in KINDS if kind.pattern.search(name[:MOST_OF_A_NAME])), None)

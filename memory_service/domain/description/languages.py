@@ -81,7 +81,7 @@ def _glossary(language: str) -> tuple[re.Pattern[str], Callable[[str], str]]:
 
 _GROUPED = {"de": r"\.", "es": r"\.", "pt": r"\.", "fr": "[ \u00a0\u202f.]"}
 _MEASURE_WORDS = re.compile(r"(?<=\d)\s*[条張张枚个個件名人例份段幅本篇]")
-_TEN_THOUSANDS = re.compile(r"(\d+(?:\.\d+)?)\s*[万萬]")
+_TEN_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,4})?)\s{0,2}[万萬]")
 
 
 def _plain_numbers(text: str, language: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.unpriced_models import MOST_OF_A_NAME
 from memory_service.errors import wrong_value
 
 MOST_CARDS = 64
@@ -29,7 +30,9 @@ def normal_gpu_name(name: str) -> str:
 
     "NVIDIA GeForce RTX 3090" -> "rtx3090", "v100-sxm(8x)" -> "v100sxm", "Tesla T4" -> "t4".
     """
-    text = re.sub(r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name.strip().lower())
+    text = re.sub(
+        r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name[:MOST_OF_A_NAME].strip().lower()
+    )
     text = re.sub(r"\((?:r|tm)\)|[®™]", " ", text)
     words = [word for word in re.split(r"[^a-z0-9]+", text) if word not in _MAKERS]
     if words and words[-1] == "gpu" and "laptop" not in words:
@@ -67,6 +70,7 @@ def several(text: str) -> list[str]:
 
 def printed_name(text: str) -> str:
     """The name in a line of a driver, a framework or a log, with the memory that stands beside it."""
+    text = text[:MOST_OF_A_NAME]
     for pattern in _PRINTED:
         if found := pattern.search(text):
             total = _TOTAL.search(text)
@@ -86,6 +90,7 @@ def _held(name: str) -> str:
 
 def memory_beside(name: str) -> tuple[str, float | None]:
     """The name without the memory that stands behind it, and that in GiB: MiB as drivers print, or GB."""
+    name = name[:MOST_OF_A_NAME]
     for pattern, parts in ((_MIB, 1024), (_GB, 1)):
         if found := pattern.search(name):
             return name[: found.start()], int(found[1]) / parts
@@ -94,7 +99,7 @@ def memory_beside(name: str) -> tuple[str, float | None]:
 
 def without_platform(name: str) -> str:
     """ "colab pro A100" -> "a100": the name without where such a card is lent."""
-    return " ".join(re.sub(_TABLE["lines"]["platform"], " ", name.lower()).split())
+    return " ".join(re.sub(_TABLE["lines"]["platform"], " ", name[:MOST_OF_A_NAME].lower()).split())
 
 
 def no_card(name: str, index: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
@@ -102,7 +107,7 @@ def no_card(name: str, index: Mapping[str, str]) -> tuple[str, tuple[str, ...]] 
 
     index   normalised name of a card -> its slug
     """
-    text = re.sub(r"\((?:r|tm)\)", "", name.strip().lower())
+    text = re.sub(r"\((?:r|tm)\)", "", name[:MOST_OF_A_NAME].strip().lower())
     for pattern, what, nearest in _OTHERS:
         if found := pattern.search(text):
             parts = {"whole": "", "gib": "", **found.groupdict()}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.unpriced_models import MOST_OF_A_NAME
 
 _TABLE = shipped_table(__package__, "model_names.toml")
 
@@ -24,7 +25,7 @@ def squashed(name: str) -> str:
 
 def spellings(name: str) -> list[str]:
     """The name squashed: whole, without its owner, and both without what classes of estimators end on."""
-    plain = normal_model_name(re.sub(_TABLE["around"], "", name.strip()))
+    plain = normal_model_name(re.sub(_TABLE["around"], "", name[:MOST_OF_A_NAME].strip()))
     tails = {plain: None, (plain if _has_head(name) else plain.rpartition("/")[2]): None}
     both = (each for tail in tails for each in (tail, re.sub(_TABLE["estimator"], "", tail)))
     return [_TABLE["short"].get(each, each) for each in map(squashed, both) if each]
@@ -70,7 +71,8 @@ def alike(name: str, index: Mapping[str, str], kinds: Mapping[str, str]) -> tupl
 
 
 def _tail(name: str) -> str:
-    return normal_model_name(re.sub(_TABLE["around"], "", name.strip())).rpartition("/")[2]
+    shown = re.sub(_TABLE["around"], "", name[:MOST_OF_A_NAME].strip())
+    return normal_model_name(shown).rpartition("/")[2]
 
 
 def _has_head(name: str) -> bool:
