@@ -39,7 +39,7 @@ _NUMBER = re.compile(
 )
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z’'-]*|[,;:.()\d×]")
 _VAGUE = re.compile(r"(?:hundred|thousand|million|dozen)\b", re.IGNORECASE)
-_EACH_AFTER = re.compile(r"\s?(?:each|per|every)\b", re.IGNORECASE)
+_EACH_AFTER = re.compile(r"\s?(?:(?:of |for |from |on |in )?(?:each|every)|per)\b", re.IGNORECASE)
 _EACH_BEFORE = re.compile(
     r"\b(?:each|every|per)\b(?! of\b)[^.,;]{0,6}$"
     r"|\b(?:each|every) \w+(?: \w+)? (?:has|holds|contains) (?:\w+ (?:\w+ )?(?:of|from) ){0,2}(?:\w+ )?$",

@@ -226,6 +226,8 @@ _FURTHER = re.compile(r"(?:further|more|another|additional|new)\b", re.IGNORECAS
 def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
     """What is said to be of training, else the greatest number of samples that the data are said to have: a
     page speaks of many numbers, a short text of its data alone."""
+    if of_table := [q for q in _usable(found, "train") if _OF_TABLE.search(q.before)]:
+        return of_table[:1]
     bare = [q for q in _usable(found, None) if not _NOT_ALL.search(q.before)]
     of_data = [q for q in bare if q.noun and q.value >= 100 and _OF_DATA.search(q.before)]
     given = of_data if page else bare
@@ -242,6 +244,13 @@ def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
             return [q for q in each if q.value == most]
     return []
 
+
+_OF_TABLE = re.compile(
+    r"\btrain(?:ing)?(?:\.csv| set| table| file),? (?:has|holds|contains|includes|lists|with|of) "
+    r"(?:the )?(?:(?:about|some|around|nearly|over|roughly|exactly) )?$",
+    re.IGNORECASE,
+)
+"""Before the number of rows of the training table, however few they are."""
 
 _OPENS = re.compile(
     r"^\W*(?:(?:for|of|with|about|some|nearly|over) ){0,2}$|[:,(] ?(?:(?:of|some|about|nearly|over) ){0,2}$",
