@@ -222,7 +222,7 @@ def temperature_of(logits: Floats, right: NDArray[np.intp], weights: NDArray[np.
         losses: Floats = log_sum - scaled[np.arange(len(right)), right]
         return float(np.average(losses, weights=weights))
 
-    return min(np.geomspace(0.3, 2.0, 60).tolist(), key=loss)
+    return float(min(np.geomspace(0.3, 2.0, 60).tolist(), key=loss))
 
 
 def probabilities(logits: Floats, temperature: float) -> Floats:
@@ -314,8 +314,8 @@ def main() -> None:
             told = judged(odds[chosen], classes, [(label, ()) for label in y[chosen]], 0.5)
             print(f"held out, {part}: {told}")
         print("| probability | texts | mean | right |\n|---|---|---|---|")
-        for span, count, mean, share in reliability(odds, correct):
-            print(f"| {span} | {count} | {mean:.2f} | {share:.2f} |")
+        for span, number, average, share in reliability(odds, correct):
+            print(f"| {span} | {number} | {average:.2f} | {share:.2f} |")
         beside = probabilities(final.decision_function(x_aside), temperature)
         for least in (0.4, 0.5, 0.6):
             for of in names:

@@ -11,6 +11,7 @@ from scipy.io import wavfile
 
 from memory_service.train import kernels, masks, networks, pictures, sounds
 from memory_service.train.problem import Problem
+from memory_service.train.runtime import run_lengths
 
 pytest.importorskip("torch")
 
@@ -201,7 +202,7 @@ def _boxes(folder: Path, rows: int) -> tuple[list[Path], list[str]]:
             values[mask] += 110
         images.append(folder / f"{i}.jpg")
         Image.fromarray(np.uint8(values.clip(0, 255))).save(images[-1], quality=95)
-        given.append(masks.run_lengths(mask) if i % 2 else "")
+        given.append(run_lengths(mask) if i % 2 else "")
         if i % 5 and not i % 2:
             given[-1] = str(folder / f"{i}_mask.png")
             Image.fromarray(np.uint8(mask * 255)).save(given[-1])
@@ -233,7 +234,7 @@ def test_masks_without_rows_that_validate_end_in_time(tmp_path: Path):
 
 def test_run_lengths_go_down_the_columns_from_one():
     mask = np.array([[0, 1], [1, 1]], bool)
-    assert masks.run_lengths(mask) == "2 3"
+    assert run_lengths(mask) == "2 3"
     np.testing.assert_array_equal(np.asarray(masks.read_mask("2 3", (2, 2))) > 0, mask)
     assert masks.dice(mask & False, mask & False) == 1
 

@@ -341,12 +341,11 @@ def test_runs_of_a_competition_are_scored_by_order_and_move_what_was_not_run(sha
     assert after["competitions"] == before["competitions"] + 1
     assert 50.0 <= after["expected_percent"] <= 100.0
     asked = {"task": "tabular-regression", "n_train": 5_000, "gpu": "a100", "minutes": 60}
-    points = {
-        mode: evaluate_request(
-            shared, plan_request({**asked, "competition": slug, "mode": mode})
-        ).case.results
-        for mode in ("open", "family", "blind")
-    }
+    points = {}
+    for mode in ("open", "family", "blind"):
+        weighed = evaluate_request(shared, plan_request({**asked, "competition": slug, "mode": mode})).weighed
+        assert weighed is not None
+        points[mode] = weighed[2].results
     assert points["open"] == results
     assert points["family"] == points["blind"] == {}
 
