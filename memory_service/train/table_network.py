@@ -12,7 +12,7 @@ from memory_service.train.problem import Clock, Prediction, Problem
 from memory_service.train.tables import installed, is_table, loss_of, matrices
 
 BATCH = 256
-MOST_EPOCHS, PATIENCE = 150, 12
+MOST_EPOCHS, PATIENT_EPOCHS = 150, 12
 
 
 @dataclass
@@ -105,7 +105,7 @@ class TableNetwork:
                 since = 0 if now < best_loss else since + 1
                 if now < best_loss:
                     best, best_loss, done = (found, answers(test)), now, epoch + 1
-                if since >= PATIENCE:
+                if since >= PATIENT_EPOCHS:
                     break
             if clock.left() < max(0.1 * budget, 1.5 * (before - clock.left())):
                 complete = False

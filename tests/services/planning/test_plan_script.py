@@ -19,10 +19,17 @@ import pytest
 from memory_service.domain.description.metric_resolution import ANSWERS, MEASURES, resolve_metric
 from memory_service.domain.logs.parser import read_log
 from memory_service.services.database.transactions import Database
-from memory_service.services.planning.plan_script import blend_script, plan_files, plan_script
+from memory_service.services.planning.plan_script import (
+    _module,
+    blend_script,
+    plan_files,
+    plan_script,
+    with_imports,
+)
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_choice import NoScript
 from memory_service.services.planning.script_kinds import SCRIPTED
+from memory_service.services.planning.script_text import _statements
 from memory_service.services.review.review import review_script
 from tests.conftest import Servers
 
@@ -382,3 +389,21 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
     state.follow(stop("R14", 6))
     assert state.seconds_left() == 0
     assert capsys.readouterr().out.count("VERDICT: ") == 6
+
+
+@pytest.mark.parametrize(
+    "roots",
+    [
+        ("torch_loop", "detection", "box_loop"),
+        ("torch_loop", "mask_loop"),
+        ("torch_loop", "word_pieces"),
+        ("columns", "engine", "pictures", "sounds"),
+        ("masks",),
+    ],
+)
+def test_modules_that_become_one_file_give_no_name_two_meanings(roots: tuple[str, ...]):
+    meant: dict[str, str] = {}
+    for module in with_imports(["answers", *roots]):
+        for statement in _statements(_module(module))[1]:
+            for name in statement.defined:
+                assert meant.setdefault(name, statement.text.strip()) == statement.text.strip(), name
