@@ -31,6 +31,7 @@ from memory_service.services.planning.checked_request import (
 )
 from memory_service.services.planning.memory import remembered
 from memory_service.services.planning.request_text import NOTHING_READ, RequestText, task_asked
+from memory_service.services.planning.script_kinds import FROM_RANDOM
 
 DEFAULT_CPU_COUNT = 8
 DEFAULT_N_FEATURES = 50
@@ -162,7 +163,9 @@ def _checked_pins(
     if question.vram_gib is not None and question.vram_gib > 1.1 * most:
         warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
     if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:
-        warnings.append("Without pretrained weights (weights=none) models learn from random ones, and less")
+        told = "Without pretrained weights (weights=none) models learn from random ones, and less"
+        small = " The script trains small networks and kernel methods in place of the model that is priced."
+        warnings.append(f"{told}.{small if task in FROM_RANDOM else ''}")
     return replace(question, model=model.name if model else None), warnings
 
 
