@@ -63,32 +63,32 @@ class Boxes(Dataset):
         return canvas, np.column_stack([boxes[:, 0], inside])[seen]
 
 
-def collate_boxes(samples: list) -> tuple:
+def collate(samples: list) -> tuple:
     """((pixels, boxes of each image, [scale, width, height] of each), rows, whether they could be read)."""
     inputs, rows, readable = zip(*samples, strict=True)
     pixels, boxes, frames = zip(*inputs, strict=True)
     return (torch.stack(pixels), list(boxes), torch.stack(frames)), torch.tensor(rows), torch.tensor(readable)
 
 
-def box_pixels(pixels: torch.Tensor) -> torch.Tensor:
+def to_device(pixels: torch.Tensor) -> torch.Tensor:
     return pixels.to(device, non_blocking=True).float().div(255).contiguous(memory_format=plan.MEMORY_FORMAT)
 
 
-def box_batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
+def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
     """The loss of the images of a training batch that could be read."""
     good = readable > 0
     kept = good if good.any() else ~good  # the model needs an image, even one that does not count
     boxes = [each.to(device) for each, keep in zip(inputs[1], kept, strict=True) if keep]
     with autocast():
-        loss = plan.loss_of(model, box_pixels(inputs[0][kept]), boxes)
+        loss = plan.loss_of(model, to_device(inputs[0][kept]), boxes)
     return loss * float(good.any())
 
 
 @torch.inference_mode()
-def predict_boxes(model, inputs, data: Data, checkpoint: dict, views: int) -> torch.Tensor:
+def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> torch.Tensor:
     """Boxes found, (views, images, 6 x MAX_BOXES): score, class and corners in pixels of the image's own
     size, the best first; of two views the second is mirrored."""
-    pixels, frames = box_pixels(inputs[0]), inputs[2].float()
+    pixels, frames = to_device(inputs[0]), inputs[2].float()
     outputs = torch.zeros(views, len(pixels), plan.MAX_BOXES, 6)
     for view in range(views):
         for place, found in enumerate(plan.boxes_in(model, pixels.flip(3) if view else pixels)):
@@ -103,11 +103,11 @@ def predict_boxes(model, inputs, data: Data, checkpoint: dict, views: int) -> to
     return outputs.flatten(2)
 
 
-def share_missed(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict) -> float:
+def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict) -> float:
     """The share of the true boxes that nothing found overlaps by half."""
     classes = list(ranked_boxes(truth, predictions, [0.5]))
     return 1 - sum(right.sum() for right, _ in classes) / max(sum(true for _, true in classes), 1)
 
 
-plan.collate, plan.batch_loss, plan.predict_batch = collate_boxes, box_batch_loss, predict_boxes
-plan.validation_loss = share_missed
+plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
+plan.validation_loss = validation_loss

@@ -74,7 +74,7 @@ def random_part() -> np.ndarray:
     return np.array([left, top, left + share, top + share]).clip(0, 1)
 
 
-def images_of(inputs: tuple) -> torch.Tensor:
+def to_device(inputs: tuple) -> torch.Tensor:
     return inputs[0].to(device, memory_format=plan.MEMORY_FORMAT, non_blocking=True)
 
 
@@ -83,7 +83,7 @@ def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tenso
     return tuple(each.sum((1, 2, 3)) for each in (probabilities * masks, probabilities, masks))
 
 
-def mask_loss(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
+def loss_of(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
     """Cross entropy and soft Dice, the mean over the samples that could be read."""
     common, found, true = areas(outputs.sigmoid(), masks)
     each = functional.binary_cross_entropy_with_logits(outputs, masks, reduction="none").mean((1, 2, 3))
@@ -91,11 +91,11 @@ def mask_loss(outputs: torch.Tensor, masks: torch.Tensor, readable: torch.Tensor
     return (each * readable).sum() / readable.sum().clamp(min=1)
 
 
-def mask_batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
+def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
     """The loss of a training batch."""
     with autocast():
-        outputs = model(images_of(inputs)).float()
-    return mask_loss(outputs, inputs[1].to(device), readable.float().to(device))
+        outputs = model(to_device(inputs)).float()
+    return loss_of(outputs, inputs[1].to(device), readable.float().to(device))
 
 
 @torch.inference_mode()
@@ -108,11 +108,11 @@ def validate_masks(model, loader, data: Data, checkpoint: dict, until: float) ->
         in_time = time.monotonic() <= until
         if not in_time:
             break
-        images, masks, good = images_of(inputs), inputs[1].to(device), readable.to(device) > 0
+        images, masks, good = to_device(inputs), inputs[1].to(device), readable.to(device) > 0
         views = [computed(model, model, images).float()]
         if plan.TTA:
             views.append((views[0] + computed(model, model, images.flip(3)).float().flip(3)) / 2)
-        losses.append([float(mask_loss(outputs, masks, good.float())) for outputs in views])
+        losses.append([float(loss_of(outputs, masks, good.float())) for outputs in views])
         batches.append(torch.stack(areas((views[0] > 0).float(), masks))[:, good].cpu())
     parts = gathered((losses, torch.cat(batches, dim=1)) if in_time else None)
     if any(part is None for part in parts):
@@ -160,7 +160,7 @@ def found_in(images: torch.Tensor, model: nn.Module) -> torch.Tensor:
 def found_masks(models: list, paths: list, rows: list):
     """Row, probabilities of the object (None: it cannot be read), height and width of each image."""
     for inputs, batch_rows, readable in make_loader(Masks(paths, rows)):
-        images = images_of(inputs)
+        images = to_device(inputs)
         found = [computed(model, found_in, images, model) for model in models]
         probabilities = torch.stack(found).mean(0)
         for row, one, size, good in zip(batch_rows, probabilities, inputs[1], readable, strict=True):
@@ -177,7 +177,7 @@ def predict_masks(data: Data, until: float, run) -> int:
     return len(models)
 
 
-def write_held_out_masks(fold: int, data: Data, rows: np.ndarray, run) -> None:
+def write_held_out(fold: int, data: Data, rows: np.ndarray, run) -> None:
     """Of held-out images the run lengths of the true masks, and of those that this fold finds."""
     models, left = load_models([state.out_dir / plan.CHECKPOINT.format(fold)]), state.seconds_left()
     until = prediction_deadline() if left == 0 else time.monotonic() + left / 5
@@ -224,6 +224,6 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
     return encoded
 
 
-plan.batch_loss, plan.validate_masks = mask_batch_loss, validate_masks
-plan.predict_masks, plan.write_held_out = predict_masks, write_held_out_masks
+plan.batch_loss, plan.validate_masks = batch_loss, validate_masks
+plan.predict_masks, plan.write_held_out = predict_masks, write_held_out
 plan.seconds_to_encode = seconds_to_encode

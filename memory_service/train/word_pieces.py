@@ -57,7 +57,7 @@ def token_counts(words: set[str]) -> dict[str, int]:
     return dict(zip(words, map(len, coded), strict=True))
 
 
-def collate_words(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
+def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
     """A batch as wide as its longest piece; its rows are all its words."""
     pieces, firsts, rows = zip(*samples, strict=True)
     filler, widest = plan.padding(), max(map(len, pieces))
@@ -70,4 +70,4 @@ def collate_words(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
     return inputs, words, torch.ones(len(words))
 
 
-plan.collate = collate_words
+plan.collate = collate

@@ -150,7 +150,7 @@ def test_what_is_found_comes_back_in_pixels_of_the_image_mirrored_or_not(
             found.append(torch.tensor([[0.5, 1, *(float(side) for side in corners)]]))
         return found
 
-    monkeypatch.setattr(script.module, "boxes_in", boxes_in)
+    monkeypatch.setattr(script.module.plan, "boxes_in", boxes_in)
     data = script.read_data()
     data.inputs = [tmp_path / "one.png"]
     inputs, _, _ = next(iter(script.make_loader(script.make_dataset("valid", data, [0], {}))))

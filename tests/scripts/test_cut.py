@@ -96,7 +96,7 @@ def test_masks_of_a_fold_that_was_cut_off_are_averaged_by_the_same_rule(
 
     script = opened("image-segmentation", nothing)
     script.state.out_dir.mkdir()
-    script.module.build_model = lambda *_, **__: torch.nn.Identity()
+    script.module.build_model = script.plan.build_model = lambda *_, **__: torch.nn.Identity()
     paths = []
     for name, reached, done in ((1, 0.8, True), (2, 0.8, True), (3, score, False)):
         judged = {"score": reached, "constant": 0.0}
