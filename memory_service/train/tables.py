@@ -431,9 +431,15 @@ def histogram_boosting(problem: Problem, seed: int, _: float) -> Any:
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.multioutput import MultiOutputRegressor
 
+    rarest = len(problem.targets)
+    if problem.kind == "classes":
+        rarest = int(np.bincount(problem.targets).min())
+    elif problem.kind == "labels":
+        rarest = int(min(problem.targets.sum(axis=0).min(), (1 - problem.targets).sum(axis=0).min()))
+    early = rarest >= 10  # it holds out a tenth, with each class in both parts
     how: dict[str, Any] = {
-        "learning_rate": 0.05, "max_iter": 1000, "early_stopping": True, "n_iter_no_change": 30,
-        "random_state": seed,
+        "learning_rate": 0.05, "max_iter": 1000 if early else 150, "early_stopping": early,
+        "n_iter_no_change": 30, "random_state": seed,
     }  # fmt: skip
     if problem.kind == "values":
         loss = "absolute_error" if problem.loss == "absolute" else "squared_error"

@@ -45,7 +45,7 @@ def test_a_question_typed_into_the_form_gets_the_plan_of_recommend(visit: Visito
 def test_facts_read_from_a_description_are_shown_and_can_be_corrected(visit: Visitor, seeded: Site):
     page = visit(seeded, "/")
     page.get_by_label("Description").fill(
-        "Tell the breed of a dog from a photo. There are 10222 training images of 120 breeds; "
+        "Tell the kind of a cheese from a photo. There are 10222 training images of 120 kinds; "
         "multi-class log loss."
     )
     page.get_by_label("GPU", exact=True).fill("t4")
@@ -133,7 +133,8 @@ def test_each_fact_says_where_the_plan_has_it_from(visit: Visitor, seeded: Site)
         assert f"{n_test:,} from the record" in chips.filter(has_text="Samples to predict").inner_text()
         assert "characters)" not in " ".join(chips.all_inner_texts())
         assert "of cassava-leaf" in chips.filter(has_text="Samples to predict").get_attribute("title")
-    words = visit(seeded, "/?" + urllib.parse.urlencode({"description": text, "gpu": "t4"}))
+    told = "Tell the kind of a cheese from a photo: 21,367 labeled images, accuracy."
+    words = visit(seeded, "/?" + urllib.parse.urlencode({"description": told, "gpu": "t4"}))
     chip = words.locator("#facts li").filter(has_text="Training samples")
     assert chip.get_attribute("title") == "from the text: “21,367 labeled images”"
 
@@ -370,7 +371,9 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
     monkeypatch.setattr(candidates, "price_grid", counted("priced", price_grid))
     real = request_text.read_request_text
     monkeypatch.setattr("memory_service.services.planning.recommend.read_request_text", counted("read", real))
-    asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote("Tell 37 kinds of birds from photos.")
+    asked = "?gpu=t4&minutes=29&description=" + urllib.parse.quote(
+        "Tell 37 kinds of birds from 20,000 photos."
+    )
     page = answered(seeded, "/index.json" + asked)
     assert page["plan"]["feasible"]
     assert calls == {"priced": 1, "read": 1}

@@ -232,7 +232,9 @@ def _of_training(found: Sequence[Quantity], page: bool) -> list[Quantity]:
     of_data = [q for q in bare if q.noun and q.value >= 100 and _OF_DATA.search(q.before)]
     given = of_data if page else bare
     samples = [q for q in (*given, *(q for q in bare if _GIVEN.search(q.before))) if q.kind == "sample"]
-    opening = [q for q in bare if not page and q.value >= 500 and _OPENS.search(q.before)]
+    alone = len({q.value for q in bare if q.kind == "sample" and q.value >= 500}) == 1
+    kinds = ("sample",) if page and alone else () if page else ("sample", "group", "unknown")
+    opening = [q for q in bare if q.kind in kinds and q.value >= 500 and _OPENS.search(q.before)]
     told = _of_samples(found, "train")
     most_samples = max((q.value for q in samples), default=0.0)
     least = 100 if told and told[0].direct else max(10**10 if page else 500, most_samples)
