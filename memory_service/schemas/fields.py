@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from memory_service.domain.common.optimizers import optimizer_name
+from memory_service.domain.common.unpriced_models import MOST_OF_A_NAME
 from memory_service.domain.common.vocabulary import (
     MODES,
     OBJECTIVES,
@@ -127,7 +128,8 @@ def _joined(value: Any) -> Any:
             raise ValueError(f"must be 1 to {MOST_NAMES} names")
         value = ",".join(value)
     if isinstance(value, str):
-        names = several(value)
+        plain = [name.strip().lower() for name in value.split(",") if name.strip()]
+        names = several(value) if len(value) <= MOST_OF_A_NAME else [*dict.fromkeys(plain)]
         if not 1 <= len(names) <= MOST_NAMES:
             raise ValueError(f"must be 1 to {MOST_NAMES} names")
         return ",".join(names)

@@ -242,7 +242,7 @@ def keys(ask: Asked) -> None:
 
 
 def operations(ask: Asked) -> None:
-    for path in ("/healthz", "/readyz", "/metrics"):
+    for path in ("/healthz", "/readyz", "/metrics", "/scripts/memory_train.py"):
         ask(f"GET {path}", 200)
     loading = create_app(load_settings(database_url="sqlite:////nowhere/at/all.sqlite3", seed_on_start=False))
     early = TestClient(loading)  # its lifespan has not begun
