@@ -133,14 +133,14 @@ def test_a_server_is_asked_in_place_of_a_database(server: str, description: str)
     long = Path(description)
     long.write_text(DESCRIPTION + " More words." * 1000, encoding="utf-8")  # longer than a query may be
     said = ask(description, "--minutes", "60", "--gpu", "t4", "--server", server).stdout
-    assert '- n_train = 21397 (text: "21,397 labelled photos")' in said
+    assert "- n_train = 21397 (record)" in said
     assert "\n**plan-" in said
     assert "No plan: " in ask("-", "--gpu", "t4", "--server", server, stdin="Do your best.").stdout
 
 
 def test_the_route_tells_facts_without_a_card(server: str):
     told = httpx2.post(f"{server}/brief", json={"description": DESCRIPTION}, timeout=120).json()
-    assert facts(told)["n_train"] == (21397, "text")
+    assert facts(told)["n_train"] == (21397, "record")
     assert "gpu" not in facts(told)
     assert "cpu_count" not in facts(told)
     assert {"name": "gpu", "assumed": None} in told["not_said"]
