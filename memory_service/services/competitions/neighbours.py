@@ -168,8 +168,8 @@ def _place(snapshot: RecallSnapshot, slug: str) -> int:
 def _asked(
     snapshot: RecallSnapshot, place: int | None, read: ReadText | None, task: str | None, facts: Row | None
 ) -> tuple[Kind, Mapping[str, float]]:
-    """The kind asked for and the probability of each task; what the caller says overrules what a text
-    says."""
+    """The kind asked for and the weight of each task, the square of its probability: likeness was fitted to
+    texts whose task was told with less doubt. What the caller says overrules what a text says."""
     reported = {name: value for name, value in (facts or {}).items() if value is not None and name in _FACTS}
     if task is not None:
         reported["task"] = task
@@ -179,7 +179,9 @@ def _asked(
     elif read is not None:
         known = read.facts.as_dict()
         if "task" not in reported:
-            return kind_of({**known, **reported}), read.task_probability
+            squares = {name: p**2 for name, p in read.task_probability.items()}
+            total = sum(squares.values()) or 1.0
+            return kind_of({**known, **reported}), {name: p / total for name, p in squares.items()}
     merged = {**{name: known[name] for name in _FACTS if known.get(name) is not None}, **reported}
     certain = merged.get("task")
     return kind_of(merged), {str(certain): 1.0} if certain in TASKS else {}
