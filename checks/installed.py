@@ -42,6 +42,9 @@ OLD = tuple(sorted((ROOT / "tests" / "store" / "before").glob("*.json")))
 SCRIPT = """\
 import timm, torch
 from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+sizes = transforms.Compose([transforms.Resize((224, 224)), transforms.ToTensor()])
+ds = datasets.ImageFolder("train", sizes)
 model = timm.create_model("resnet50", pretrained=True)
 loader = DataLoader(ds, batch_size=2048)
 for epoch in range(3):

@@ -173,7 +173,7 @@ def test_a_card_that_is_not_registered_is_watched_without_predictions(service: S
     with watch(**{**FACTS, "gpu": "Biren BR100"}, server=service.url) as run:
         run.epoch(0, seconds=2.0, peak_allocated_gib=20.0, total_gib=32.0)
         run.epoch(1, seconds=2.0, peak_allocated_gib=20.0)
-    assert "Unknown gpu" in run.problems[0]
+    assert "is not priced" in run.problems[0]
     page = service.page(run.run_id)
     assert (page["gpu"], page["family"]) == ("custom/Biren BR100", "resnet")
     assert "unregistered" in page["prediction"]["why_not"]
