@@ -450,14 +450,13 @@ def histogram_boosting(problem: Problem, seed: int, _: float) -> Any:
 
 
 def neighbours(problem: Problem, seed: int, strength: float) -> Any:
+    from sklearn import set_config
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer
 
     kind = KNeighborsRegressor if problem.kind == "values" else KNeighborsClassifier
     count = int(min(strength, max(1, len(problem.inputs) // 2)))
-    # of 32-bit numbers the search in blocks has given rows that do not exist (scikit-learn 1.7)
-    return make_pipeline(FunctionTransformer(np.float64), kind(count, weights="distance", algorithm="brute"))
+    set_config(enable_cython_pairwise_dist=False)  # beside other OpenMP it has given rows that do not exist
+    return kind(count, weights="distance", algorithm="brute")
 
 
 SMALL_TREES = {"learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 0.5}

@@ -109,7 +109,7 @@ def test_of_numbers_as_labels_0_is_outside_and_lists_have_no_quotes_where_the_sa
 
 def test_each_word_is_answered_once_with_words_around_it(opened: Open) -> None:
     script = opened("token-classification", lambda folder: None)
-    size, margin = script.PIECE, script.MARGIN
+    size, margin = script.SEQ_LEN // 2, script.SEQ_LEN // 16
     texts = [["film"] * count for count in (1, size, size + 1, 3 * size, 5 * size + 3)]
     pieces = script.Pieces(texts, np.arange(sum(map(len, texts))), False)
     answered = [pieces[place][2] for place in range(len(pieces))]

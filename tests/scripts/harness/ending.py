@@ -23,7 +23,7 @@ def ends_whole(trial: Trial, ended: Ended) -> float:
     """Its submission beats the best constant, by what is returned; it said what it did, and its checkpoints
     alone give the same answers."""
     assert ended.status == 0, ended.log
-    assert "Traceback" not in ended.log
+    assert "Traceback" not in ended.log, ended.log
     found = gain(trial.data, trial.cells())
     assert found > 0, ended.log
     if trial.kind.minutes:  # of members: what they have predicted is blended again
