@@ -82,7 +82,9 @@ def promises_kept(answer: dict[str, Any]) -> list[str]:
         "early_stopping_patience",
     )
     broken.extend(
-        f"{name} is no whole number" for name in whole if type(answer[name]) is not int or answer[name] < 1
+        f"{name} is no whole number"
+        for name in whole
+        if type(answer[name]) is not int or answer[name] < (name != "early_stopping_patience")
     )
     broken.extend(
         f"{name} is not ordered"

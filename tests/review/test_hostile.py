@@ -94,8 +94,8 @@ def test_a_hostile_file_is_answered_within_a_second(
     script = HOSTILE[name]
     read: list[Reviewed[Facts]] = []
 
-    def analysed(source: bytes | str, asked: Context) -> Reviewed[Facts]:
-        read.append(review_source(source, asked))
+    def analysed(source: bytes | str, asked: Context, *more: Any) -> Reviewed[Facts]:
+        read.append(review_source(source, asked, *more))
         return read[-1]
 
     monkeypatch.setattr(sizing_facts, "review_source", analysed)
