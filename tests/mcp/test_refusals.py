@@ -50,7 +50,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("review_script", {"gpu": "a100"}, ["script"]),
     ("review_script", {"script": "x = 1", "minutes": -1}, ["minutes: must be over 0", "given: -1"]),
-    ("review_script", {"script": "x" * (2**20 + 1)}, ["script: a script of at most 1048576 bytes is reviewed"]),
+    ("review_script", {"script": "x" * (2**20 + 1)}, ["a script of at most 1048576 bytes is reviewed"]),
     ("start_run", {"gpu": "t4"}, ["task: is required", "model: is required"]),
     ("start_run", {"plan_id": "plan-0000"}, ["plan-0000 is not known here", "`plan`"]),
     ("start_run", {"task": "image", "gpu": "t4", "model": "resnet18", "folds": 0}, ["folds", "given: 0"]),

