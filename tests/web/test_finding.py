@@ -122,7 +122,7 @@ def test_a_whole_competition_page_may_be_pasted(seeded: Site):
     assert "The plan" in answer.text
     script = httpx2.get(f"{seeded.url}/browse/script.py?{answer.url.query.decode()}")
     assert script.headers["content-type"].startswith("text/x-python")
-    assert "batch_size" in script.text
+    assert "BATCH_SIZE" in script.text
     short = httpx2.post(seeded.url + "/", data={**asked, "description": text[:200]})
     assert short.status_code == 303
     assert short.headers["location"].startswith("/?description=Classify")

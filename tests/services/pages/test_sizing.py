@@ -164,7 +164,7 @@ def test_the_answer_for_one_card_has_its_knee_its_limit_and_other_cards(seeded_s
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize(("gpu", "model"), [("t5", "resnet50"), ("t4", "resnet5000000")])
+@pytest.mark.parametrize(("gpu", "model"), [("a101", "resnet50"), ("t4", "resnet5000000")])
 def test_an_unknown_card_or_model_is_not_found(seeded_sqlite: Database, gpu: str, model: str) -> None:
     with pytest.raises(NotFound) as missing:
         sizing_case_page(seeded_sqlite, gpu, model, {})
