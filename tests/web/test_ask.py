@@ -371,7 +371,7 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
     monkeypatch.setattr(candidates, "price_grid", counted("priced", price_grid))
     real = request_text.read_request_text
     monkeypatch.setattr("memory_service.services.planning.recommend.read_request_text", counted("read", real))
-    asked = "?task=image-classification&gpu=t4&minutes=29&description=" + urllib.parse.quote(
+    asked = "?task=image-classification&n_train=20000&gpu=t4&minutes=29&description=" + urllib.parse.quote(
         "Tell 37 kinds of birds from 20,000 photos."
     )
     page = answered(seeded, "/index.json" + asked)
