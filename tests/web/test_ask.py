@@ -14,6 +14,7 @@ import pytest
 from memory_service.domain.planning import candidates
 from memory_service.domain.planning.plan_search import price_grid
 from memory_service.services.planning import request_text
+from memory_service.services.planning.questions import MOST_PLANS
 from memory_service.web.text import minutes as minutes_shown
 from tests.web.conftest import Site, Visitor, follow
 
@@ -376,5 +377,6 @@ def test_a_question_is_read_and_priced_once_for_its_page(seeded: Site, monkeypat
     )
     page = answered(seeded, "/index.json" + asked)
     assert page["plan"]["feasible"]
-    assert calls == {"priced": 1, "read": 1}
+    assert calls["read"] == 1
+    assert calls["priced"] <= 1 + MOST_PLANS, "the plan, and what another answer to a question would change"
     assert page["plan"]["plan_id"] == answered(seeded, "/recommend" + asked)["plan_id"]
