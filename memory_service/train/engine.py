@@ -44,7 +44,6 @@ from memory_service.train.texts import TEXT_MEMBERS
 ALL = 0  # the number of the fold that holds out nothing
 MOST_CLIMB = 20  # steps of the hill climb: a weight is a whole number of them
 MOST_BLENDED = 8  # members, the best ones
-DIVERSITY = 0.02  # of the score that a further kind of member may cost where later rows are asked for
 MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
@@ -225,11 +224,8 @@ class Loop:
         if not names:
             return {}, -np.inf
         answers = [self.held_out(name, folds) for name in names]
-        counts = self.begun(folds, names, answers)
-        total, best = sum(n * each for n, each in zip(counts, answers, strict=True)), -np.inf
-        if counts.any():
-            best = self.score(folds, total / counts.sum())
-        for step in range(int(counts.sum()), MOST_CLIMB):
+        counts, total, best = np.zeros(len(names)), np.zeros_like(answers[0]), -np.inf
+        for step in range(MOST_CLIMB):
             tried = [self.score(folds, (total + each) / (step + 1)) for each in answers]
             place = int(np.argmax(np.nan_to_num(tried, nan=-np.inf)))
             if not tried[place] > best + 1e-9:
@@ -239,24 +235,6 @@ class Loop:
         if not counts.any():  # no score is a number
             return {}, -np.inf
         return dict(zip(names, counts / counts.sum(), strict=True)), best
-
-    def begun(self, folds: list[int], names: list[str], answers: list[np.ndarray]) -> np.ndarray:
-        """How often each counts before the climb. Where later rows are asked for, the held-out ones tell
-        little of small differences: the best member of each kind counts once, as long as the mean loses no
-        more than DIVERSITY of its score by it."""
-        counts = np.zeros(len(names))
-        if not self.latest:
-            return counts
-        kinds: dict[str, int] = {}
-        for place, name in enumerate(names):
-            kinds.setdefault(kind_of(name), place)
-        total, best = np.zeros_like(answers[0]), -np.inf
-        for place in kinds.values():
-            score = self.score(folds, (total + answers[place]) / (counts.sum() + 1))
-            if score >= best - DIVERSITY * abs(best) or not np.isfinite(best):
-                total, best = total + answers[place], score
-                counts[place] = 1
-        return counts
 
     def folds_done(self) -> list[int]:
         """The largest set of folds, from the first on, that some member has."""
@@ -334,8 +312,7 @@ class Loop:
             if state.stop or state.seconds_left() <= 0:
                 return
             fits = [self.seconds.get(name, 0.0) for name in self.weights]
-            again = sum(each for each in fits if each < 0.2 * state.seconds_left())  # fits to all rows
-            kept = 1.3 * again
+            kept = 1.3 * sum(each for each in fits if each < 0.2 * state.seconds_left())  # to fit all rows
             if kept and state.seconds_left() < kept + min(self.price(member), 0.34 * state.seconds_left()):
                 print(f"NOTE: no time for {member.name} and to fit all rows behind it", flush=True)
                 continue
