@@ -21,6 +21,7 @@ from memory_service.domain.planning.request import PINS, Question
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.validation import unit_named
 from memory_service.errors import wrong_value
+from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.knowledge.outcomes import happened_there
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.checked_request import (
@@ -169,6 +170,11 @@ def _checked_pins(
     return replace(question, model=model.name if model else None), warnings
 
 
+def similar_answer(hit: Hit) -> dict[str, Any]:
+    """A neighbour as answers show it."""
+    return {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
+
+
 def _recalled(
     knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -183,10 +189,7 @@ def _recalled(
     slug, noted = question.competition or text.described, memory.noted
     alone = question.mode == "blind" or question.as_of is not None
     recalled = {
-        "similar": tuple(
-            {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
-            for hit in found.hits
-        ),
+        "similar": tuple(map(similar_answer, found.hits)),
         "recipe": memory.recipe,
         "preferences": memory.preferences,
         "targets": memory.targets,

@@ -19,9 +19,8 @@ from memory_service.domain.planning.plan import gpu_facts, plan_id_of
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.errors import InvalidInput
-from memory_service.services.competitions.neighbours import Hit
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.planning_problem import case_of
+from memory_service.services.planning.planning_problem import case_of, similar_answer
 from memory_service.services.planning.request_text import RequestText, task_asked
 
 MOST_QUESTIONS, MOST_PLANS = 3, 2
@@ -92,10 +91,6 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
         "warnings": [],
         "evidence": [],
     }
-
-
-def similar_answer(hit: Hit) -> Values:
-    return {"slug": hit.slug, "score": hit.score, "why": hit.why, "lessons": list(hit.lessons)}
 
 
 def _of_task(text: RequestText) -> Asked | None:
