@@ -164,7 +164,7 @@ def brief(python: Path, home: Path, own: dict[str, str]) -> None:
 
 def speak_mcp(python: Path, own: dict[str, str]) -> None:
     """A plan by `memory-service mcp`, as an agent asks for it."""
-    call = {"name": "recommend_plan", "arguments": {"task": "image", "gpu": "a100"}}
+    call = {"name": "plan", "arguments": {"task": "image", "gpu": "a100"}}
     asked: tuple[tuple[int | None, str, dict[str, Any]], ...]
     asked = ((1, "initialize", _HELLO), (None, "notifications/initialized", {}), (2, "tools/call", call))
     env = _environment(own)

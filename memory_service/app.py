@@ -95,7 +95,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(FairShare, longest_body=settings.max_body_bytes, shown=refusals.shown)
     app.add_middleware(
         Gate, keyring=service.keyring, quotas=service.quotas, require_keys=settings.require_keys,
-        per_minute=settings.rate_limit, shown=refusals.shown, sign_in=login.sent_to_login,
+        per_minute=settings.rate_limit, limit=settings.mode_limit, shown=refusals.shown,
+        sign_in=login.sent_to_login,
     )  # fmt: skip
     app.add_middleware(Guessing)
     app.add_middleware(Boundary, metrics=service.metrics, shown=refusals.shown)

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from memory_service.client.config import CLIENT_SETTINGS
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.errors import FieldError, InvalidInput, unknown_name
 from memory_service.schemas.validation_errors import refusal
 
@@ -76,6 +77,13 @@ class Settings(BaseSettings):
         description=(
             "Whether a key is also required over loopback: set it behind a proxy on this machine, or if "
             "others work on it. Over any other address a key is always required (docs/security.md)."
+        ),
+    )
+    mode_limit: Mode = Field(
+        "open",
+        description=(
+            "The most that questions may use of memory: `open`, `family` or `blind`, for benchmarks that "
+            "forbid others' solutions; past competitions are not shown then. Keys have such scopes, too."
         ),
     )
     rate_limit: Annotated[int, Field(ge=0, le=10**9)] = Field(

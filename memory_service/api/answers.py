@@ -1,6 +1,6 @@
 """Content negotiation and serialisation of answers: JSON, Markdown or Python."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -20,6 +20,8 @@ _OFFERED = {
 }  # fmt: skip
 """What a media range of the `Accept` header gets."""
 
+_OF_WORDS = {name: form for name, form in _OFFERED.items() if form in (_JSON, _MARKDOWN)}
+
 
 def as_bytes(data: Any) -> bytes:
     """JSON in UTF-8; NaN and infinity, which JSON has not, become null."""
@@ -29,6 +31,13 @@ def as_bytes(data: Any) -> bytes:
 def json_answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON answer."""
     return Response(as_bytes(data), status, headers, media_type="application/json")
+
+
+def told(request: Request, data: Any, words: Callable[[Any], str]) -> Response:
+    """The answer as JSON, or in words where Markdown is preferred; NotAcceptable for other forms."""
+    if accepted_form(request, _OF_WORDS) == _JSON:
+        return json_answer(data)
+    return Response(words(data) + "\n", media_type=_MARKDOWN)
 
 
 def plan_answer(request: Request, body: bytes, form: str, single: bool | None = None) -> bytes:

@@ -7,6 +7,8 @@ from fastapi import Request
 
 from memory_service.api.idempotency import IdempotentAnswers
 from memory_service.api.metrics import Metrics
+from memory_service.domain.common.api_keys import mode_limit
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.services.access.keyring import Keyring
 from memory_service.services.access.quotas import Quotas
 from memory_service.services.database.transactions import Database
@@ -44,6 +46,11 @@ def service_of(request: Request) -> Service:
     """The service of the application that the request came to."""
     service: Service = request.app.state.service
     return service
+
+
+def mode_limit_of(request: Request) -> Mode:
+    """The most that the asker may use of memory of competitions, by the server's settings and the key."""
+    return mode_limit(request.state.scopes, service_of(request).settings.mode_limit)
 
 
 def database_of(request: Request) -> Database:

@@ -4,7 +4,9 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +15,7 @@ from rich.text import Text
 
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
-from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
+from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, stdout, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.cli.describe import question_of
 from memory_service.domain.planning.explanation import plan_text
@@ -49,6 +51,10 @@ def recommend(
         Path | None,
         typer.Option(metavar="DIR", help="Write the script to this folder: train.py and what all share."),
     ] = None,
+    why: Annotated[bool, typer.Option("--why", help="The reasons, too.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Tables of figures, timetable, runs and recipe, too.")
+    ] = False,
     json: bool = JSON_OPTION,
 ) -> None:
     """One explicit plan for this task, this data, this card, these minutes."""
@@ -64,7 +70,7 @@ def recommend(
     else:
 
         def planned(fields: dict[str, Any]) -> dict[str, Any]:
-            return get(asked, "/recommend", fields)
+            return get(asked, "/recommend", {**fields, "detail": "full"})
 
     answer = planned(given)
     if answer.get("needs") and not json and sys.stdin.isatty():
@@ -77,7 +83,7 @@ def recommend(
     if form in (Form.script, Form.blend, Form.text) and not json:
         sys.stdout.write(_written(form, answer, single="single" in given, server=asked))
         return
-    emit(answer, json or form is Form.json, render_plan)
+    emit(answer, json or form is Form.json, partial(render_plan, why=why, everything=everything))
 
 
 def _write_folder(
@@ -112,10 +118,27 @@ def _written(form: Form, answer: Mapping[str, Any], *, single: bool, server: str
     return blend_script(answer) if form is Form.blend else plan_script(answer, server or "", single=single)
 
 
-def render_plan(answer: Mapping[str, Any]) -> RenderableType:
-    """The answer as tables: settings, expected figures, timetable, reasons; or why not and what would fit."""
+def render_plan(answer: Mapping[str, Any], *, why: bool = False, everything: bool = False) -> RenderableType:
+    """The answer in some twenty lines: what to run, to expect, to do on trouble, how to validate, what to
+    mind; with `why` its reasons, with `everything` as tables. Or why not, and what would fit."""
     if not answer["feasible"]:
         return _refusal(answer)
+    if everything:
+        return _tables(answer)
+    split = next(recipe_lines(answer), None)
+    head, *lines = plan_text.plan_lines(answer)
+    reasons = [f"because {each}" for each in answer["rationale"]] if why else []
+    more = "" if why else "--why: reasons; --all: figures, timetable and recipe; --script DIR: its script"
+    shown = [*plan_text.warning_lines(answer), *lines, *([split] if split else []), *reasons]
+    width = min(stdout.width, 100) - 2
+    folded = (fill(each, width, subsequent_indent="    ", **_WHOLE_WORDS) for each in shown)
+    return Text("\n".join((head.replace("**", ""), *(f"  {each}" for each in folded), more)).rstrip())
+
+
+_WHOLE_WORDS: dict[str, Any] = {"initial_indent": "", "break_long_words": False, "break_on_hyphens": False}
+
+
+def _tables(answer: Mapping[str, Any]) -> RenderableType:
     model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
     trees = expected.get("host_memory_gib")
@@ -177,7 +200,7 @@ def render_plan(answer: Mapping[str, Any]) -> RenderableType:
         table(used, ("run", "model, folds x passes", ">from", ">over by", ">points"), runs),
         *_recipe(answer),
         *_lines("Because", answer["rationale"]),
-        *_lines("Mind", answer["warnings"]),
+        *_lines("Mind", [each["text"] for each in answer["warnings"]]),
     ]
     trouble = [(plan_text.trouble_words(entry), _words(entry["set"])) for entry in answer["on_trouble"]]
     parts.append(table("If", ("when", "set"), trouble))
@@ -191,7 +214,7 @@ def _refusal(answer: Mapping[str, Any]) -> RenderableType:
     if closest:
         rows = [(_words(c["set"]), c["why"], c["plan"]["model"]) for c in (closest, *closest.get("or", ()))]
         parts.append(table("What would fit, smallest change first", ("change", "why", "model"), rows))
-    return Group(*parts, *_recipe(answer), *_lines("Mind", answer["warnings"]))
+    return Group(*parts, *_recipe(answer), *_lines("Mind", [each["text"] for each in answer["warnings"]]))
 
 
 def _recipe(answer: Mapping[str, Any]) -> list[RenderableType]:

@@ -48,7 +48,7 @@ class Plan(dict[str, Any]):
         """Warnings, settings, and what to expect with its 80 % interval, for a notebook."""
         from memory_service.domain.planning.explanation.plan_text import batch_words, card_words
 
-        rows = [("warning", text) for text in self["warnings"]]
+        rows = [("warning", each["text"]) for each in self["warnings"]]
         if self["feasible"]:
             size = self["model"].get("image_size") or self["model"].get("seq_len")
             rows += [("model", self["model"]["name"] + (f" at {size}" if size else ""))]

@@ -54,6 +54,7 @@ def watch(
     mode       online | offline | disabled, by default MEMORY_MODE; or train | infer: what the run's steps are
     server     its address, by default MEMORY_SERVER
 
+    With MEMORY_RUN_ID in the environment it reports into that run, which an agent or a program has begun.
     Never raises: what cannot be used is logged, and the run is not reported. Of the processes of one
     distributed training the first reports the run (RANK, LOCAL_RANK); the others, where torchrun started all
     of them on one machine, their own steps, samples and memory as further ranks of it.
@@ -63,9 +64,12 @@ def watch(
         fields["mode"], mode = mode, None
     try:
         config = load_config(mode, server)
+        given = os.environ.get("MEMORY_RUN_ID", "").strip()
         shared = shared_run_id(os.environ) if run_id is None else run_id
         if config.mode == "disabled" or (not is_first(os.environ) and shared is None):
             return Run.silent()
+        if given and run_id is None and is_first(os.environ):
+            return _attach_run(config, given, pid, 0 if _ranks(os.environ) else None, batch_size)
         if not is_first(os.environ) and shared is not None:
             return _attach_run(config, shared, pid, int(os.environ["RANK"]), batch_size)
         # A plan's batch is a promise: what the loader gives is counted, unless the script says its own.

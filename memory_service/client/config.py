@@ -21,6 +21,10 @@ CLIENT_SETTINGS = {
     ),
     "MEMORY_SERVER": (DEFAULT_SERVER, "The service that runs report to and commands ask."),
     "MEMORY_API_KEY": ("", "Key of scope `tell` for the service; commands with `--server` use it too."),
+    "MEMORY_RUN_ID": (
+        "",
+        "A run that was begun elsewhere: a script reports into it and begins none of its own.",
+    ),
     "MEMORY_FLUSH_SECONDS": (
         "5",
         "Longest wait at the end of a script for its last events to be sent; the rest stays in the spool.",

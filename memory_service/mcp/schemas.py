@@ -1,7 +1,7 @@
-"""How a tool describes what it takes and gives: by the models that HTTP checks by, in JSON Schema that every
-client understands: one plain type a field, no references in what is taken."""
+"""How a tool describes what it takes: by the models that HTTP checks by, in JSON Schema that every client
+understands: one plain type a field, no references."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,19 +25,35 @@ _UNSAID = ("pattern", "minLength", "maxLength", "maxItems")
 
 
 def takes(
-    model: type[BaseModel], also: Mapping[str, Any] | None = None, **enums: Iterable[str]
+    model: type[BaseModel],
+    shown: Sequence[str] | None = None,
+    *,
+    required: Iterable[str] | None = None,
+    enums: Mapping[str, Iterable[str]] = MappingProxyType({}),
+    **own: dict[str, Any],
 ) -> dict[str, Any]:
-    """The schema of a tool's arguments: the fields of a model and no other.
+    """The schema of a tool's arguments: fields of a model, and the others of it by name in `more`.
 
-    also    arguments before them, all required
-    enums   names that are particular to this model; none: any text
+    shown      the fields that have an argument of their own; None: all
+    required   of them; None: what the model requires
+    enums      names that are particular to this model; an empty one: any text
+    own        further arguments
     """
-    made, before = model.model_json_schema(), dict(also or {})
-    parts = made.get("$defs", {})
-    known = {**_ENUMS, **enums}
-    shapes, required = made["properties"].items(), [*before, *made.get("required", ())]
-    own = {name: _plain(_whole(shape, parts), known.get(name), parts) for name, shape in shapes}
-    return {"type": "object", "properties": before | own, "required": required, "additionalProperties": False}
+    made = model.model_json_schema()
+    parts, known = made.get("$defs", {}), {**_ENUMS, **enums}
+    names = list(made["properties"]) if shown is None else list(shown)
+    fields = {name: made["properties"][name] for name in names}
+    properties = {n: _plain(_whole(shape, parts), known.get(n), parts) for n, shape in fields.items()} | own
+    others = ", ".join(name for name in made["properties"] if name not in fields)
+    if others and shown is not None:
+        properties["more"] = {"type": "object", "description": f"Any other field: {others}."}
+    needed = made.get("required", ()) if required is None else required
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in needed if name in properties],
+        "additionalProperties": False,
+    }
 
 
 def unquoted(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,12 +73,6 @@ def _number_kind(shape: Mapping[str, Any]) -> type[int] | type[float] | None:
     return float if "number" in types else int if "integer" in types else None
 
 
-def given_by(answer: type[BaseModel]) -> dict[str, Any]:
-    """The schema of what a tool gives."""
-    made: dict[str, Any] = _untitled(answer.model_json_schema(mode="serialization"))
-    return made
-
-
 def _whole(shape: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
     """A field that is an object, with its members in place of the reference to them."""
     if "$ref" not in shape:
@@ -73,12 +83,6 @@ def _whole(shape: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, A
     needed = {"required": part["required"]} if part.get("required") else {}
     shape = {"type": "object", "properties": members, **needed, "additionalProperties": False}
     return {**shape, "description": about}
-
-
-def _untitled(shape: Any) -> Any:
-    if isinstance(shape, dict):
-        return {k: _untitled(v) for k, v in shape.items() if not (k == "title" and isinstance(v, str))}
-    return [_untitled(item) for item in shape] if isinstance(shape, list) else shape
 
 
 def _plain(

@@ -9,19 +9,21 @@ import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ListedTool
+from pydantic import BaseModel
 
 from memory_service.api.service import Service
-from memory_service.domain.common.api_keys import allows
-from memory_service.domain.monitoring.verdict import figures
+from memory_service.domain.common.api_keys import allows, mode_limit
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.error_document import problem_of
-from memory_service.errors import Forbidden, MemoryServiceError, Unavailable
+from memory_service.errors import Forbidden, MemoryServiceError, Unavailable, wrong_value
+from memory_service.mcp.schemas import takes, unquoted
 
 Scope = Literal["read", "tell", "edit"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """text: what an agent reads; data: the same by the tool's output schema."""
+    """text: what an agent reads; data: the same, and what a program needs beside it."""
 
     text: str
     data: dict[str, Any]
@@ -48,24 +50,30 @@ def refused_text(error: MemoryServiceError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The key's name, scopes (None: no key, everything allowed) and id."""
+    """The key's name, scopes (None: no key, everything allowed) and id; the address that was asked, None
+    over stdio."""
 
     name: str | None = None
     scopes: Collection[str] | None = None
     key_id: str | None = None
+    address: str | None = None
 
     def check(self, tool: str, scope: Scope) -> None:
         """Forbidden where the tool's HTTP sibling would be."""
         if self.scopes is not None and not allows(self.scopes, (scope,)):
             raise Forbidden(f"For {tool} a key needs the scope {scope}")
 
+    def limit(self, service: Service) -> Mode:
+        """The most that it may use of memory of competitions."""
+        return mode_limit(self.scopes or (), service.settings.mode_limit)
+
 
 def caller_of(context: ServerRequestContext[Any, Any]) -> Caller:
     """Over HTTP from `api.security.auth_middleware`; over stdio without a key."""
     if context.request is None:
         return Caller()
-    state = context.request.scope["state"]
-    return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"))
+    state, address = context.request.scope["state"], str(context.request.base_url).rstrip("/")
+    return Caller(state.get("key_name"), state.get("scopes"), state.get("key_id"), address)
 
 
 Arguments = dict[str, Any]
@@ -74,28 +82,33 @@ Call = Callable[[Service, Arguments, Caller], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`scope`: of the tool's HTTP sibling."""
+    """`scope`: of the tool's HTTP sibling; `model`: the request that arguments and `more` are fields of."""
 
     name: str
     title: str
     about: str
     scope: Scope
     takes: dict[str, Any]
-    gives: dict[str, Any]
     hints: ToolAnnotations
     call: Call
+    model: type[BaseModel] | None = None
 
     def listed(self) -> ListedTool:
         return ListedTool(
             name=self.name, title=self.title, description=self.about, input_schema=self.takes,
-            output_schema=self.gives, annotations=self.hints,
+            annotations=self.hints,
         )  # fmt: skip
 
-
-def spread(n: Mapping[str, Any], unit: str = "") -> str:
-    """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
-    text = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
-    return f"{text}{f' {unit}' if unit else ''}, {n['grade']}"
+    def fields(self, arguments: Arguments) -> Arguments:
+        """The arguments with those of `more` beside them, quoted numbers as numbers. InvalidInput for a field
+        that is given twice."""
+        more = arguments.pop("more", None) or {} if self.model else {}
+        if not isinstance(more, Mapping):
+            raise wrong_value("more", "must be an object of fields", more)
+        if twice := sorted(more.keys() & arguments.keys()):
+            raise wrong_value(twice[0], "is given twice: as an argument and in more", more[twice[0]])
+        known = takes(self.model)["properties"] if self.model else {}
+        return unquoted({**arguments, **more}, {**known, **self.takes["properties"]})
 
 
 def hints(*, reads: bool, repeats: bool) -> ToolAnnotations:

@@ -27,6 +27,7 @@ from memory_service.domain.common.vocabulary import (
     parse_task_or_modality,
 )
 from memory_service.domain.hardware.device_names import MOST_CARDS, several
+from memory_service.domain.planning.answer_view import parse_parts
 from memory_service.domain.planning.request import MOST_MINUTES
 from memory_service.domain.recipe.vocabulary import parse_family, parse_loss, parse_technique
 from memory_service.schemas.validation_errors import vocabulary
@@ -136,6 +137,10 @@ def _joined(value: Any) -> Any:
     return value
 
 
+def _with_commas(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
 def _lower(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
@@ -196,6 +201,12 @@ Names = Annotated[
     WithJsonSchema({"anyOf": [{**_TEXT, "maxLength": 1000}, _LISTED]}),
 ]
 """Names as a text with commas; in JSON also a list of texts."""
+
+AnswerParts = Annotated[
+    str, _between(1, 200), BeforeValidator(_with_commas), vocabulary(parse_parts),
+    WithJsonSchema({"anyOf": [{**_TEXT, "maxLength": 200}, _LISTED]}),
+]  # fmt: skip
+"""Parts of an answer as a text with commas; in JSON also a list."""
 
 Task = Annotated[str, _between(1, 100), vocabulary(parse_task)]
 TaskOrModality = Annotated[str, _between(1, 100), vocabulary(parse_task_or_modality)]

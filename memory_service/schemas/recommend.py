@@ -10,11 +10,15 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 
 from memory_service.domain.common.vocabulary import parse_task
 from memory_service.domain.cost.decoders.decoder import Method
+from memory_service.domain.planning.answer_view import PARTS, WHOLE
 from memory_service.domain.planning.request import Done, Question
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
 from memory_service.schemas.validation_errors import checked, wrong_fields
+
+_ABOUT_INCLUDE = f"Parts that the default answer leaves out or shortens: {', '.join(PARTS)}."
+_ABOUT_DETAIL = "`full`: all of them but `parallel` and `curves`."
 
 
 class RecommendRequest(Request):
@@ -90,6 +94,8 @@ class RecommendRequest(Request):
         "place of the main run's."
     )
 
+    include: f.AnswerParts | None = f.optional(_ABOUT_INCLUDE)
+    detail: Literal["full"] | None = f.optional(_ABOUT_DETAIL)
     single: bool | None = f.optional(
         "Of a script: one file that needs no package; else it may import `memory_service.train`."
     )
@@ -108,10 +114,16 @@ class RecommendRequest(Request):
             raise wrong_fields(missing)
         return request
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """Of the answer, beyond what it always has."""
+        return _parts(self.include, self.detail)
+
     def to_domain(self) -> Question:
         """The request as the planner takes it; the cards of production stand in where none is visible."""
         given = self.model_dump(include=set(RecommendBody.model_fields), exclude_none=True)
-        given.pop("single", None)
+        for name in ("single", "include", "detail"):
+            given.pop(name, None)
         done = tuple(Done(**each) for each in given.pop("done", ()))
         production = tuple(given.pop("plan_for", "").split(",")) if self.plan_for else ()
         cards = tuple(given.pop("gpu").split(",")) if self.gpu else production
@@ -151,6 +163,29 @@ class RecommendBody(RecommendRequest):
 
 class RecommendQuery(FromText, RecommendRequest):
     """The same as texts."""
+
+
+class PlanQuery(FromText, Request):
+    """How much of a plan is wanted."""
+
+    include: f.AnswerParts | None = f.optional(_ABOUT_INCLUDE)
+    detail: Literal["full"] | None = f.optional(_ABOUT_DETAIL)
+
+    @property
+    def parts(self) -> frozenset[str]:
+        return _parts(self.include, self.detail)
+
+
+class ScriptQuery(FromText, Request):
+    """Which script of a plan."""
+
+    run: f.RunNumber | None = f.optional("A run of its portfolio; the main run when not given.")
+    single: bool | None = f.optional("One file that needs no package.")
+
+
+def _parts(include: str | None, detail: str | None) -> frozenset[str]:
+    named = frozenset(include.split(",")) if include else frozenset()
+    return named | WHOLE if detail else named
 
 
 def plan_request(given: Mapping[str, Any]) -> Question:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from memory_service.domain.common.vocabulary import MODES, Mode
 from memory_service.errors import FieldError
 from memory_service.schemas import fields as f
 from memory_service.schemas.base import FromText, Request
@@ -35,6 +36,10 @@ class SimilarRequest(Request):
             message = f"give either text or competition{both}"
             raise wrong_fields([FieldError(name, message) for name in ("text", "competition")])
         return self
+
+    def within(self, limit: Mode) -> SimilarRequest:
+        """The question with no more memory of competitions than a limit allows."""
+        return self.model_copy(update={"mode": max(self.mode or "open", limit, key=MODES.index)})
 
 
 class SimilarQuery(FromText, SimilarRequest):

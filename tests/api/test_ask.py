@@ -21,12 +21,32 @@ PLAN_KEYS = {
 }  # fmt: skip
 
 
+SHORTENED = ("recipe", "similar", "reasons", "rationale")
+
+
 def test_the_main_question_gets_a_plan(client: TestClient):
     answer = client.get("/recommend?task=image&size=medium&gpu=a100")
     assert answer.status_code == 200
     plan = answer.json()
     assert plan["feasible"] is True
-    assert set(plan) >= PLAN_KEYS
+    assert len(answer.content) <= 12_000
+    whole = client.get(
+        "/recommend?task=image&size=medium&gpu=a100&detail=full&include=parallel,curves"
+    ).json()
+    assert set(whole) >= PLAN_KEYS | {"curves"}
+    left_out = {"alternatives", "evidence", "parallel", "curves"}
+    assert set(whole) - set(plan) == left_out
+    assert {name: whole[name] for name in plan if name not in SHORTENED} == {
+        name: plan[name] for name in plan if name not in SHORTENED
+    }
+    assert [each["text"] for each in whole["reasons"]] == whole["rationale"]
+    assert {each["code"] for each in plan["reasons"]} < {each["code"] for each in whole["reasons"]}
+    assert client.get("/recommend?task=image&gpu=a100&include=evidnce").status_code == 422
+    again = client.get(f"/plans/{plan['plan_id']}")
+    assert again.json() == plan
+    script = client.get(f"/plans/{plan['plan_id']}/train.py?single=true")
+    compile(script.text, "train.py", "exec")
+    assert client.get("/plans/plan-0123456789abcdef").status_code == 404
     assert isinstance(plan["batch_size"], int)
     assert plan["effective_batch_size"] == plan["batch_size"] * plan["grad_accumulation"]
     total = plan["expected"]["total_minutes"]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.answers import warnings_of
+
 ASKED: dict[str, str | int] = {"task": "image", "n_train": 24000, "gpu": "t4", "minutes": 60, "cpu_count": 4}
 
 
@@ -92,8 +94,8 @@ def test_what_is_left_is_planned_again_around_what_is_done(client: TestClient) -
     assert first["model"] not in {run["model"] for run in again["portfolio"]}
     every = [{"run": run["run"], "minutes": 57.0 / len(plan["portfolio"])} for run in plan["portfolio"]]
     over = asked(client, after=plan["plan_id"], done=every)
-    assert any("blend these and stop" in warning for warning in over["warnings"])
-    assert not any("blend these" in warning for warning in again["warnings"])
+    assert any("blend these and stop" in warning for warning in warnings_of(over))
+    assert not any("blend these" in warning for warning in warnings_of(again))
     early = asked(client, after=plan["plan_id"], done=[{"run": 1, "minutes": 2.0}])
     assert early["expected"]["quality_index"]["value"] >= again["expected"]["quality_index"]["value"]
 

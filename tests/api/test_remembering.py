@@ -33,7 +33,7 @@ def test_a_runs_outcome_reaches_patterns_competition_and_plan(client: TestClient
     assert competition["runs"]["best"]["test_metric"] == 0.5
     (mine,) = client.get("/runs", params={"competition": SLUG}).json()["items"]
     assert mine["id"] == body["run_id"]
-    again = client.post("/recommend", json=asked).json()
+    again = client.post("/recommend", json=asked | {"include": ["evidence"]}).json()
     assert any(row["id"] == f"runs:{SLUG}" for row in again["evidence"])
 
 

@@ -145,12 +145,10 @@ def test_a_call_by_mcp_is_a_span_under_the_traceparent_of_its_meta(
     client: TestClient, spans: InMemorySpanExporter
 ) -> None:
     headers = MCP_HEADERS | {"traceparent": parent(OTHER_SPAN)}
-    answer = client.post(
-        "/mcp", json=call("predict_fit", {"traceparent": parent(SPAN)}), headers=headers
-    ).json()
+    answer = client.post("/mcp", json=call("fit", {"traceparent": parent(SPAN)}), headers=headers).json()
     assert answer["result"].get("isError") is not True, answer
     found = of_this_trace(spans)
-    assert parent_of(found["tools/call predict_fit"]) == SPAN
+    assert parent_of(found["tools/call fit"]) == SPAN
     assert parent_of(found["POST /mcp"]) == OTHER_SPAN
 
 
@@ -159,13 +157,13 @@ def test_without_one_in_its_meta_it_is_a_span_under_the_request(
     client: TestClient, spans: InMemorySpanExporter, meta: dict[str, Any] | None
 ) -> None:
     headers = MCP_HEADERS | {"traceparent": parent(SPAN)}
-    answer = client.post("/mcp", json=call("predict_fit", meta), headers=headers)
+    answer = client.post("/mcp", json=call("fit", meta), headers=headers)
     assert answer.status_code == 200, answer.text
     found = of_this_trace(spans)
-    if "tools/call predict_fit" in found:
+    if "tools/call fit" in found:
         request = found["POST /mcp"].context
         assert request is not None
-        assert parent_of(found["tools/call predict_fit"]) == f"{request.span_id:016x}"
+        assert parent_of(found["tools/call fit"]) == f"{request.span_id:016x}"
     else:
         assert meta == {"traceparent": 7}, "the protocol refuses it"
 

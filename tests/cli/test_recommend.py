@@ -48,8 +48,21 @@ def test_a_plan_as_json_is_the_answer_of_the_service(url: str) -> None:
     assert answer["minutes"] == 11
 
 
+ASKED = ("recommend", "--task", "image", "--size", "medium", "--gpu", "a100")
+
+
+def test_a_plan_is_told_in_a_few_lines_with_every_remedy_and_nothing_broken(url: str) -> None:
+    shown = ask(*ASKED, "--database", url).stdout
+    lines = shown.splitlines()
+    assert len(lines) <= 32
+    assert max(map(len, lines)) <= 100
+    assert all(word in shown for word in ("batch_size=", "GiB", "if out of memory", "validation:", "note:"))
+    assert "because" not in shown
+    assert "because" in ask(*ASKED, "--why", "--database", url).stdout
+
+
 def test_a_plan_as_tables_shows_what_to_run_expect_and_do(url: str) -> None:
-    shown = ask("recommend", "--task", "image", "--size", "medium", "--gpu", "a100", "--database", url).stdout
+    shown = ask(*ASKED, "--all", "--database", url).stdout
     for word in (
         "Run this",
         "batch size",
@@ -63,7 +76,8 @@ def test_a_plan_as_tables_shows_what_to_run_expect_and_do(url: str) -> None:
 
 
 def test_boosted_trees_are_shown_without_what_only_networks_have(url: str) -> None:
-    shown = ask("recommend", "--task", "tabular", "--gpu", "a100", "--model", "lightgbm", "--database", url)
+    asked = ("--task", "tabular", "--gpu", "a100", "--model", "lightgbm", "--all")
+    shown = ask("recommend", *asked, "--database", url)
     assert "folds x rounds" in shown.stdout
     for word in ("num_workers", "warmup", "samples/s", "batch size"):
         assert word not in shown.stdout.split("Timetable")[0]

@@ -58,11 +58,11 @@ def call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
 def test_the_relay_gives_the_answers_of_the_service(servers: Servers):
     for client in serve(servers, "sqlite"):
         for url in listen(client):
-            plan = call(3, "recommend_plan", task="image", gpu="a100")
+            plan = call(3, "plan", task="image", gpu="a100")
             tools = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
             answers = relayed(url, HELLO, READY, tools, plan, b"\n", b"[]\n")
             assert answers[1]["result"]["serverInfo"]["name"] == "memory-service"
-            assert "recommend_plan" in {tool["name"] for tool in answers[2]["result"]["tools"]}
+            assert "plan" in {tool["name"] for tool in answers[2]["result"]["tools"]}
             assert answers[3]["result"]["structuredContent"]["feasible"] is True
 
 

@@ -50,7 +50,7 @@ def test_a_plan_that_does_not_fit_shows_why(service: Service):
 
 def test_markup_in_an_answer_is_shown_as_text(service: Service):
     answer = json.loads(json.dumps(ask(task="image", size="small", gpu="t4", server=service.url)))
-    answer["warnings"] = [HOSTILE]
+    answer["warnings"] = [{"code": HOSTILE, "text": HOSTILE, "severity": "note", "values": {}}]
     answer["model"]["name"] = answer["optimizer"] = answer["task"] = answer["gpu"]["name"] = HOSTILE
     shown = [Plan(answer, {}, None)._repr_html_()]
     answer |= {"feasible": False, "why": HOSTILE}

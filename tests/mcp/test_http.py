@@ -23,15 +23,15 @@ RUN = {"task": "image", "gpu": "cpu", "model": "resnet18", "minutes": 5}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [
-    ("recommend_plan", {"task": "image", "gpu": "t4"}, "read"),
-    ("find_similar_competitions", {"text": "dogs"}, "read"),
-    ("predict_fit", {"model": "resnet18", "gpu": "t4"}, "read"),
-    ("review_script", {"script": "x = 1"}, "read"),
-    ("start_run", RUN, "tell"),
-    ("report_progress", {"run_id": "x", "kind": "epoch"}, "tell"),
-    ("finish_run", {"run_id": "x", "status": "completed"}, "tell"),
-    ("remember_competition", {"slug": "x"}, "edit"),
-    ("remember_solution", {"competition": "x"}, "edit"),
+    ("plan", {"task": "image", "gpu": "t4"}, "read"),
+    ("find", {"text": "dogs"}, "read"),
+    ("fit", {"model": "resnet18", "gpu": "t4"}, "read"),
+    ("review", {"script": "x = 1"}, "read"),
+    ("look", {"run_id": "x"}, "read"),
+    ("report", {"run": RUN}, "tell"),
+    ("report", {"run_id": "x", "status": "completed"}, "tell"),
+    ("remember", {"competition": {"slug": "x"}}, "edit"),
+    ("remember", {"solution": {"competition": "x"}}, "edit"),
 ]
 """Tool, arguments (some of which are refused for another reason), the scope it wants."""
 
@@ -58,20 +58,21 @@ def agent(site: str) -> Iterator[Agent]:
 def test_a_run_goes_on_after_the_server_was_started_anew(servers: Servers):
     url = servers.new("sqlite", "seeded")
     with serving(url) as before, agent_by(by_http(before)) as agent:
-        run_id = agent.answer("start_run", **RUN)["run_id"]
+        run_id = agent.answer("report", run=RUN)["run_id"]
     with serving(url) as after, agent_by(by_http(after)) as agent:
-        assert agent.answer("report_progress", run_id=run_id, kind="epoch", epoch=0, fold=0)["accepted"] == 1
+        epoch = {"kind": "epoch", "epoch": 0, "fold": 0}
+        assert agent.answer("report", run_id=run_id, event=epoch)["accepted"] == 1
     servers.drop(url)
 
 
 def test_agents_at_once_lose_no_report(site: str, database_url: str, agent: Agent):
-    run_id = agent.answer("start_run", **RUN)["run_id"]
+    run_id = agent.answer("report", run=RUN)["run_id"]
 
     def tells(number: int) -> None:
         with agent_by(by_http(site)) as one:
             for epoch in range(5):
-                report = {"run_id": run_id, "kind": "epoch", "fold": number, "epoch": epoch}
-                assert one.answer("report_progress", **report)["accepted"] == 1
+                event = {"kind": "epoch", "fold": number, "epoch": epoch}
+                assert one.answer("report", run_id=run_id, event=event)["accepted"] == 1
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(tells, range(8)))
@@ -86,19 +87,19 @@ def test_agents_at_once_lose_no_report(site: str, database_url: str, agent: Agen
 )
 def test_every_plan_reads_in_700_tokens(agent: Agent, task: str):
     for more in (
-        {"gpu": "a100", "size": "large", "minutes": 60},
-        {"gpu": "rtx3090,a10", "minutes": 3, "objective": "quality"},
-        {"gpu": "cpu", "size": "small"},
+        {"gpu": "a100", "minutes": 60, "more": {"size": "large"}},
+        {"gpu": "rtx3090,a10", "minutes": 3, "more": {"objective": "quality"}},
+        {"gpu": "cpu", "more": {"size": "small"}},
     ):
-        text = text_of(agent.call("recommend_plan", {"task": task, **more, "form": "text"}))
+        text = text_of(agent.call("plan", {"task": task, **more, "form": "text"}))
         assert rough_tokens(text) <= MOST_TOKENS
 
 
 def test_an_agent_plans_what_is_left_after_a_run(agent: Agent):
     asked = {"task": "image", "gpu": "a100", "minutes": 60}
-    plan_id = agent.answer("recommend_plan", **asked)["plan_id"]
+    plan_id = agent.answer("plan", **asked)["plan_id"]
     done = [{"run": 1, "minutes": 20.0, "metric": 0.9}]
-    left = agent.answer("recommend_plan", **asked, after=plan_id, done=done)["plan"]
+    left = agent.answer("plan", **asked, more={"after": plan_id, "done": done})
     assert left["minutes"] == 40.0
     assert left["blend"]["runs"][0] == 1
 
@@ -110,10 +111,10 @@ def test_a_call_that_is_given_up_keeps_nobody_waiting(agent: Agent, monkeypatch:
         goes_on.wait(60)
         return {}
 
-    monkeypatch.setattr("memory_service.mcp.planning_tools.predict", slow)
+    monkeypatch.setattr("memory_service.mcp.tools.predict", slow)
     with pytest.raises(MCPError, match=r"[Tt]imed out"):
-        agent.call("predict_fit", {"model": "resnet18", "gpu": "t4"}, timeout=0.3)
-    assert agent.answer("recommend_plan", task="image", gpu="t4")["feasible"]
+        agent.call("fit", {"model": "resnet18", "gpu": "t4"}, timeout=0.3)
+    assert agent.answer("plan", task="image", gpu="t4")["feasible"]
     goes_on.set()
 
 
@@ -121,8 +122,8 @@ def test_what_an_unexpected_failure_says_stays_in_the_log(agent: Agent, monkeypa
     def broken(*_: Any) -> Any:
         raise RuntimeError("a secret of the inside")
 
-    monkeypatch.setattr("memory_service.mcp.planning_tools.recommend", broken)
-    text = agent.refusal("recommend_plan", task="image", gpu="t4")
+    monkeypatch.setattr("memory_service.mcp.tools.recommend", broken)
+    text = agent.refusal("plan", task="image", gpu="t4")
     assert text.startswith("unexpected")
     assert "secret" not in text
 
@@ -163,7 +164,9 @@ def test_a_tool_wants_the_scope_of_its_sibling(servers: Servers):
             assert answer.headers["www-authenticate"].startswith("Bearer")
         for scope, key in keys.items():
             with agent_by(by_http(site, key)) as agent:
-                assert len(agent.portal.call(agent.client.list_tools).tools) == len(CALLS)
+                assert len(agent.portal.call(agent.client.list_tools).tools) == len(
+                    {tool for tool, _, _ in CALLS} | {"fit"}
+                )
                 for tool, arguments, wanted in CALLS:
                     result = agent.call(tool, arguments)
                     refused = result.is_error and text_of(result).startswith("forbidden")
@@ -172,7 +175,7 @@ def test_a_tool_wants_the_scope_of_its_sibling(servers: Servers):
                         assert f"needs the scope {wanted}" in text_of(result)
         with agent_by(by_http(site, keys["edit"])) as agent:
             about = {"slug": "signed", "title": "Signed", "description": "photos of dogs, 120 breeds"}
-            agent.answer("remember_competition", **about)
+            agent.answer("remember", competition=about)
             with pytest.raises(MCPError, match="scope read"):
                 agent.portal.call(agent.client.read_resource, "memory://rules")
         with agent_by(by_http(site, keys["read"])) as agent:

@@ -67,11 +67,11 @@ def test_a_first_start_answers_at_once_and_speaks_nothing_but_the_protocol(tmp_p
         assert pipes.answer(1)["result"]["serverInfo"]["name"] == "memory-service"
         assert b"ready after" not in (tmp_path / "log").read_bytes()
         pipes.send("notifications/initialized", {})
-        plan = pipes.tool(2, "recommend_plan", task="image", gpu="a100")  # waits for the seeds
+        plan = pipes.tool(2, "plan", task="image", gpu="a100")  # waits for the seeds
         assert plan["structuredContent"]["feasible"] is True
-        found = pipes.tool(3, "find_similar_competitions", text="dogs in photos")  # waits for the encoder
+        found = pipes.tool(3, "find", text="dogs in photos")  # waits for the encoder
         assert found["structuredContent"]["degraded"] is False
-        pipes.send("tools/call", {"name": "recommend_plan"}, 4)
+        pipes.send("tools/call", {"name": "plan"}, 4)
         assert pipes.answer(4)["result"]["isError"] is True
         process.stdin.close()  # type: ignore[union-attr]
         rest = process.stdout.read()  # type: ignore[union-attr]
@@ -94,7 +94,7 @@ def test_a_database_that_cannot_be_used_is_told_by_every_tool(servers: Servers, 
         pipes.send("initialize", HELLO, 1)
         pipes.answer(1)
         pipes.send("notifications/initialized", {})
-        refused = pipes.tool(2, "recommend_plan", task="image", gpu="a100")
+        refused = pipes.tool(2, "plan", task="image", gpu="a100")
         process.stdin.close()  # type: ignore[union-attr]
         process.wait(60)
     servers.drop(url)

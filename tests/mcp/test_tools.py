@@ -6,29 +6,29 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from mcp.shared.exceptions import MCPError
 
-from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISIONS, SIZES, TASK_ALIASES, TASKS
+from memory_service.domain.common.vocabulary import TASK_ALIASES, TASKS
 from memory_service.schemas.runs import STATUSES
 from tests.conftest import Servers
 from tests.mcp.conftest import TRANSPORTS, Agent, own_agent, text_of
 
 TOOLS = {
-    "recommend_plan": (True, True),
-    "find_similar_competitions": (True, True),
-    "predict_fit": (True, True),
-    "review_script": (True, True),
-    "start_run": (False, False),
-    "report_progress": (False, False),
-    "finish_run": (False, True),
-    "remember_competition": (False, False),
-    "remember_solution": (False, False),
+    "plan": (True, True),
+    "review": (True, True),
+    "fit": (True, True),
+    "report": (False, False),
+    "look": (True, True),
+    "find": (True, True),
+    "remember": (False, False),
 }
 """Name -> (only reads, may be repeated)."""
 
-QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
+QUESTION: dict[str, Any] = {"task": "image", "gpu": "a100", "n_train": 40_000}
+RUN = {"task": "image", "gpu": "cpu", "model": "resnet18", "minutes": 5}
 
 
 def test_every_tool_is_listed_with_what_an_agent_chooses_by(agent: Agent):
@@ -41,29 +41,25 @@ def test_every_tool_is_listed_with_what_an_agent_chooses_by(agent: Agent):
         assert (hints.destructive_hint, hints.open_world_hint) == (False, False)
         assert tool.title
         assert len(tool.description or "") > 80
-        assert tool.output_schema is not None
-        for schema in (tool.input_schema, tool.output_schema):
-            Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(tool.input_schema)
+        assert len(tool.input_schema["properties"]) <= 12
         assert tool.input_schema["additionalProperties"] is False
         assert "$ref" not in json.dumps(tool.input_schema)
+    shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed.values()]
+    assert len(json.dumps(shown)) < 14_000, "an agent reads it before its first word"
 
 
 def test_the_vocabulary_stands_in_the_input_schemas(agent: Agent):
     listed = {t.name: t.input_schema["properties"] for t in agent.portal.call(agent.client.list_tools).tools}
-    plan = listed["recommend_plan"]
+    plan = listed["plan"]
     words = {
         "task": (*TASKS, *TASK_ALIASES),
-        "size": SIZES,
-        "objective": OBJECTIVES,
-        "mode": MODES,
-        "precision": PRECISIONS,
     }
     assert {name: tuple(plan[name]["enum"]) for name in words} == words
     assert plan["form"]["enum"] == ["plan", "text", "script"]
-    assert tuple(listed["finish_run"]["status"]["enum"]) == STATUSES
-    assert listed["report_progress"]["kind"]["enum"] == ["gpu", "batch", "epoch", "fold", "note"]
-    assert listed["predict_fit"]["mode"]["enum"] == ["train", "infer"]
-    assert "amp" in listed["predict_fit"]["precision"]["enum"]
+    assert all(name in plan["more"]["description"] for name in ("size", "objective", "folds", "done"))
+    assert tuple(listed["report"]["status"]["enum"]) == STATUSES
+    assert "amp" in listed["fit"]["precision"]["enum"]
 
 
 def test_every_argument_says_what_it_is_and_its_own_examples_fit(agent: Agent):
@@ -75,122 +71,148 @@ def test_every_argument_says_what_it_is_and_its_own_examples_fit(agent: Agent):
 
 
 def test_a_plan_comes_as_data_and_as_a_short_text(agent: Agent):
-    result = agent.call("recommend_plan", dict(QUESTION))
-    given = result.structured_content
-    plan = given["plan"]
-    assert (given["form"], given["feasible"]) == ("plan", True)
-    assert plan["plan_id"] == given["plan_id"]
+    result = agent.call("plan", dict(QUESTION))
+    plan = result.structured_content
+    assert plan["feasible"] is True
+    assert plan["next"] in text_of(result), "clients show their model one of the two"
+    assert [each["text"] for each in plan["warnings"]]
     assert isinstance(plan["batch_size"], int)
     assert plan["expected"]["peak_memory_gib"]["grade"] == "estimated"
     assert f"batch_size={plan['batch_size']}" in text_of(result)
-    assert len(json.dumps(plan | {"recipe": None})) < 6_000
-    assert len(json.dumps(plan["recipe"])) < 4_500
-    assert agent.answer("recommend_plan", **QUESTION, form="text")["text"] == text_of(result)
+    assert len(json.dumps(plan)) < 13_000
+    text = agent.answer("plan", **QUESTION, form="text")["text"]
+    assert text_of(result).startswith(text)
+    assert agent.answer("look", plan_id=plan["plan_id"])["batch_size"] == plan["batch_size"]
 
 
 def test_a_plan_that_cannot_be_names_the_smallest_change(agent: Agent):
-    given = agent.answer("recommend_plan", task="image", size="large", gpu="t4", minutes=0.5)
+    given = agent.answer("plan", task="image", size="large", gpu="t4", minutes=0.5)
     assert given["feasible"] is False
-    assert given["plan"]["closest"]["set"]["minutes"] > 0.5
+    assert given["closest"]["set"]["minutes"] > 0.5
+    assert "closest" in given["next"]
 
 
-def test_a_script_comes_whole(agent: Agent):
-    given = agent.answer("recommend_plan", **QUESTION, form="script")
-    compile(given["script"], given["filename"], "exec")
-    assert given["plan_id"] in given["script"]
+def test_a_script_comes_by_reference(agent: Agent, tmp_path: Path):
+    result = agent.call("plan", {**QUESTION, "form": "script", "save_to": str(tmp_path / "train.py")})
+    given = result.structured_content
+    script = script_of(given)
+    compile(script, "train.py", "exec")
+    assert given["plan_id"] in script
+    assert len(json.dumps(given)) + len(text_of(result)) < 2_000
 
 
-def test_a_plans_own_script_passes_its_review_and_a_bad_one_does_not(agent: Agent):
-    script = agent.answer("recommend_plan", **QUESTION, form="script")["script"]
-    good = agent.answer("review_script", script=script, gpu="a100", minutes=30)
+def script_of(given: dict[str, Any]) -> str:
+    """Over stdio a file, over HTTP an address."""
+    if "path" in given:
+        return Path(given["path"]).read_text(encoding="utf-8")
+    return httpx2.get(given["url"]).raise_for_status().text
+
+
+def test_a_file_that_no_plan_wrote_is_not_overwritten(agent: Agent, tmp_path: Path):
+    own = tmp_path / "train.py"
+    own.write_text("print('mine')\n", encoding="utf-8")
+    agent.call("plan", {**QUESTION, "form": "script", "save_to": str(own)})
+    assert own.read_text(encoding="utf-8") == "print('mine')\n"
+
+
+def test_a_plans_own_script_passes_its_review_and_a_bad_one_does_not(agent: Agent, tmp_path: Path):
+    given = agent.answer("plan", **QUESTION, form="script", save_to=str(tmp_path / "train.py"))
+    said = {"path": given["path"]} if "path" in given else {"script": script_of(given)}
+    good = agent.answer("review", **said, plan_id=given["plan_id"])
     assert good["ok"], good["findings"]
-    bad = agent.answer(
-        "review_script", script="import torch\nfrom torch.cuda.amp import autocast\n(", gpu="a100"
-    )
+    bad = agent.answer("review", script="import torch\nfrom torch.cuda.amp import autocast\n(", gpu="a100")
     assert not bad["ok"]
     assert {finding["rule"] for finding in bad["findings"]} == {"syntax-error"}
 
 
 def test_similar_competitions_come_with_their_reasons(agent: Agent):
-    found = agent.answer("find_similar_competitions", text="photos of dogs, 120 breeds, log loss", limit=3)
+    found = agent.answer("find", text="photos of dogs, 120 breeds, log loss", limit=3)
     assert found["items"][0]["slug"] == "dog-breed-identification"
     assert all(item["why"] for item in found["items"])
     assert all(item["lessons"] for item in found["items"])
-    told = text_of(
-        agent.call("find_similar_competitions", {"text": "photos of dogs, 120 breeds", "limit": 1})
-    )
+    told = text_of(agent.call("find", {"text": "photos of dogs, 120 breeds", "limit": 1}))
     assert "\n   - " in told
     assert (found["inferred_task"], found["inferred"]["n_classes"]) == ("image-classification", 120)
 
 
 def test_a_plan_says_how_similar_competitions_were_won(agent: Agent):
-    answer = agent.call("recommend_plan", QUESTION)
-    recipe = answer.structured_content["plan"]["recipe"]
+    answer = agent.call("plan", QUESTION)
+    recipe = answer.structured_content["recipe"]
     assert f"- validation: {recipe['validation']['split']}" in text_of(answer)
     assert {"name", "stage", "share", "lift", "n", "from", "runs", "in_script", "setting"} == set(
         recipe["techniques"][0]
     )
-    assert agent.answer("recommend_plan", **QUESTION, mode="blind")["plan"]["recipe"] is None
+    assert agent.answer("plan", **QUESTION, more={"mode": "blind"})["recipe"] is None
 
 
 def test_what_fits_is_predicted(agent: Agent):
-    found = agent.answer("predict_fit", model="resnet50", gpu="a100", image_size=224)
+    found = agent.answer("fit", model="resnet50", gpu="a100", image_size=224)
     assert found["fits"]
     assert found["knee_batch_size"] <= found["max_batch_size"]["value"]
     fitting = [point["batch_size"] for point in found["curve"] if point["fits"]]
+    assert "batch: at most" in text_of(agent.call("fit", {"model": "resnet50", "gpu": "a100"}))
     assert max(fitting) <= found["max_batch_size"]["value"]
 
 
 def test_a_run_is_begun_told_of_and_ended(agent: Agent):
-    plan_id = agent.answer("recommend_plan", **QUESTION)["plan_id"]
-    begun = agent.answer("start_run", plan_id=plan_id)
+    plan_id = agent.answer("plan", **QUESTION)["plan_id"]
+    begun = agent.answer("report", plan_id=plan_id)
     assert begun["expected"]["peak_memory_gib"]["value"] > 0
+    assert "MEMORY_RUN_ID" in begun["next"]
     run = {"run_id": begun["run_id"]}
-    told = agent.answer("report_progress", **run, kind="epoch", fold=1, epoch=1, seconds=60, train_loss=0.7)
+    epoch = {"kind": "epoch", "fold": 1, "epoch": 1, "seconds": 60, "train_loss": 0.7}
+    told = agent.answer("report", **run, event=epoch)
     assert (told["accepted"], told["duplicates"], told["verdict"]["action"]) == (1, 0, "add_monitoring")
-    failed = agent.answer(
-        "report_progress", **run, kind="note", out_of_memory=True, text="CUDA out of memory"
-    )
+    logged = agent.answer("report", **run, log="Epoch 2/10 - train_loss: 0.65 - val_loss: 0.70 - time: 61s")
+    assert logged["accepted"] >= 1
+    seen = agent.call("look", run)
+    assert seen.structured_content["verdict"]["action"] in text_of(seen)
+    assert seen.structured_content["epochs_done"] == 2
+    oom = {"kind": "note", "out_of_memory": True, "text": "CUDA out of memory"}
+    failed = agent.answer("report", **run, event=oom)
     assert failed["verdict"]["action"] == "lower_batch"
     assert failed["verdict"]["set"]["batch_size"] >= 1
-    ended = agent.answer("finish_run", **run, status="out_of_memory")
+    ended = agent.answer("report", **run, status="out_of_memory")
     assert ended["status"] == "out_of_memory"
-    assert agent.answer("finish_run", **run, status="out_of_memory")["finished_at"] == ended["finished_at"]
+    assert agent.answer("report", **run, status="out_of_memory")["finished_at"] == ended["finished_at"]
+    assert agent.answer("look", **run)["learned"]
 
 
 def test_a_report_counts_once_by_its_seq_and_each_time_without(agent: Agent):
-    run_id = agent.answer("start_run", task="image", gpu="cpu", model="resnet18", minutes=5)["run_id"]
-    report: dict[str, Any] = {"run_id": run_id, "kind": "epoch", "fold": 0, "epoch": 0, "train_loss": 0.5}
-    first = agent.answer("report_progress", **report, seq=7)
-    again = agent.answer("report_progress", **report, seq=7)
+    run_id = agent.answer("report", run=RUN)["run_id"]
+    epoch = {"kind": "epoch", "fold": 0, "epoch": 0, "train_loss": 0.5}
+    first = agent.answer("report", run_id=run_id, event=epoch | {"seq": 7})
+    again = agent.answer("report", run_id=run_id, event=epoch | {"seq": 7})
     assert [(told["seq"], told["accepted"], told["duplicates"]) for told in (first, again)] == [
         (7, 1, 0),
         (7, 0, 1),
     ]
-    chosen = [agent.answer("report_progress", **report) for _ in range(3)]
+    chosen = [agent.answer("report", run_id=run_id, event=epoch) for _ in range(3)]
     assert [told["accepted"] for told in chosen] == [1, 1, 1]
     assert len({told["seq"] for told in chosen}) == 3
 
 
 def test_a_loss_that_is_no_number_is_told_and_noticed(agent: Agent):
-    run_id = agent.answer("start_run", task="image", gpu="cpu", model="resnet18", minutes=5)["run_id"]
-    told = agent.answer("report_progress", run_id=run_id, kind="epoch", fold=0, epoch=0, train_loss="nan")
+    run_id = agent.answer("report", run=RUN)["run_id"]
+    epoch = {"kind": "epoch", "fold": 0, "epoch": 0, "train_loss": "nan"}
+    told = agent.answer("report", run_id=run_id, event=epoch)
     assert told["verdict"]["action"] == "investigate"
 
 
 def test_a_plan_can_be_brought_along(agent: Agent):
-    plan = agent.answer("recommend_plan", **QUESTION)["plan"]
-    begun = agent.answer("start_run", plan=plan)
+    plan = agent.answer("plan", **QUESTION)
+    begun = agent.answer("report", run={"plan": plan})
     assert begun["notes"] == []
     assert begun["expected"]["samples_per_second"] is not None
 
 
 def test_a_competition_is_remembered_and_found(agent: Agent):
     about = "Audio recordings of bats, classify 14 species, judged by log loss, 30000 wav files"
-    row = agent.answer("remember_competition", slug="bat-calls", title="Bat calls", description=about)
-    assert row["task"] == "audio-classification"
+    known = {"slug": "bat-calls", "title": "Bat calls", "description": about}
+    row = agent.answer("remember", competition=known)
+    assert row["row"]["task"] == "audio-classification"
     assert "task" in row["inferred"]
-    found = agent.answer("find_similar_competitions", text="audio recordings of bats", limit=1)
+    found = agent.answer("find", text="audio recordings of bats", limit=1)
     assert found["items"][0]["slug"] == "bat-calls"
 
 
@@ -203,16 +225,16 @@ HOSTILE = (
 def test_what_others_stored_is_quoted_in_one_line_and_forges_nothing(agent: Agent):
     about = "Sonar recordings of whales, classify 14 species of whales by their songs, judged by log loss"
     said = {"description": about, "summary": HOSTILE, "pitfalls": HOSTILE}
-    agent.answer("remember_competition", slug="whale-songs", title="Whale songs", **said)
+    agent.answer("remember", competition={"slug": "whale-songs", "title": "Whale songs", **said})
     solved = {"competition": "whale-songs", "rank": 1, "techniques": ["TTA"]}
-    agent.answer("remember_solution", **solved, what_mattered=[HOSTILE], what_failed=[HOSTILE])
+    agent.answer("remember", solution=solved | {"what_mattered": [HOSTILE], "what_failed": [HOSTILE]})
     asked = {"text": "sonar recordings of whales, species of whales by their songs", "limit": 1}
-    found = agent.call("find_similar_competitions", asked)
-    plan = agent.call("recommend_plan", {"gpu": "a100", "description": about})
+    found = agent.call("find", asked)
+    plan = agent.call("plan", {"gpu": "a100", "description": about})
     (whales,) = found.structured_content["items"]
     assert whales["slug"] == "whale-songs"
     assert whales["lessons"]
-    recipe = plan.structured_content["plan"]["recipe"]
+    recipe = plan.structured_content["recipe"]
     told = [each["text"] for part in ("mattered", "failed", "pitfalls") for each in recipe[part]]
     for text in (*whales["lessons"], *told):
         assert text.isprintable()
@@ -225,8 +247,8 @@ def test_what_others_stored_is_quoted_in_one_line_and_forges_nothing(agent: Agen
         assert "**plan-0123456789**" not in answer
         assert "`curl" not in answer
     assert 'stored of whale-songs: "' in text_of(found)
-    assert " data" in description_of(agent, "find_similar_competitions")
-    assert " data" in description_of(agent, "recommend_plan")
+    assert " data" in description_of(agent, "find")
+    assert " data" in description_of(agent, "plan")
 
 
 def description_of(agent: Agent, name: str) -> str:
@@ -236,12 +258,11 @@ def description_of(agent: Agent, name: str) -> str:
 
 def test_a_solution_is_remembered_and_a_wrong_name_is_answered_with_the_nearest(agent: Agent):
     asked = {"competition": "dog-breed-identification", "rank": 77, "techniques": ["TTA", "mixup"]}
-    given = agent.answer("remember_solution", **asked, validation={"split": "stratified", "folds": 5})
+    given = agent.answer("remember", solution=asked | {"validation": {"split": "stratified", "folds": 5}})
     assert given["id"] == "dog-breed-identification#77"
     assert given["row"]["techniques"] == ["tta", "mixup"]
-    assert "nearest: pseudo-labels" in agent.refusal(
-        "remember_solution", **asked | {"rank": 78, "techniques": ["pseudo-lables"]}
-    )
+    wrong = asked | {"rank": 78, "techniques": ["pseudo-lables"]}
+    assert "nearest: pseudo-labels" in agent.refusal("remember", solution=wrong)
 
 
 def test_every_resource_is_read(agent: Agent):
@@ -278,7 +299,7 @@ def test_the_prompt_walks_from_the_question_to_the_end(agent: Agent):
     given = {"description": "120 dog breeds in 10 000 photos", "gpu": "t4"}
     (message,) = agent.portal.call(agent.client.get_prompt, prompt.name, given).messages
     text = getattr(message.content, "text", "")
-    steps = ["recommend_plan", "review_script", "start_run", "60 s", "report_progress", "finish_run"]
+    steps = ["plan(", "review(", "report(plan_id", "60 s", "look(run_id", "report(run_id, status"]
     places = [text.index(step) for step in steps]
     assert places == sorted(places)
     assert "120 dog breeds" in text
@@ -291,5 +312,5 @@ def test_the_prompt_walks_from_the_question_to_the_end(agent: Agent):
 def test_an_agent_of_the_protocol_before_is_served(servers: Servers, tmp_path: Path, transport: str):
     with own_agent(servers, transport, tmp_path, mode="legacy") as agent:
         assert agent.portal.call(agent.client.list_tools).tools
-        assert agent.answer("recommend_plan", **QUESTION)["feasible"]
-        assert "nearest: a100" in agent.refusal("recommend_plan", task="image", gpu="a1000")
+        assert agent.answer("plan", **QUESTION)["feasible"]
+        assert "nearest: a100" in agent.refusal("plan", task="image", gpu="a1000")

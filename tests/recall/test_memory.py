@@ -15,6 +15,7 @@ from memory_service.services.competitions.signals import read_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.planning.recommend import recommend
+from tests.answers import warnings_of
 from tests.conftest import Servers
 from tests.recall.conftest import Remembering
 
@@ -142,7 +143,7 @@ def test_a_text_alike_in_all_but_subject_and_size_is_not_taken_for_what_is_store
 )
 def test_where_it_does_not_fit_the_plan_says_in_figures_why(cattle: Database, asked: dict[str, Any]) -> None:
     answer = recommend(cattle, {**asked, "gpu": "t4", "minutes": 20})
-    said = [text for text in (*answer["rationale"], *answer["warnings"]) if "does not fit" in text]
+    said = [text for text in (*answer["rationale"], *warnings_of(answer)) if "does not fit" in text]
     assert len(said) == 1
     assert said[0].startswith("cattle-model notes model convnext_base")
     assert "image_size 512, folds 5" in said[0]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 from PIL import Image
@@ -21,7 +22,7 @@ from tests.mcp.conftest import WORDS_ONLY, Agent, agent_by, by_http, serving
 from tests.scripts.harness.workshop import Workshop
 
 TASK = "Photos that are bright or dark, 2 classes, judged by accuracy; 60 training images of 32 x 32 pixels"
-KNOWN = {"gpu": "cpu", "minutes": 10, "n_train": 60, "n_test": 12, "cpu_count": 2}
+KNOWN: dict[str, Any] = {"gpu": "cpu", "minutes": 10, "n_train": 60, "more": {"n_test": 12, "cpu_count": 2}}
 MINUTES_GONE = 8.6
 """Of the ten: looking at the data took long. 15 % are for predicting (R14), so training must end at once."""
 
@@ -99,17 +100,9 @@ class Obeying:
 
     def _report(self, epoch: re.Match[str]) -> None:
         self.metrics.append(float(epoch[4]))
-        told = self.agent.answer(
-            "report_progress",
-            run_id=self.run_id,
-            kind="epoch",
-            fold=self.fold,
-            epoch=int(epoch[1]),
-            train_loss=float(epoch[2]),
-            valid_loss=float(epoch[3]),
-            metric=self.metrics[-1],
-            seconds=float(epoch[5]),
-        )
+        event = {"kind": "epoch", "fold": self.fold, "epoch": int(epoch[1]), "train_loss": float(epoch[2])}
+        event |= {"valid_loss": float(epoch[3]), "metric": self.metrics[-1], "seconds": float(epoch[5])}
+        told = self.agent.answer("report", run_id=self.run_id, event=event)
         assert told["accepted"] == 1
         if told["verdict"]["action"] != "continue":
             self.verdict = told["verdict"]
@@ -123,21 +116,22 @@ def test_an_agent_with_only_these_tools_ends_with_a_submission_and_obeys(
     url = servers.new("sqlite", "seeded")
     test_ids = write_data(tmp_path / "data")
     with serving(url, embedding_model=WORDS_ONLY) as address, agent_by(by_http(address)) as agent:
-        plan = agent.answer("recommend_plan", description=TASK, **KNOWN)
-        assert plan["plan"]["task"] == "image-classification"
-        given = agent.answer("recommend_plan", description=TASK, **KNOWN, form="script")
+        plan = agent.answer("plan", description=TASK, **KNOWN)
+        assert plan["task"] == "image-classification"
+        given = agent.answer("plan", description=TASK, **KNOWN, form="script")
         assert given["plan_id"] == plan["plan_id"]
-        script = with_settings(given["script"], SMALL)
-        reviewed = agent.answer("review_script", script=script, filename=given["filename"], **KNOWN)
+        script = with_settings(httpx2.get(given["url"]).raise_for_status().text, SMALL)
+        reviewed = agent.answer("review", script=script, plan_id=plan["plan_id"])
         (scratch,) = reviewed["findings"]  # PRETRAINED: the plan was made for a pretrained model
         assert (scratch["rule"], scratch["severity"]) == ("wrong-parameter", "warning")
-        (tmp_path / given["filename"]).write_text(script, encoding="utf-8")
+        (tmp_path / "train.py").write_text(script, encoding="utf-8")
 
         began = dt.datetime.now(dt.UTC) - dt.timedelta(minutes=MINUTES_GONE)
         changed = {
             name.lower(): SMALL[name] for name in ("MODEL", "BATCH_SIZE", "FOLDS", "EPOCHS", "IMAGE_SIZE")
         }
-        run = agent.answer("start_run", plan_id=plan["plan_id"], started_at=began.isoformat(), **changed)
+        changed["started_at"] = began.isoformat()
+        run = agent.answer("report", plan_id=plan["plan_id"], run=changed)
         obeying = Obeying(agent, run["run_id"], tmp_path)
         trained = workshop.forks.run(tmp_path, environment=ENVIRONMENT, kill_when=obeying)
         verdict, metrics = obeying.verdict, obeying.metrics
@@ -146,9 +140,8 @@ def test_an_agent_with_only_these_tools_ends_with_a_submission_and_obeys(
         predicted = workshop.forks.run(tmp_path, "predict", environment=ENVIRONMENT)
         assert predicted.status == 0, predicted.log
         assert "Submission written from 1 folds" in predicted.log
-        ended = agent.answer(
-            "finish_run", run_id=run["run_id"], status="stopped", best_metric=max(metrics), submission=True
-        )
+        end = {"status": "stopped", "best_metric": max(metrics), "submission": True}
+        ended = agent.answer("report", run_id=run["run_id"], **end)
         assert ended["status"] == "stopped"
 
     with (tmp_path / "out" / "submission.csv").open(newline="") as file:

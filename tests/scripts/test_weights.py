@@ -9,6 +9,7 @@ import pytest
 
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
+from tests.answers import warnings_of
 from tests.scripts.harness.kinds import KINDS
 from tests.scripts.harness.submission import gain
 from tests.scripts.harness.workshop import Trial, Workshop
@@ -51,7 +52,7 @@ def test_without_weights_a_plan_names_no_pretrained_model_and_has_a_script(
     assert not plan["model"]["pretrained"]
     assert plan["learning_rate"] >= usual["learning_rate"]
     assert plan["expected"]["quality_index"]["value"] < usual["expected"]["quality_index"]["value"]
-    assert any("weights=none" in warning for warning in plan["warnings"])
+    assert any("weights=none" in warning for warning in warnings_of(plan))
     assert "WEIGHTS" not in plan_script(plan)
     pinned = question | {"model": usual["model"]["name"], "folds": 1, "epochs": 2}
     fetched, local = (recommend(workshop.database, pinned | more) for more in ({}, {"weights": "local"}))

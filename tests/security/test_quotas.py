@@ -51,8 +51,8 @@ def begun(house: House) -> str:
 
 
 def progress(house: House, run_id: str, seq: int) -> Any:
-    arguments = {"run_id": run_id, "kind": "epoch", "seq": seq, "fold": 0, "epoch": seq}
-    call = {"name": "report_progress", "arguments": arguments}
+    event = {"kind": "epoch", "seq": seq, "fold": 0, "epoch": seq}
+    call = {"name": "report", "arguments": {"run_id": run_id, "event": event}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     return house.ask("POST", "/mcp", house.keys["worker"], body=body, headers=AGENT).json["result"]
 

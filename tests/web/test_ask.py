@@ -286,7 +286,7 @@ def test_the_plan_leads_to_its_evidence(visit: Visitor, seeded: Site):
 def test_how_similar_competitions_were_won_leads_to_the_solutions(visit: Visitor, seeded: Site):
     asked = "?competition=aptos2019-blindness-detection&gpu=t4&minutes=60"
     page = visit(seeded, "/" + asked)
-    plan = answered(seeded, "/recommend" + asked)
+    plan = answered(seeded, "/recommend" + asked + "&detail=full")
     recipe, shown = plan["recipe"], page.locator("main").inner_text()
     used = page.get_by_role("region", name="What winners used").inner_text()
     for row in (*recipe["families"], *recipe["techniques"], *recipe["loss"]):
@@ -312,7 +312,7 @@ def test_text_from_outside_is_text(visit: Visitor, seeded: Site):
 
 def test_models_side_by_side_are_shown_with_which_way_is_better_and_why(visit: Visitor, seeded: Site):
     page = visit(seeded, ASKED)
-    sets = answered(seeded, "/recommend" + ASKED[1:])["parallel"]
+    sets = answered(seeded, "/recommend" + ASKED[1:] + "&include=parallel")["parallel"]
     shown = page.locator("section.panel[aria-labelledby^=parallel-]")
     assert shown.count() == len(sets) > 0
     page.locator("#parallel + details > summary").click()

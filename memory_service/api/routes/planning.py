@@ -6,11 +6,14 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator
 from starlette.responses import Response
 
-from memory_service.api.answers import accepted_form, json_answer, plan_answer
+from memory_service.api.answer_text import brief_text, fit_text, similar_text
+from memory_service.api.answers import accepted_form, as_bytes, json_answer, plan_answer, told
 from memory_service.api.describe import files, refusals, texts
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import file_answer
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, mode_limit_of
+from memory_service.domain.planning.answer_view import WHOLE, answer_view
+from memory_service.domain.planning.request import Question
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
 from memory_service.schemas.answers.predict import Prediction, Predictions
@@ -20,27 +23,42 @@ from memory_service.schemas.answers.similar import Similar
 from memory_service.schemas.lists import ConflictsQuery
 from memory_service.schemas.predict import MOST_QUESTIONS, PredictQuery, PredictRequest
 from memory_service.schemas.rank import RankRequest
-from memory_service.schemas.recommend import RecommendBody, RecommendQuery, RecommendRequest
+from memory_service.schemas.recommend import (
+    PlanQuery,
+    RecommendBody,
+    RecommendQuery,
+    RecommendRequest,
+    ScriptQuery,
+)
 from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.competitions.similar import similar
 from memory_service.services.conflicts.listing import conflicts_page
 from memory_service.services.planning.brief import brief
 from memory_service.services.planning.plan_script import bundle_script
 from memory_service.services.planning.rank import rank
-from memory_service.services.planning.recommend import recommend_json
+from memory_service.services.planning.recommend import known_plan, recommend_json
 from memory_service.services.prediction.predict import predict, predict_many
 
 router = APIRouter(tags=["ask"], route_class=StrictRoute)
 
 _PLAN = texts("text/markdown", "text/x-python", "text/x-python-blend") | refusals(404, 406)
+_WORDS = texts("text/markdown") | refusals(404, 406)
+_SCRIPT = texts("text/x-python") | refusals(404, 406)
 _LEFT = texts("text/markdown", "text/x-python", "text/x-python-blend") | refusals(404, 406, 409)
+
+
+def _question(request: Request, asked: RecommendRequest) -> Question:
+    return asked.to_domain().within(mode_limit_of(request))
 
 
 @router.get("/recommend", response_model=Recommendation, responses=_PLAN)
 def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query()]) -> Response:
     """One explicit training plan for this task, this data, this card, these minutes."""
-    form, query = accepted_form(request), request.scope["query_string"]
-    answer = recommend_json(database_of(request), asked.to_domain(), query)
+    form = accepted_form(request)
+    of_json = form == "application/json"
+    query = request.scope["query_string"] if of_json else None
+    include = asked.parts if of_json else WHOLE
+    answer = recommend_json(database_of(request), _question(request, asked), query, include=include)
     return Response(plan_answer(request, answer, form, asked.single), media_type=form)
 
 
@@ -48,8 +66,27 @@ def recommend_by_query(request: Request, asked: Annotated[RecommendQuery, Query(
 def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
     """The same question as JSON, for a long `description`; or what is left of a plan's minutes."""
     form = accepted_form(request)
-    answer = recommend_json(database_of(request), asked.to_domain())
+    include = asked.parts if form == "application/json" else WHOLE
+    answer = recommend_json(database_of(request), _question(request, asked), include=include)
     return Response(plan_answer(request, answer, form, asked.single), media_type=form)
+
+
+@router.get("/plans/{plan_id}", response_model=Recommendation, responses=_PLAN)
+def plan_by_id(request: Request, plan_id: str, asked: Annotated[PlanQuery, Query()]) -> Response:
+    """A plan that was given not long ago, again: as JSON, Markdown or a script. 404 once it is forgotten: ask
+    /recommend again."""
+    form, answer = accepted_form(request), known_plan(database_of(request), plan_id)
+    shown = answer_view(answer, asked.parts) if form == "application/json" else answer
+    return Response(plan_answer(request, as_bytes(shown), form), media_type=form)
+
+
+@router.get("/plans/{plan_id}/train.py", response_class=Response, responses=_SCRIPT)
+def script_of_plan(request: Request, plan_id: str, asked: Annotated[ScriptQuery, Query()]) -> Response:
+    """Its training script; `run=N` of another run of its portfolio, `single=true` a file that needs no
+    package."""
+    answer = known_plan(database_of(request), plan_id, asked.run)
+    body = plan_answer(request, as_bytes(answer), "text/x-python", asked.single)
+    return Response(body, media_type="text/x-python")
 
 
 @router.get("/scripts/memory_train.py", response_class=Response, responses=texts("text/x-python"))
@@ -58,34 +95,43 @@ def modules_of_scripts() -> Response:
     return Response(bundle_script(), media_type="text/x-python")
 
 
-@router.get("/brief", response_model=Brief, responses=refusals(404))
+@router.get("/brief", response_model=Brief, responses=_WORDS)
 def brief_by_query(request: Request, asked: Annotated[RecommendQuery, Query()]) -> Response:
     """What a description says, with its words, and what it leaves open, before a plan is made."""
-    return json_answer(brief(database_of(request), asked.to_domain()))
+    return told(request, brief(database_of(request), _question(request, asked)), brief_text)
 
 
-@router.post("/brief", response_model=Brief, responses=refusals(404))
+@router.post("/brief", response_model=Brief, responses=_WORDS)
 def brief_by_body(request: Request, asked: RecommendRequest) -> Response:
     """The same question as JSON, for a long `description`."""
-    return json_answer(brief(database_of(request), asked.to_domain()))
+    return told(request, brief(database_of(request), _question(request, asked)), brief_text)
 
 
-@router.get("/similar", response_model=Similar, responses=refusals(404))
+def _similar(request: Request, asked: SimilarRequest) -> Response:
+    found = similar(database_of(request), asked.within(mode_limit_of(request)))
+    return told(request, found.as_dict(), similar_text)
+
+
+@router.get("/similar", response_model=Similar, responses=_WORDS)
 def similar_by_query(request: Request, asked: Annotated[SimilarQuery, Query()]) -> Response:
     """Past competitions most like a text or another competition, each with the reason."""
-    return json_answer(similar(database_of(request), asked).as_dict())
+    return told(
+        request, similar(database_of(request), asked.within(mode_limit_of(request))).as_dict(), similar_text
+    )
 
 
-@router.post("/similar", response_model=Similar, responses=refusals(404))
+@router.post("/similar", response_model=Similar, responses=_WORDS)
 def similar_by_body(request: Request, asked: SimilarRequest) -> Response:
     """The same question as JSON, for a long `text`."""
-    return json_answer(similar(database_of(request), asked).as_dict())
+    return told(
+        request, similar(database_of(request), asked.within(mode_limit_of(request))).as_dict(), similar_text
+    )
 
 
-@router.get("/predict", response_model=Prediction, responses=refusals(404))
+@router.get("/predict", response_model=Prediction, responses=_WORDS)
 def predict_by_query(request: Request, asked: Annotated[PredictQuery, Query()]) -> Response:
     """What a model would need and do on a card: largest batch, peak memory, speed, the whole curve."""
-    return json_answer(predict(database_of(request), asked))
+    return told(request, predict(database_of(request), asked), fit_text)
 
 
 def _listed(given: Any) -> Any:

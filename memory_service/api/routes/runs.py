@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from memory_service.api.answers import json_answer
-from memory_service.api.describe import created, files, refusals
+from memory_service.api.answer_text import accuracy_text, run_text, verdict_text
+from memory_service.api.answers import json_answer, told
+from memory_service.api.describe import created, files, refusals, texts
 from memory_service.api.idempotency import run_id_of
 from memory_service.api.request_body import StrictRoute, event_object, no_query, raw_body
 from memory_service.api.routes.rows import file_answer, list_answer, table_query
@@ -40,6 +41,7 @@ _EVENTS = {
     "additionalProperties": False,
 }
 _EVENTS_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": _EVENTS}}}}
+_WORDS = texts("text/markdown") | refusals(406)
 _BEGUN = created("Path of the run.", answers.RunBegun, "It was there already, just so.")
 
 
@@ -58,10 +60,10 @@ def list_runs(request: Request, asked: Annotated[_RunsQuery, Query()]) -> Respon
     return list_answer(request, "runs", asked)
 
 
-@router.get("/runs/{run_id}", response_model=answers.RunPage)
+@router.get("/runs/{run_id}", response_model=answers.RunPage, responses=_WORDS)
 def get_run(request: Request, run_id: str) -> Response:
     """One run: what it said, what was predicted, what happened, epoch by epoch."""
-    return json_answer(run_page(database_of(request), run_id))
+    return told(request, run_page(database_of(request), run_id), run_text)
 
 
 @router.get("/runs/{run_id}/events", response_class=StreamingResponse, responses=files("The file."))
@@ -103,10 +105,10 @@ def _counted(request: Request, taken: dict[str, Any]) -> Response:
     return json_answer(taken)
 
 
-@router.get("/runs/{run_id}/verdict", response_model=RunVerdict | None)
+@router.get("/runs/{run_id}/verdict", response_model=RunVerdict | None, responses=_WORDS)
 def get_verdict(request: Request, run_id: str) -> Response:
     """The one thing to do now, from all events of the run; asking writes nothing."""
-    return json_answer(run_verdict(database_of(request), known_run_key(run_id)))
+    return told(request, run_verdict(database_of(request), known_run_key(run_id)), verdict_text)
 
 
 @router.post("/runs/{run_id}/finish", response_model=answers.RunPage, responses=refusals(409, 507))
@@ -130,7 +132,7 @@ def post_restore(request: Request, run_id: str, body: RunExclusion) -> Response:
     return json_answer(mark_run(database_of(request), run_id, body.why, excluded=False, who=who_of(request)))
 
 
-@router.get("/accuracy", response_model=Accuracy)
+@router.get("/accuracy", response_model=Accuracy, responses=_WORDS)
 def get_accuracy(request: Request, asked: Annotated[AccuracyQuery, Query()]) -> Response:
     """Errors of the predictions on what really ran, by device, family and age, beside naive baselines."""
-    return json_answer(accuracy(database_of(request), asked.explicit()))
+    return told(request, accuracy(database_of(request), asked.explicit()), accuracy_text)

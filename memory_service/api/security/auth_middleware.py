@@ -27,7 +27,8 @@ from memory_service.api.security.loopback import reach_of, wrong_host
 from memory_service.api.security.rate_limits import PerKey
 from memory_service.api.security.route_scopes import OPEN, Scopes, wanted
 from memory_service.api.service import database_of
-from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, parse
+from memory_service.domain.common.api_keys import PREFIX, SCOPES, allows, mode_limit, parse
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.errors import Forbidden, MemoryServiceError, Unauthorized
 from memory_service.services.access.keyring import Holder, Keyring
 from memory_service.services.access.keys import check_stated
@@ -69,15 +70,17 @@ class Gate:
         quotas: Quotas,
         require_keys: bool,
         per_minute: int,
+        limit: Mode = "open",
         shown: Page | None = None,
         sign_in: SignIn | None = None,
     ) -> None:
-        """per_minute: requests of one key, 0 = no limit. `shown` turns a refusal into a page, and `sign_in`
-        sends on to the login page, where a person asked."""
+        """per_minute: requests of one key, 0 = no limit; limit: of memory of competitions. `shown` turns a
+        refusal into a page, and `sign_in` sends on to the login page, where a person asked."""
         self.app = app
         self.keyring = keyring
         self.quotas = quotas
         self.require_keys = require_keys
+        self.limit: Mode = limit
         self.rate = PerKey(per_minute)
         self.shown = shown
         self.sign_in = sign_in
@@ -107,6 +110,10 @@ class Gate:
         if holder is not None:
             _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
+        limited = mode_limit(scope["state"]["scopes"], self.limit) != "open"
+        if scopes and limited and scope["path"].removeprefix("/browse").startswith(_OF_WINNERS):
+            raise Forbidden("Mode is limited here: rows of past competitions and what won them are not shown")
+        if holder is not None:
             if scope["method"] not in _READING and scopes and "read" not in scopes:
                 if not _takes_back(scope):
                     self.quotas.check(holder.key_id)
@@ -194,6 +201,10 @@ def needs(request: Request, scope: str, to: str) -> None:
     """Forbidden unless the asker has this scope; for what only the body shows."""
     if not allows(request.state.scopes, (scope,)):
         raise _lacks((scope,), f"To {to}")
+
+
+_OF_WINNERS = ("/competitions", "/solutions", "/patterns", "/techniques")
+"""Routes and pages that show past competitions, what won them, or what was learned from them."""
 
 
 def _takes_back(scope: Scope) -> bool:

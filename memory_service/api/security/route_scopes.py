@@ -42,6 +42,8 @@ ROUTES: Mapping[str, Scopes] = {
     "GET /recommend": READ,
     "POST /recommend": READ,
     "GET /brief": READ,
+    "GET /plans/{plan_id}": READ,
+    "GET /plans/{plan_id}/train.py": READ,
     "POST /brief": READ,
     "GET /similar": READ,
     "POST /similar": READ,

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from memory_service.domain.common.vocabulary import MODES, Mode
 from memory_service.errors import unknown_name, wrong_value
 
 PREFIX = "msk_"
@@ -24,6 +25,9 @@ ID_CHARACTERS, SECRET_CHARACTERS, CHECK_CHARACTERS = 10, 43, 6
 
 Scope = Literal["read", "tell", "edit", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+LIMITS: tuple[Mode, ...] = ("family", "blind")
+"""Stand among a key's scopes and take something away: the most that memory of competitions may be used."""
+
 """read: ask, look · tell: report runs and calibrations · edit: change rows · admin: everything, keys too."""
 
 _FORM = re.compile(
@@ -68,11 +72,17 @@ def checked_scopes(raw: Iterable[str]) -> tuple[str, ...]:
     """The scopes, each once, in the order of `SCOPES`; InvalidInput for an unknown one and for none."""
     scopes = [scope.strip().lower() for scope in raw if scope.strip()]
     for scope in scopes:
-        if scope not in SCOPES:
-            raise unknown_name("scope", scope, SCOPES)
-    if not scopes:
+        if scope not in (*SCOPES, *LIMITS):
+            raise unknown_name("scope", scope, (*SCOPES, *LIMITS))
+    if not set(scopes) - set(LIMITS):
         raise wrong_value("scopes", f"must name at least one of {', '.join(SCOPES)}")
-    return tuple(scope for scope in SCOPES if scope in scopes)
+    return tuple(scope for scope in (*SCOPES, *LIMITS) if scope in scopes)
+
+
+def mode_limit(scopes: Collection[str], of_server: Mode) -> Mode:
+    """The strictest of what a server and the scopes of a key allow."""
+    found = [of_server, *(limit for limit in LIMITS if limit in scopes)]
+    return max(found, key=MODES.index)
 
 
 def _checksum(text: str) -> str:

@@ -5,9 +5,10 @@ competition by no text.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.task_inference import InferredFacts
@@ -27,15 +28,15 @@ than the second they are of other data."""
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """words: of the text, where it was read from; notes: sentences on how it was found; warning: on what
-    contradicts it, serious where a plan by the other value would be another one."""
+    """words: of the text, where it was read from; notes: on how it was found; warnings: on what contradicts
+    it, serious where a plan by the other value would be another one."""
 
     name: str
     value: Any
     source: Source
     words: str | None = None
-    notes: tuple[str, ...] = ()
-    warning: str | None = None
+    notes: tuple[Sentence, ...] = ()
+    warnings: tuple[Sentence, ...] = ()
     serious: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -74,9 +75,10 @@ class Sources:
         if (fact.name == "task" and modality_of(str(other)) == fact.value) or not _differ(fact.value, other):
             return fact
         stored = self.record[fact.name]
-        warning = f"{fact.name} {given} is not what the record of {self.whose} says ({stored}): {who}."
+        names = {"name": fact.name, "given": given, "competition": self.whose, "stored": stored}
+        warning = sentence("record-differs", **names, who=who)
         far = not isinstance(other, str) and max(other, fact.value) > _SERIOUS * min(other, fact.value)
-        return Fact(fact.name, fact.value, fact.source, fact.words, fact.notes, warning, far)
+        return replace(fact, warnings=(warning,), serious=far)
 
 
 _UNKNOWN = (None, "unknown")

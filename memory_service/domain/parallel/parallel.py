@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.sentences import Sentence
 from memory_service.domain.parallel.gpu_sharing import (
     Demand,
     Shared,
@@ -58,7 +59,7 @@ class Beside:
     """The sets, as the answer has them; why there are none, as sentences (empty where there are)."""
 
     sets: tuple[Mapping[str, Any], ...]
-    why_none: tuple[str, ...] = ()
+    why_none: tuple[Sentence, ...] = ()
 
 
 def with_parallel_sets(plan: Plan | Refusal, candidate_sets: CandidateSets) -> Plan | Refusal:

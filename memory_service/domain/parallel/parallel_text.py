@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.parallel.gpu_sharing import Demand, Shared
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import Seconds
@@ -39,7 +40,7 @@ def why_better(
     return f"{text}{cause}. One after another is about as fast and {sooner}."
 
 
-def why_none(problem: PlanningProblem, tried: bool = False) -> tuple[str, ...]:
+def why_none(problem: PlanningProblem, tried: bool = False) -> tuple[Sentence, ...]:
     """Why nothing is offered; tried: sets were found but broke a promise."""
     if any(card.kind == "cpu" for card in problem.cards):
         why = "without a card all of them work on the same cores: one after another is as fast"
@@ -53,7 +54,7 @@ def why_none(problem: PlanningProblem, tried: bool = False) -> tuple[str, ...]:
         why = "taking turns, none would end in the minutes nine times in ten"
     else:
         why = "no two models of different families fit half the memory and half the minutes each"
-    return (f"No set of models side by side is offered (R33): {why}.",)
+    return (sentence("no-models-side-by-side", why=why),)
 
 
 def _minutes(seconds: Seconds) -> str:

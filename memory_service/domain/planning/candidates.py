@@ -204,6 +204,10 @@ class Candidate:
         return StepConfig(self.precision, layout_of(profile, card), self.option.defaults.optimizer)
 
 
+Rival = tuple[tuple[str, ...], Option, float]
+"""(families, option, quality index without what winners used)."""
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateSets:
     """Every set of a problem: what both the plan and the refusal are read from."""
@@ -227,12 +231,12 @@ class CandidateSets:
         """The smallest budget that any plan holds; infinite when memory allows none."""
         return min((float(s.grid.minutes.min(initial=inf)) for s in self.sets), default=inf)
 
-    def rival(self, candidate: Candidate) -> tuple[tuple[str, ...], Option, float] | None:
+    def rival(self, candidate: Candidate) -> Rival | None:
         """(families, option, index without what winners used) of the best option of other families in the
         minutes of a candidate; None where there is none."""
         said, minutes = self.problem.preferences, candidate.minutes + 1e-9
         own = families_of(candidate.option.model.name, candidate.option.model.family)
-        best: tuple[tuple[str, ...], Option, float] | None = None
+        best: Rival | None = None
         for candidates in self.sets:
             grid, columns = candidates.grid, candidates.table.columns
             index = np.where(grid.minutes <= minutes, grid.quality, -inf).max(axis=(1, 2), initial=-inf)

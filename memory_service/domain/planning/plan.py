@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.sentences import Sentence
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
 from memory_service.domain.prediction.device import TargetDevice
@@ -104,8 +105,9 @@ class Plan(_Answer):
     recipe: Mapping[str, Any] | None = None
     targets: Mapping[str, Any] | None = None
     similar: tuple[Mapping[str, Any], ...]
-    rationale: tuple[str, ...]
-    warnings: tuple[str, ...]
+    rationale: tuple[Sentence, ...]
+    runner_up: Mapping[str, Any] | None = None
+    warnings: tuple[Sentence, ...]
     evidence: tuple[Mapping[str, Any], ...]
     facts: tuple[Fact, ...]
 
@@ -113,6 +115,7 @@ class Plan(_Answer):
         out: dict[str, Any] = {}
         for name, part in _Answer.as_dict(self).items():
             out |= part if name == "settings" else {name: part}
+        out |= {"reasons": out["rationale"], "rationale": [each["text"] for each in out["rationale"]]}
         return out | {"reserve_minutes": round(self.reserve_minutes, 2)}
 
 
@@ -138,7 +141,7 @@ class Refusal(_Answer):
     recipe: Mapping[str, Any] | None = None
     targets: Mapping[str, Any] | None = None
     similar: tuple[Mapping[str, Any], ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Sentence, ...]
     evidence: tuple[Mapping[str, Any], ...]
 
     def as_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from memory_service.domain.common.vocabulary import OBJECTIVES, size_of
+from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.batch_choice import Flags
@@ -19,6 +19,7 @@ from memory_service.domain.planning.candidates import (
     Candidate,
     CandidateSet,
     CandidateSets,
+    Rival,
     host_share,
     precision_for,
     price_candidates,
@@ -31,6 +32,7 @@ from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.prediction.device import provenance_warnings
+from memory_service.domain.recipe.families import families_of
 
 STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
 FASTER_CARDS = ("a100", "h200")
@@ -67,25 +69,9 @@ class Choice:
     planned: Mapping[str, str]
 
 
-def make_plan(
-    problem: PlanningProblem,
-    costs: CostProvider,
-    all_sets: CandidateSets | None = None,
-    choice: Choice | None = None,
-) -> Plan | Refusal:
-    """The plan for a problem, or the refusal with the smallest change that fits.
-
-    all_sets   of this very problem, where it was already priced
-    choice     made by `domain.portfolio`; without one the best single run is planned
-    """
-    pinned = problem.question.precision
-    unsupported = [card.key for card in problem.cards if pinned and not card.supports(pinned)]
-    all_sets = all_sets or price_candidates(problem, costs)
-    if choice is None and not unsupported:
-        choice = _single(all_sets)
-    if choice is not None and not unsupported:
-        return _plan(all_sets, choice, costs)
-    why = reasons.why_not(all_sets, unsupported)
+def refuse(problem: PlanningProblem, costs: CostProvider, all_sets: CandidateSets) -> Refusal:
+    """Why nothing keeps the promises, with the smallest changes that would."""
+    why = reasons.why_not(all_sets, unsupported(problem))
     return Refusal(
         plan_id=plan_id_of(problem.question.canonical(), {"feasible": False, "why": why}),
         task=problem.task,
@@ -103,16 +89,14 @@ def make_plan(
     )
 
 
-def _single(all_sets: CandidateSets) -> Choice | None:
-    """The best run for all the minutes."""
-    question = all_sets.problem.question
-    best = {name: all_sets.best(name, question.minutes) for name in OBJECTIVES}
-    found = {name: candidate for name, candidate in best.items() if candidate is not None}
-    chosen = found.pop(question.objective, None)
-    return None if chosen is None else Choice(chosen, 1, question.minutes, 0.0, found, {})
+def unsupported(problem: PlanningProblem) -> list[str]:
+    """The cards that cannot compute the pinned precision."""
+    pinned = problem.question.precision
+    return [card.key for card in problem.cards if pinned and not card.supports(pinned)]
 
 
-def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
+def make_plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
+    """The plan of a choice, which `domain.portfolio` makes."""
     problem, candidate, option = all_sets.problem, choice.candidate, choice.candidate.option
     settings = settings_of(candidate)
     expected = expected_of(candidate, choice.seeds)
@@ -123,6 +107,7 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
     fill = expected.memory_percent if problem.on_gpu and not option.is_trees else None
     left = problem.question.minutes * (1 - problem.policy.reserve_share) - expected.total_minutes.value
     left -= choice.others
+    rival = all_sets.rival(candidate)
     spare = None  # by time more folds add nothing to what is submitted
     if not problem.by_time:
         gain = option.learning.fold_gain
@@ -150,7 +135,10 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         ),
         alternatives=_alternatives(all_sets, choice),
         similar=problem.similar,
-        rationale=reasons.rationale(candidate, settings, expected, spare, all_sets, choice.planned.values()),
+        rationale=reasons.rationale(
+            candidate, settings, expected, spare, all_sets, choice.planned.values(), rival
+        ),
+        runner_up=None if rival is None else _runner_up(candidate, rival),
         warnings=(
             *problem.warnings,
             *problem.inferred,
@@ -161,6 +149,16 @@ def _plan(all_sets: CandidateSets, choice: Choice, costs: CostProvider) -> Plan:
         recipe=None if problem.recipe is None else problem.recipe.as_dict(choice.planned),
         targets=problem.targets,
     )
+
+
+def _runner_up(candidate: Candidate, rival: Rival) -> dict[str, Any]:
+    """The best model of another family in the same minutes; index points by quality alone."""
+    _, option, index = rival
+    model, said = candidate.option.model, candidate.problem.preferences
+    size = {option.model.input_kind: option.input_size} if not option.is_trees else {}
+    points = said.winner_points(families_of(model.name, model.family), model.params_m)
+    behind = round(candidate.quality - points - index, 2)
+    return {"model": option.model.name, **size, "quality_index": round(index, 2), "behind": behind}
 
 
 def named_settings(problem: PlanningProblem, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from memory_service.domain.common.sentences import Sentence
 from memory_service.domain.common.vocabulary import reads_files
 from memory_service.domain.cost.multi_gpu import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
@@ -68,8 +69,8 @@ class PlanningProblem:
     visible: tuple[TargetDevice, ...] = ()
     together: Cards = ONE_CARD
     model: str | None = None
-    inferred: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    inferred: tuple[Sentence, ...] = ()
+    warnings: tuple[Sentence, ...] = ()
     similar: tuple[Mapping[str, Any], ...] = ()
     recipe: Recipe | None = None
     preferences: Preferences = NO_PREFERENCES

@@ -1,9 +1,9 @@
 """The request of a plan as the planner takes it: what was given, each value already checked."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from memory_service.domain.common.vocabulary import Mode, Objective, Size, Weights
+from memory_service.domain.common.vocabulary import MODES, Mode, Objective, Size, Weights
 
 MOST_MINUTES = 10_000.0
 """Longest budget that is planned for."""
@@ -42,6 +42,7 @@ class Question:
                run's
     after      plan_id of an earlier answer to the same question: what is left of its minutes is planned
     done       what of its runs is over
+    mode_limit       the most that the server or the key allows of memory; no part of the question either
     minutes_given    whether somebody said the minutes; no part of the question itself
     """
 
@@ -85,11 +86,17 @@ class Question:
     after: str | None = None
     done: tuple[Done, ...] = ()
     minutes_given: bool = True
+    mode_limit: Mode = "open"
 
     @property
     def pinned(self) -> dict[str, Any]:
         """The plan fields the caller fixed, by name."""
         return {name: getattr(self, name) for name in PINS if getattr(self, name) is not None}
+
+    def within(self, limit: Mode) -> "Question":
+        """The question with no more memory of competitions than a limit allows."""
+        stricter = max(self.mode, limit, key=MODES.index)
+        return self if stricter == self.mode else replace(self, mode=stricter, mode_limit=limit)
 
     def canonical(self) -> dict[str, Any]:
         """Everything that was said, defaults filled in, in a fixed order: two spellings of one question
@@ -97,7 +104,7 @@ class Question:
         out: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
-            if value is not None and value != () and item.name != "minutes_given":
+            if value is not None and value != () and item.name not in ("minutes_given", "mode_limit"):
                 out[item.name] = [_plain(each) for each in value] if isinstance(value, tuple) else value
         return out
 

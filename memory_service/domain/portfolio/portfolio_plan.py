@@ -7,13 +7,14 @@ from math import ceil, isfinite
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import OBJECTIVES
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.explanation.plan_warnings import large_on_host
 from memory_service.domain.planning.plan import Plan, Refusal, plan_id_of
 from memory_service.domain.planning.plan_search import PRICE
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.planner import Choice, make_plan, named_settings
+from memory_service.domain.planning.planner import Choice, make_plan, named_settings, refuse, unsupported
 from memory_service.domain.planning.problem import CostProvider, DoneRun, PlanningProblem
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
@@ -31,12 +32,12 @@ def plan_portfolio(
     """
     question = problem.question
     all_sets = all_sets or price_candidates(problem, costs)
-    if all_sets.least_minutes() > question.minutes:
-        return make_plan(problem, costs, all_sets)
+    if unsupported(problem) or all_sets.least_minutes() > question.minutes:
+        return refuse(problem, costs, all_sets)
     sets = run_sets(all_sets, question.minutes, problem.done)
     portfolio = choose_portfolio(sets, question.objective, question.minutes)
     if portfolio is None:
-        return make_plan(problem, costs, all_sets)
+        return refuse(problem, costs, all_sets)
     run = portfolio.main if question.run is None else run_of(portfolio.runs, question.run, "run")
     choice = Choice(
         run.candidate,
@@ -46,9 +47,7 @@ def plan_portfolio(
         {name: main_of(sets, name, question.minutes) for name in OBJECTIVES if name != question.objective},
         _planned(portfolio),
     )
-    plan = make_plan(problem, costs, all_sets, choice)
-    if isinstance(plan, Refusal):
-        return plan
+    plan = make_plan(all_sets, choice, costs)
     expected, reserve = plan.expected, plan.reserve_minutes
     if question.run is None:
         expected = replace(expected, quality_index=_of_blend(expected.quality_index, portfolio))
@@ -68,17 +67,18 @@ def plan_portfolio(
     )
 
 
-def _no_gain(portfolio: Portfolio) -> Iterator[str]:
+def _no_gain(portfolio: Portfolio) -> Iterator[Sentence]:
     if portfolio.done and sum(run.gain for run in portfolio.runs) < LEAST_GAIN:
-        yield "No run that fits the minutes that are left adds to those that are done: blend these and stop."
+        yield sentence("stop-here")
 
 
-def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[str]:
+def _large_runs(portfolio: Portfolio, answered: Run) -> Iterator[Sentence]:
     """What the other runs take of the host, where it is much."""
     for run in portfolio.runs:
         large = large_on_host(run.candidate)
         if large and run is not answered:
-            yield f"Run {run.number}, {run.model}, needs {large}."
+            named = {"run": run.number, "model": run.model}
+            yield sentence("host-memory-of-run", **named, gib=large.value, p90=large.high)
 
 
 def run_of(runs: Sequence[Run], number: int, field: str) -> Run:
@@ -176,39 +176,34 @@ def why_run(portfolio: Portfolio, run: Run) -> str:
     return text + (f" After its first fold {by}." if early and not portfolio.done else "")
 
 
-def why_it_stops(portfolio: Portfolio) -> tuple[str, ...]:
+def why_it_stops(portfolio: Portfolio) -> tuple[Sentence, ...]:
     """What the minutes are for, and what more of them would buy."""
     runs, price = len(portfolio.runs), PRICE[portfolio.objective]
     count = "One run takes" if runs == 1 else f"{runs} runs take"
     left = portfolio.minutes - portfolio.runs[-1].deadline
-    text = f"{count} {portfolio.used_percent:.0f} % of the minutes at p90, {left:.1f} are left over"
+    blend_words = ""
     if len(portfolio.blend["runs"]) > 1:
         gained, blend = portfolio.quality - portfolio.main.quality, portfolio.quality
-        text += f"; they blend to an expected index of {blend:.1f}, {gained:.1f} over the main run"
-    out = [text + "."]
+        blend_words = f"; they blend to an expected index of {blend:.1f}, {gained:.1f} over the main run"
+    out = [sentence("runs-use", runs=count, percent=portfolio.used_percent, left=left, blend=blend_words)]
     if portfolio.objective != "quality":
         more = f"; all of the minutes would buy {portfolio.unused:.2f}" * (portfolio.unused >= LEAST_GAIN)
-        must = f"a doubling of the time must buy at least {price:g} index points (R32)"
-        out.append(f"Objective {portfolio.objective}: {must}{more}.")
+        out.append(sentence("doubling", objective=portfolio.objective, points=price, more=more))
     limit = max(NOTHING_MORE, price)
     if portfolio.doubling <= limit:
-        buys = f"doubling the time buys {portfolio.doubling:.2f} points"
-        out.append(f"Nothing more to gain: {buys}, and less than {limit:g} is noise.")
+        out.append(sentence("nothing-more", points=portfolio.doubling, noise=limit))
     else:
-        text = f"Doubling the time would buy {portfolio.doubling:.2f} points"
-        nothing = "; nothing more to gain within these minutes"
+        now, nothing = "", "; nothing more to gain within these minutes"
         if portfolio.unused < LEAST_GAIN and isfinite(portfolio.next_needed):
             needed = ceil(10 * portfolio.next_needed) / 10
-            text += f"{nothing}: the next better plan needs {needed:.1f}"
+            now = f"{nothing}: the next better plan needs {needed:.1f}"
         elif portfolio.unused <= limit:
-            text += f"{nothing}: they would buy {portfolio.unused:.2f}"
-        out.append(f"{text}.")
+            now = f"{nothing}: they would buy {portfolio.unused:.2f}"
+        out.append(sentence("more-time", points=portfolio.doubling, now=now))
     first, cost = portfolio.runs[0], EARLY_WORTH[portfolio.objective]
     if not portfolio.done and first.first > FIRST_SHARE * portfolio.minutes:
         why = f"beside the others, and room for one would cost more than {cost:g} index points"
         if portfolio.objective == "fast":
             why = "in half of what the plan takes"
-        within, by_then = f"within {FIRST_SHARE:.0%} of the time", "no run of one split is over by then"
-        there = f"it is there by minute {first.first:.1f}"
-        out.append(f"No first submission {within}: {by_then} {why}; {there}.")
+        out.append(sentence("no-early-submission", share=FIRST_SHARE, why=why, minute=first.first))
     return tuple(out)

@@ -6,6 +6,7 @@ from typing import Any
 
 from memory_service.domain.calibration.corrected_rates import CalibratedRates
 from memory_service.domain.calibration.memory_overhead import MemoryOverhead
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.learning.corrections import LearnedCorrections
 
@@ -67,7 +68,7 @@ def target_device(
     return TargetDevice(**figures, calibrated=calibrated, provenance=provenance)
 
 
-def provenance_warnings(devices: Iterable[TargetDevice]) -> list[str]:
+def provenance_warnings(devices: Iterable[TargetDevice]) -> list[Sentence]:
     """Calibrations that the figures do not stand on though somebody may think so."""
     notes = [text for device in devices if device.provenance for text in device.provenance.set_aside]
-    return [f"{text[:1].upper()}{text[1:]}." for text in notes]
+    return [sentence("calibration-not-used", why=text[:1].upper() + text[1:]) for text in notes]

@@ -307,6 +307,23 @@ class OpenQuestion(Answer):
     )
 
 
+class Sentence(Answer):
+    """A reason or a warning as data."""
+
+    code: str = Field(description="What it is about: `minutes-assumed`, `model-best` ...")
+    text: str
+    severity: Literal["note", "warning"]
+    values: dict[str, Any] = Field(description="The figures and names in it.")
+
+
+class RunnerUp(InputSize):
+    """The best model of another family in the same minutes."""
+
+    model: str
+    quality_index: float = Field(description="By its quality alone, 0 to 100 within the task.")
+    behind: float = Field(description="Points less than the model of the main run, by quality alone.")
+
+
 class _Answered(Answer):
     """The question as it was understood."""
 
@@ -316,14 +333,17 @@ class _Answered(Answer):
     gpu: Card | None
     minutes: float = Field(description="The wall-clock budget for everything.")
     metric: Metric | None = Field(description="Null where nobody says it.")
-    recipe: Recipe | None = Field(description="What won similar competitions; null in mode blind.")
+    recipe: Recipe | None = Field(
+        description="What won similar competitions, the weightiest of each kind; with `include=recipe` all. "
+        "Null in mode blind."
+    )
     targets: Targets | None = Field(description="Null where no score of this very competition is known.")
-    similar: list[Neighbour]
-    warnings: list[str]
+    similar: list[Neighbour] = Field(description="The nearest three; with `include=similar` all.")
+    warnings: list[Sentence] = Field(description="What may make the plan wrong, and what was assumed.")
     questions: list[OpenQuestion] = Field(description="At most three, the most telling first.")
     uses: list[str] = Field(description="Parts of the data that the plan reads.")
     ignores: list[str] = Field(description="Parts of the data that the plan leaves out, a sentence each.")
-    evidence: list[Evidence]
+    evidence: list[Evidence] | None = left_out("With `include=evidence`.")
     knowledge_revision: int = Field(
         description="Revision of the knowledge that was answered from; it rises with every write and every "
         "run that ends. While one request learns from a run, others are answered from the one before."
@@ -391,12 +411,17 @@ class Plan(TrainingSettings, _Answered):
     reserve_minutes: float = Field(description="Behind the last training step of the last run.")
     checks: Checks
     on_trouble: list[Trouble]
-    alternatives: list[Alternative]
-    parallel: list[ModelSet]
+    alternatives: list[Alternative] | None = left_out("With `include=alternatives`.")
+    parallel: list[ModelSet] | None = left_out("With `include=parallel`.")
+    curves: list[dict[str, Any]] | None = left_out(
+        "With `include=curves`: memory and speed by batch size, as /predict has them."
+    )
     portfolio: list[PortfolioRun] = Field(description="What all of the minutes are for, in order.")
     blend: Blend
     used_percent: float = Field(description="Of the minutes, by the last run's deadline.")
-    rationale: list[str]
+    runner_up: RunnerUp | None = Field(description="Null where there is none, as with a pinned model.")
+    reasons: list[Sentence] = Field(description="The three that come first; with `include=reasons` all.")
+    rationale: list[str] = Field(description="The sentences of `reasons`; until 2.0.")
     facts: list[Fact] = Field(description="What the plan rests on, each with where it came from.")
 
 

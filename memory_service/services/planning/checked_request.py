@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.phrases import READ_CHARACTERS
 from memory_service.domain.description.resources import cards_in, resources_in
@@ -25,10 +26,11 @@ def with_resources(knowledge: Knowledge, question: Question) -> tuple[Question, 
     gpus, vram = _gpu(knowledge, question, text, read)
     minutes = _minutes(question, read)
     if len(text) > READ_CHARACTERS:
-        warning = f"Of the description the first {READ_CHARACTERS} characters were read."
-        minutes = replace(minutes, warning=f"{warning} {minutes.warning or ''}".strip())
+        cut = sentence("description-cut", characters=READ_CHARACTERS)
+        minutes = replace(minutes, warnings=(cut, *minutes.warnings))
     if words := knowledge.words_on_names(gpus.value, question.model):
-        gpus = replace(gpus, warning=" ".join(filter(None, [gpus.warning, *words])))
+        read_as = (sentence("name-read", words=each) for each in words)
+        gpus = replace(gpus, warnings=(*gpus.warnings, *read_as))
     named = ((n, knowledge.gpu(name).key) for n, name in map(counted, gpus.value))
     shown = ",".join(key if n == 1 else f"{n}x{key}" for n, key in named)
     if vram is not None:
@@ -46,18 +48,18 @@ def _gpu(
     if gpus:
         if "gpu" not in read or _names(knowledge, (*gpus, *question.plan_for), read["gpu"]):
             return Fact("gpu", gpus, "asked"), None
-        named = f"gpu={','.join(gpus)} is not what the description says ({read['gpu']}): gpu counts."
-        return Fact("gpu", gpus, "asked", warning=named), None
+        differs = sentence("gpu-differs", gpu=",".join(gpus), said=read["gpu"])
+        return Fact("gpu", gpus, "asked", warnings=(differs,)), None
     if "gpu" not in read:
         of_text = ", ".join(cards_in(text, knowledge.cards.models)) or "none"
         message = f"choose a GPU (a100, t4, rtx3090 ...) or cpu; the description names {of_text}"
         raise InvalidInput(f"gpu: {message}", [FieldError("gpu", message)])
-    fact = Fact("gpu", (read["gpu"],), "text", notes=(f"GPU {read['gpu']}: from the description.",))
+    fact = Fact("gpu", (read["gpu"],), "text", notes=(sentence("gpu-read", gpu=read["gpu"]),))
     own = knowledge.gpu(counted(read["gpu"])[1]).memory_gib
     said = read.get("vram_gib")
     if question.vram_gib is not None or said is None or said >= SMALLER * own:
         return fact, None
-    note = f"{said} GiB of memory: from the description; the card has {own:g} GiB."
+    note = sentence("vram-read", gib=said, own=own)
     return fact, Fact("vram_gib", float(said), "text", notes=(note,))
 
 
@@ -66,13 +68,13 @@ def _minutes(question: Question, read: Mapping[str, Any]) -> Fact:
     if question.minutes_given:
         if said is None or minutes / 1.1 <= said <= minutes * 1.1:
             return Fact("minutes", minutes, "asked")
-        warning = f"minutes={minutes:g} is not what the description says ({said:g}): minutes counts."
-        return Fact("minutes", minutes, "asked", warning=warning)
+        differs = sentence("minutes-differ", minutes=minutes, said=said)
+        return Fact("minutes", minutes, "asked", warnings=(differs,))
     if said is None:
-        note = f"{minutes:g} minutes assumed; give minutes to be exact."
+        note = sentence("minutes-assumed", minutes=minutes)
         return Fact("minutes", minutes, "usual", notes=(note,))
     minutes = min(said, MOST_MINUTES)
-    return Fact("minutes", minutes, "text", notes=(f"{minutes:g} minutes: from the description.",))
+    return Fact("minutes", minutes, "text", notes=(sentence("minutes-read", minutes=minutes),))
 
 
 def _names(knowledge: Knowledge, given: Iterable[str], read: str) -> bool:

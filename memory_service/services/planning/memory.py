@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.quoted_text import one_line
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
@@ -219,7 +220,7 @@ class Memory:
     targets: Mapping[str, Any] | None = None
     noted: Note | None = None
     evidence: tuple[Row, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Sentence, ...] = ()
 
 
 def memory_of(
@@ -289,7 +290,10 @@ def memory_of(
     demoted = demoted[:MOST_DEMOTED]
     targets = targets_of(record, knowledge.solution_memory.by_competition.get(str(own), ()))
     evidence = (*shown[: MOST_ROWS - len(demoted)], *demoted)
-    warnings = tuple(f"{row['id']}: {row['text'].partition('. It says: ')[0]}." for row in demoted)
+    warnings = tuple(
+        sentence("ranked-down", memory=row["id"], why=row["text"].partition(". It says: ")[0])
+        for row in demoted
+    )
     return Memory(recipe, preferences, targets, _noted_best(notes), evidence, warnings)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan, Refusal
 from memory_service.domain.planning.problem import PlanningProblem
@@ -20,19 +21,19 @@ def plan_with_note(
     note, question = case.noted_best, case.question
     if note is None or question.model is not None:
         return candidate_sets, plan_portfolio(case, knowledge, candidate_sets)
-    why = ""
+    why: Sentence | None = None
     for pins in _pins_of(knowledge, case, note):
         said = f"{note.source} notes it: {note.text}"
         pinned = replace(case, question=replace(question, **pins), model=pins["model"], noted=said)
         sets = price_candidates(pinned, knowledge)
         plan = plan_portfolio(pinned, knowledge, sets)
         if isinstance(plan, Plan):
-            reasons = (*plan.rationale, why) if why else plan.rationale
-            return sets, replace(plan, rationale=reasons)
+            return sets, replace(plan, rationale=(*plan.rationale, *([why] if why else [])))
         asked = ", ".join(f"{name} {value}" for name, value in pins.items())
-        why = why or f"{note.source} notes {asked}, which does not fit whole: {plan.why}"
+        said = sentence("note-does-not-fit", source=note.source, asked=asked, why=plan.why)
+        why = why or said
     plan = plan_portfolio(case, knowledge, candidate_sets)
-    return candidate_sets, replace(plan, warnings=(*plan.warnings, why))
+    return candidate_sets, replace(plan, warnings=(*plan.warnings, *([why] if why else [])))
 
 
 def _pins_of(knowledge: Knowledge, case: PlanningProblem, note: Note) -> Iterator[dict[str, Any]]:

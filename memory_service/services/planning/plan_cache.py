@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 0.2
 
 Key = tuple[int, str]
 
-_PLAN_ID = re.compile(r"plan-[0-9a-f]+")
+_PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?")
 
 
 class PlanCache:

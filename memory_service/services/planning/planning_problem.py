@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.calibration.registered_device import cores_beside
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of, size_of
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
@@ -52,10 +53,10 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
     facts = _resolved(_Reading(question, text, sources, devices["cards"]))
     task, n_train = facts["task"].value, facts["n_train"].value
     check_counts(question, task, n_train)
-    question, warnings = _checked_pins(knowledge, question, devices["cards"], task, n_train)
+    question, pin_warnings = _checked_pins(knowledge, question, devices["cards"], task, n_train)
     recalled, memory_warnings = _recalled(knowledge, question, text, task, n_train)
     everything = (*resources, *facts.values())
-    warned = sorted((fact for fact in everything if fact.warning), key=lambda fact: not fact.serious)
+    warned = sorted(everything, key=lambda fact: not fact.serious)
     return PlanningProblem(
         question=question,
         **{name: facts[name].value for name in _COUNTS},
@@ -64,9 +65,9 @@ def case_of(knowledge: Knowledge, question: Question, text: RequestText = NOTHIN
         model=question.model,
         inferred=tuple(note for fact in everything for note in fact.notes),
         warnings=(
-            *(str(fact.warning) for fact in warned),
+            *(each for fact in warned for each in fact.warnings),
             *_notices(question, text, "metric" in facts),
-            *warnings,
+            *pin_warnings,
             *memory_warnings,
         ),
         policy=knowledge.policy,
@@ -139,7 +140,7 @@ def _devices(knowledge: Knowledge, question: Question) -> tuple[Question, dict[s
 
 def _checked_pins(
     knowledge: Knowledge, question: Question, cards: tuple[TargetDevice, ...], task: str, n_train: int
-) -> tuple[Question, list[str]]:
+) -> tuple[Question, list[Sentence]]:
     """The question with the catalogue's name of its model, and warnings. InvalidInput for options that no
     model of the task, or not this one, has."""
     model = knowledge.model(question.model) if question.model else None
@@ -162,11 +163,10 @@ def _checked_pins(
     warnings = []
     most = max(card.memory_gib for card in cards)
     if question.vram_gib is not None and question.vram_gib > 1.1 * most:
-        warnings.append(f"vram_gib={question.vram_gib:g} is more than {cards[0].name} has ({most:g} GiB).")
+        warnings.append(sentence("vram-over-card", asked=question.vram_gib, card=cards[0].name, own=most))
     if question.weights == "none" and modality_of(task) not in _NO_WEIGHTS:
-        told = "Without pretrained weights (weights=none) models learn from random ones, and less"
         small = " The script trains small networks and kernel methods in place of the model that is priced."
-        warnings.append(f"{told}.{small if task in FROM_RANDOM else ''}")
+        warnings.append(sentence("no-weights", small=small if task in FROM_RANDOM else ""))
     return replace(question, model=model.name if model else None), warnings
 
 
@@ -177,7 +177,7 @@ def similar_answer(hit: Hit) -> dict[str, Any]:
 
 def _recalled(
     knowledge: Knowledge, question: Question, text: RequestText, task: str, n_train: int
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+) -> tuple[dict[str, Any], tuple[Sentence, ...]]:
     """What is remembered of similar competitions and of the very one, as fields of the problem; warnings."""
     outcomes, results = text.outcomes(question, task)
     bare = text.found is None and text.facts is None and question.competition is None
@@ -237,20 +237,20 @@ def _sources(knowledge: Knowledge, question: Question, text: RequestText) -> Sou
 _JUDGES = re.compile(r"\b(?:metric|evaluated|evaluation|scored)\b", re.IGNORECASE)
 
 
-def _notices(question: Question, text: RequestText, metric_known: bool) -> list[str]:
+def _notices(question: Question, text: RequestText, metric_known: bool) -> list[Sentence]:
     """Whose record was read, and what of the description was not read, as far as it shows."""
     slug, description = text.described, question.description or ""
-    notices = []
+    limited = question.mode_limit != "open"
+    notices = [sentence("mode-limited", mode=question.mode_limit)] if limited else []
     if question.competition is None and slug is not None and question.mode == "open":
-        notices = [f"The description seems to be of the stored competition {slug}: its record was read."]
+        notices.append(sentence("record-read", competition=slug))
     if text.said is not None and (language := language_of(description)) != "en":
         known = "" if question.task else "task, "
         only = "only numbers, names and English terms of it were read"
         read = f"its words for these were read as {language}" if language in READ_LANGUAGES else only
-        exact = f"Check the facts; give {known}metric and counts to be exact."
-        notices.append(f"The description does not look English: {read}. {exact}")
+        notices.append(sentence("not-english", read=read, known=known))
     elif text.said is not None and not metric_known and _JUDGES.search(description):
-        notices.append("The description speaks of a metric that was not understood: give metric to be exact.")
+        notices.append(sentence("metric-not-understood"))
     return notices
 
 
@@ -268,20 +268,20 @@ def _task(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
         if asked != question.task:
             by_text = said is not None and said.task == asked
             which = "the description says which" if by_text else "the usual one of it"
-            note = f"Task {asked}: {question.task} was asked; {which}."
-            fact = Fact("task", asked, "text" if by_text else "usual", None, (note,), fact.warning)
+            note = sentence("task-of-modality", task=asked, asked=question.task, why=which)
+            fact = Fact("task", asked, "text" if by_text else "usual", None, (note,), fact.warnings)
         if said is not None and said_otherwise(asked, said):
-            warning = f"task={asked} was asked, but the description reads like {said.task}: {asked} counts."
-            fact = replace(fact, warning=_joined(warning, fact.warning))
+            differs = sentence("task-differs", task=asked, said=said.task)
+            fact = replace(fact, warnings=(differs, *fact.warnings))
         return fact
     if known is not None and known.source == "record":
-        only = f"Mode {question.mode}: of the record of {sources.whose} only its task was read."
-        note = f"Task {known.value}: from the record of {sources.whose.rstrip(',')}."
+        only = sentence("only-task-read", mode=question.mode, competition=sources.whose)
+        note = sentence("task-of-record", task=known.value, competition=sources.whose.rstrip(","))
         return replace(known, notes=(note,) if question.mode == "open" else (only, note))
     if said is not None and said.task is not None and said.tells_task:
         because = f" ({', '.join(said.evidence[:3])})" if said.evidence else ""
         other = f"; it could be {said.runner_up}" if said.runner_up and said.confidence < 0.6 else ""
-        note = f"Task {said.task}: inferred from the description{because}{other}."
+        note = sentence("task-read", task=said.task, because=because, other=other)
         return Fact("task", said.task, "text", said.words.get("task"), (note,))
     raise wrong_value("task", "cannot be told from the description: name it")
 
@@ -304,12 +304,9 @@ def _metric(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
         if not (said.metric_sure or said.metric != "accuracy" or metric.in_script):
             metric = None
     if metric is not None and fact is not None:
-        return replace(fact, value=metric, warning=_joined(fact.warning, metric.note))
+        more = (sentence("metric-not-computed", why=metric.note),) if metric.note else ()
+        return replace(fact, value=metric, warnings=(*fact.warnings, *more))
     return None
-
-
-def _joined(*sentences: str | None) -> str | None:
-    return " ".join(filter(None, sentences)) or None
 
 
 def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
@@ -318,33 +315,26 @@ def _n_train(reading: _Reading, facts: Mapping[str, Fact]) -> Fact:
     if fact is not None and fact.source == "asked":
         if question.size is None or size_of(fact.value) == question.size:
             return fact
-        warning = (
-            f"size={question.size} contradicts n_train={fact.value}, which is {size_of(fact.value)}: "
-            "n_train counts."
-        )
-        return replace(fact, warning=_joined(fact.warning, warning))
+        counted = size_of(fact.value)
+        differs = sentence("size-differs", size=question.size, n_train=fact.value, counted=counted)
+        return replace(fact, warnings=(*fact.warnings, differs))
     if fact is not None and (question.size is None or size_of(int(fact.value)) == question.size):
         where = "the description"
         if fact.source == "record":
             named = question.competition or f"{text.described}, which the description is of"
             where = f"the record of {named}"
-        return replace(
-            fact, value=int(fact.value), notes=(f"{int(fact.value)} training samples: from {where}.",)
-        )
+        n_train = int(fact.value)
+        return replace(fact, value=n_train, notes=(sentence("n-train-read", n_train=n_train, source=where),))
     size = question.size or "medium"
     typical = max(SIZE_TYPICAL_N_TRAIN[size], question.n_groups or 0, question.n_classes or 0)
     slug = question.competition if question.mode == "open" else None
     unsaid = "" if question.size else f" (the record of {slug} says none)" if slug else " (no size was given)"
     if text.said is not None and len(told := training_sizes(question.description or "")) > 1:
         unsaid = f" (the description says {', '.join(map(str, told[:4]))})"
-    note = f"{typical} training samples assumed for size {size}{unsaid}; give n_train to be exact."
-    guess = (
-        f"n_train={typical} is a guess: nobody says how many interactions (purchases, clicks, ratings, "
-        "sessions) there are, and minutes and memory grow with them. Give n_train; items and users are "
-        "no training samples."
-    )
-    warned = task == "recommendation" and question.size is None
-    return Fact("n_train", typical, "usual", None, (note,), guess if warned else None)
+    note = sentence("n-train-assumed", n_train=typical, size=size, unsaid=unsaid)
+    guessed = task == "recommendation" and question.size is None
+    warnings = (sentence("interactions-guessed", n_train=typical),) if guessed else ()
+    return Fact("n_train", typical, "usual", None, (note,), warnings)
 
 
 def _n_test(reading: _Reading, facts: Mapping[str, Fact]) -> Fact | None:
@@ -393,14 +383,15 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
         return Fact("cpu_count", reading.question.cpu_count, "asked")
     known = {cores: card for card in reading.cards if (cores := cores_beside(card)) is not None}
     if not known:
-        note = f"{DEFAULT_CPU_COUNT} processor cores assumed; give cpu_count to be exact."
+        note = sentence("cores-assumed", cpu_count=DEFAULT_CPU_COUNT)
         return Fact("cpu_count", DEFAULT_CPU_COUNT, "usual", notes=(note,))
     cores = min(known)
     card = known[cores]
-    whose = f"what {card.key} has" if card.device else "assumed; give cpu_count to be exact"
+    known_cores = sentence("cores-known", cpu_count=cores, device=card.key)
+    note = known_cores if card.device else sentence("cores-assumed", cpu_count=cores)
     measured = [n for n, card in known.items() if card.device]
     source: Source = "record" if cores in measured else "usual"
-    return Fact("cpu_count", cores, source, notes=(f"{cores} processor cores: {whose}.",))
+    return Fact("cpu_count", cores, source, notes=(note,))
 
 
 _RESOLVERS: Mapping[str, Callable[[_Reading, Mapping[str, Fact]], Fact | None]] = {

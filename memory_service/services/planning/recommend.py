@@ -1,6 +1,7 @@
 """The answer of /recommend: facts filled in, each said so, then planned.
 
-    recommend(database, plan_request({...})) -> the answer of /recommend as a dict
+    recommend(database, plan_request({...})) -> the whole answer of /recommend as a dict
+    recommend_json(database, ..., include=())    as it is sent: `domain.planning.answer_view`
 
 Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 """
@@ -8,7 +9,7 @@ Asking writes nothing. Answers are cached per knowledge revision (`plan_cache`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +17,17 @@ import orjson
 
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
+from memory_service.domain.planning.answer_view import WHOLE, answer_view
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
+from memory_service.domain.planning.plan import Plan
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs
 from memory_service.domain.quality.conditioning import points_of_metric
-from memory_service.errors import Conflict, FieldError, wrong_value
+from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, wrong_value
+from memory_service.schemas.predict import PredictRequest
 from memory_service.schemas.recommend import plan_request
+from memory_service.schemas.validation_errors import checked
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
@@ -31,39 +36,60 @@ from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned
 from memory_service.services.planning.request_text import RequestText, read_request_text
 from memory_service.services.planning.script_choice import techniques_done
+from memory_service.services.prediction.predict import predict
 
 
-def recommend(database: Database, question: Question | Mapping[str, Any]) -> dict[str, Any]:
+def recommend(
+    database: Database, question: Question | Mapping[str, Any], include: Collection[str] = WHOLE
+) -> dict[str, Any]:
     """The plan, or `feasible: false` with what would fit, or with what must be answered first.
+
+    include   parts of the answer, as `answer_view.PARTS` names them
 
     Raises InvalidInput for unknown cards, models, runs and values; NotFound for an unknown competition;
     Conflict where `after` is no plan of this question.
     """
-    return _loaded(recommend_json(database, question))
+    return _loaded(recommend_json(database, question, include=include))
 
 
 def recommend_json(
-    database: Database, question: Question | Mapping[str, Any], query: bytes | None = None
+    database: Database,
+    question: Question | Mapping[str, Any],
+    query: bytes | None = None,
+    *,
+    include: Collection[str],
 ) -> bytes:
     """The same as JSON. query: the query string that asks it, which `PlanCache` will know from now on."""
     requested = question if isinstance(question, Question) else plan_request(question)
-    cache, key = database.caches.of(PlanCache), _key(requested)
+    cache, parts = database.caches.of(PlanCache), frozenset(include)
+    key, whole = _key(requested, parts), _key(requested, parts | WHOLE)
     revision = database.knowledge_revision()
+
+    def answered() -> bytes:
+        body = cache.get(revision, whole) or _evaluated(database, requested, parts | WHOLE)[1]
+        if key == whole:
+            return body
+        answer = _loaded(body)
+        view = orjson.dumps(answer_view(answer, parts))
+        cache.store(answer["knowledge_revision"], key, view, None)
+        return view
+
     cached = cache.get(revision, key)
     if cached is None:
-        cached = cache.renewed(revision, key, lambda: _evaluated(database, requested, key)[1])
+        cached = cache.renewed(revision, key, answered)
     if query is not None:
         cache.store_query(query, key)
     return cached
 
 
 def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
-    """The answer of `recommend` with all that was weighed for it, read and priced once. Raises as it does."""
-    weighed, body = _evaluated(database, question, _key(question))
+    """The whole answer with all that was weighed for it, read and priced once. Raises as `recommend` does."""
+    weighed, body = _evaluated(database, question, WHOLE | {"parallel"})
     return EvaluatedRequest(_loaded(body), weighed)
 
 
-def _evaluated(database: Database, question: Question, key: str) -> tuple[Weighed | None, bytes]:
+def _evaluated(database: Database, question: Question, parts: frozenset[str]) -> tuple[Weighed | None, bytes]:
+    key = _key(question, parts)
     knowledge = knowledge_of(database)
     memory = read_request_text(database, question)
     open_answer = unplanned(knowledge, question, memory)
@@ -79,13 +105,15 @@ def _evaluated(database: Database, question: Question, key: str) -> tuple[Weighe
     body = cache.get(knowledge.revision, key)
     if body is None:
         chosen_from, plan = plan_with_note(knowledge, case, candidate_sets)
-        answer = with_parallel_sets(plan, chosen_from).as_dict()
+        answer = (with_parallel_sets(plan, chosen_from) if "parallel" in parts else plan).as_dict()
+        if "curves" in parts and isinstance(plan, Plan):
+            answer["curves"] = _curves(database, answer)
         answer["questions"] = questions(knowledge, question, memory, case, candidate_sets)
         answer["uses"], answer["ignores"] = uses_and_ignores(question.description or "", case.task)
         answer["knowledge_revision"] = knowledge.revision
         _mark_scripted(answer)
         body = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
-        plan_id = None if question.run else answer["plan_id"]
+        plan_id = _of_run(answer["plan_id"], question.run) if question.run else answer["plan_id"]
         cache.store(knowledge.revision, key, body, plan_id)
     return (knowledge, memory, case, candidate_sets), body
 
@@ -98,8 +126,24 @@ def _mark_scripted(answer: dict[str, Any]) -> None:
             technique.update(in_script=True, setting=done[technique["name"]])
 
 
-def _key(question: Question) -> str:
-    return json.dumps([question.canonical(), question.minutes_given])
+def _curves(database: Database, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Memory and speed of the plan's network by batch size, as /predict has them; none of trees."""
+    model = answer["model"]
+    asked = {name: answer[name] for name in _OF_STEP if answer.get(name) is not None}
+    asked |= {name: model[name] for name in ("image_size", "seq_len") if name in model}
+    try:
+        request = checked(PredictRequest, {"model": model["name"], "gpu": answer["gpu"]["slug"], **asked})
+        curve: list[dict[str, Any]] = predict(database, request)["curve"]
+    except (InvalidInput, KeyError):
+        return []
+    return curve
+
+
+_OF_STEP = ("precision", "batch_size", "optimizer", "gradient_checkpointing", "method", "lora_rank", "n_gpus")
+
+
+def _key(question: Question, parts: frozenset[str]) -> str:
+    return json.dumps([question.canonical(), question.minutes_given, question.mode_limit, sorted(parts)])
 
 
 def _loaded(body: bytes) -> dict[str, Any]:
@@ -112,6 +156,21 @@ def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
     for again."""
     body = database.caches.of(PlanCache).with_plan(plan_id)
     return None if body is None else _loaded(body)
+
+
+def known_plan(database: Database, plan_id: str, run: int | None = None) -> dict[str, Any]:
+    """The whole answer of that id; with `run` that of another run of its portfolio, where it was asked for.
+    NotFound where this process gave no such plan, or has forgotten it."""
+    found = cached_plan(database, plan_id if run is None else _of_run(plan_id, run))
+    if found is None:
+        which = "" if run is None else f" with run={run}"
+        raise NotFound(f"Plan {plan_id[:80]} is not known here any more: ask /recommend again{which}")
+    return found
+
+
+def _of_run(plan_id: str, run: int) -> str:
+    """What another run of a plan's portfolio is kept under: all of them have the same id."""
+    return f"{plan_id}.{run}"
 
 
 Weighed = tuple[Knowledge, RequestText, PlanningProblem, CandidateSets]

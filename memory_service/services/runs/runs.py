@@ -56,9 +56,9 @@ def begin_run(
     key = key or str(uuid.uuid4())
     brought = plan_brought(reported)
     knowledge = knowledge_of(database)
-    plan = brought
-    if plan is None and "plan_id" in reported:
-        plan = cached_plan(database, reported["plan_id"])
+    # What was asked for may be the short answer: the whole one says which memories it rests on.
+    plan = cached_plan(database, reported["plan_id"]) if "plan_id" in reported else None
+    plan = plan or brought
     case = run_case(knowledge, with_plan(knowledge, reported, plan))
     _keep_profile(database, knowledge, case)
     prediction = frozen_prediction(

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from fastapi import Request
 from starlette.responses import Response
 
-from memory_service.api.service import database_of
+from memory_service.api.service import database_of, mode_limit_of
+from memory_service.domain.common.vocabulary import MODES
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import ask_page, ask_script, understood
@@ -21,7 +22,7 @@ router = Pages()
 
 @router.page("/")
 def ask(request: Request) -> Response:
-    query: Mapping[str, str] = query_of(request)
+    query = _within_limit(request, query_of(request))
     database = database_of(request)
     data = ask_page(database, knowledge_of(database), query)
     query = data["asked"]
@@ -47,6 +48,13 @@ def ask(request: Request) -> Response:
     )
 
 
+def _within_limit(request: Request, query: Mapping[str, str]) -> Mapping[str, str]:
+    """What is asked, in the mode that the server and the key allow."""
+    limit, mode = mode_limit_of(request), query.get("mode", "open")
+    stricter = mode in MODES and MODES.index(mode) < MODES.index(limit)
+    return {**query, "mode": limit} if query and stricter else query
+
+
 @router.form("/")
 def ask_by_form(_request: Request, form: Form) -> Response:
     """To the question's address."""
@@ -57,7 +65,7 @@ def ask_by_form(_request: Request, form: Form) -> Response:
 def understand(request: Request, form: Form) -> Response:
     """What the question says so far: its facts, and the plan in short where a GPU is known."""
     database = database_of(request)
-    data = understood(database, knowledge_of(database), _filled(form))
+    data = understood(database, knowledge_of(database), _within_limit(request, _filled(form)))
     return answer(request, "ask/understood.html", data, title="What was understood")
 
 
@@ -69,7 +77,7 @@ def _filled(form: Mapping[str, str]) -> dict[str, str]:
 def script(request: Request) -> Response:
     """The plan's training script as `train.py`: a link cannot send the Accept header of /recommend."""
     server = str(request.base_url).rstrip("/")
-    text = ask_script(database_of(request), query_of(request), server)
+    text = ask_script(database_of(request), _within_limit(request, query_of(request)), server)
     return Response(text, headers={**HEADERS, **_AS_FILE}, media_type="text/x-python")
 
 

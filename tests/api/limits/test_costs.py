@@ -113,15 +113,15 @@ def test_corrections_and_tools_refuse_too_many_members_too(sqlite_client: TestCl
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
-        "params": {"name": "recommend_plan", "arguments": many},
+        "params": {"name": "plan", "arguments": many},
     }
     assert MEMBERS in sqlite_client.post("/mcp", json=call, headers=AGENT).text
-    call["params"] = {"name": "recommend_plan", "arguments": {"description": [[] for _ in range(10_000)]}}
+    call["params"] = {"name": "plan", "arguments": {"description": [[] for _ in range(10_000)]}}
     assert sqlite_client.post("/mcp", json=call, headers=AGENT).status_code == 413
     nan = orjson.dumps(call).replace(b"[]", b"NaN")
     assert sqlite_client.post("/mcp", content=nan, headers=AGENT).status_code == 413
     script = "x = [1, 2, 3, 4]  # {}, [], \n" * 5_000  # as many commas, in one text
-    call["params"] = {"name": "review_script", "arguments": {"script": script}}
+    call["params"] = {"name": "review", "arguments": {"script": script}}
     answered = sqlite_client.post("/mcp", json=call, headers=AGENT)
     assert answered.status_code == 200
     assert "isError" in answered.text

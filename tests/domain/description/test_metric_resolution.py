@@ -23,6 +23,7 @@ from memory_service.services.competitions.neighbours import Found, Hit
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText
 from memory_service.services.planning.script_kinds import SCRIPTED
+from tests.answers import warnings_of
 from tests.planning import plan, seed_knowledge
 
 APTOS = "aptos2019-blindness-detection"
@@ -155,7 +156,7 @@ def test_a_plan_says_its_metric_in_one_line_of_its_text():
     assert "- judged by ROC AUC (higher is better, as asked)\n" in plan_markdown(told)
     long = plan(task="image", gpu="a100", metric="my " * 60 + "score")
     assert rough_tokens(plan_markdown(long)) <= MOST_TOKENS
-    assert long["metric"]["note"] in long["warnings"]
+    assert long["metric"]["note"] in warnings_of(long)
 
 
 def test_a_metric_of_the_other_kind_of_answer_names_the_task_to_ask_for():

@@ -16,6 +16,7 @@ from memory_service.domain.planning.plan_search import PRICE, PlanGrid
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.portfolio.run_sets import EARLY_WORTH
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS, patience_rounds
+from tests.answers import warnings_of
 from tests.domain.planning.test_planner_properties import faster
 from tests.planning import case, plan, promises_kept, seed_knowledge
 
@@ -31,7 +32,7 @@ def trees(**asked: Any) -> dict[str, Any]:
 
 def is_cut_short(answer: dict[str, Any]) -> bool:
     """By the minutes, or by the rounds that were asked for; not by the most that is ever planned."""
-    return any("cut short" in text and "most that" not in text for text in answer["warnings"])
+    return any("cut short" in text and "most that" not in text for text in warnings_of(answer))
 
 
 @pytest.mark.parametrize("n_train", [2_000, 20_000, 100_000, 1_000_000, 5_000_000])
@@ -97,7 +98,7 @@ def test_larger_data_get_no_fewer_rounds_unless_time_forces_a_higher_rate(
         assert large["epochs"] >= small["epochs"]
         assert large["expected"]["best_epoch"]["value"] >= small["expected"]["best_epoch"]["value"]
     else:
-        said = " ".join((*large["rationale"], *large["warnings"]))
+        said = " ".join((*large["rationale"], *warnings_of(large)))
         assert "next lower learning rate" in said or is_cut_short(large)
 
 
@@ -117,7 +118,7 @@ def test_rounds_are_cut_short_only_where_no_more_fit_or_are_worth_their_minutes(
     grid = price_candidates(case(**{**TABLE, **asked}), seed_knowledge()).sets[-1].grid
     rate, fold = answer["learning_rate"], grid.folds.index(answer["folds"])
     cap = list(zip(grid.learning_rates, grid.epochs, strict=True)).index((rate, answer["epochs"]))
-    told = next(text for text in answer["warnings"] if "cut short" in text)
+    told = next(text for text in warnings_of(answer) if "cut short" in text)
     assert ("the minutes allow no more" in told) == (grid.minutes[0, cap + 1, fold] > minutes)
     whole = max(place for place, other in enumerate(grid.learning_rates) if other == rate)
     if grid.minutes[0, whole, fold] <= minutes and len(answer["portfolio"]) == answer["seeds"] == 1:
@@ -141,7 +142,7 @@ def test_more_minutes_never_lower_the_quality_of_boosting(
 def test_asked_rounds_are_the_cap_and_too_few_of_them_are_told() -> None:
     answer = trees(n_train=100_000, epochs=300)
     assert answer["epochs"] == 300
-    assert any("were asked for" in text for text in answer["warnings"])
+    assert any("were asked for" in text for text in warnings_of(answer))
     assert not is_cut_short(trees(n_train=100_000, epochs=25_000))
 
 
@@ -221,13 +222,13 @@ def test_trees_grow_on_the_card_where_that_is_quicker_and_says_so(
         assert ("no card from another" in said) == (model == "xgboost")  # its law has no bandwidth
         assert answer["expected"]["bound"] == "gpu"
         assert peak > 0.95 * 14 if model == "catboost" else 1.0 < peak < 3.0
-        assert not any("leaves the card idle" in text for text in answer["warnings"])
+        assert not any("leaves the card idle" in text for text in warnings_of(answer))
         assert all(run["tree_device"] == "cuda" for run in answer["portfolio"])
     else:
         assert answer["tree_device"] == "cpu"
         assert why in said
         assert (peak, answer["expected"]["bound"]) == (0.0, "host")
-        idle = any("leaves the card idle" in text for text in answer["warnings"])
+        idle = any("leaves the card idle" in text for text in warnings_of(answer))
         assert idle == ("cpu" not in changed.get("gpu", "t4"))
 
 
@@ -243,7 +244,7 @@ def test_a_table_that_the_host_cannot_hold_is_refused_there_and_told_of_every_ru
     roomy = plan(**asked, gpu="cpu", vram_gib=4_000)  # of a processor: the memory of its machine
     for answer in (roomy, plan(**asked, gpu="a100")):
         if answer["feasible"]:
-            told = [text for text in answer["warnings"] if "host memory" in text]
+            told = [text for text in warnings_of(answer) if "host memory" in text]
             assert len(told) == len(answer["portfolio"])
 
 
@@ -257,4 +258,4 @@ def test_a_forest_that_the_host_cannot_hold_is_refused_and_one_on_fewer_rows_is_
     memory = fewer["expected"]["host_memory_gib"]
     assert 4 < memory["value"] < memory["high"] < 8
     beside_a_card = trees(**asked, n_train=1_000_000, gpu="a100", minutes=6_000)
-    assert any("GiB of host memory" in text for text in beside_a_card["warnings"])
+    assert any("GiB of host memory" in text for text in warnings_of(beside_a_card))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.answers import warnings_of
 from tests.planning import best, plan, promises_kept, seed_knowledge
 
 DOGS = {"task": "image", "n_train": 9000, "n_classes": 120, "minutes": 11}
@@ -219,7 +220,7 @@ def test_a_pinned_network_on_a_table_keeps_thousands_of_rows_a_batch() -> None:
 def test_little_data_lowers_the_batch_and_says_so() -> None:
     answer = plan(task="image", n_train=600, gpu="a100", minutes=20)
     assert answer["batch_size"] <= 16
-    assert any("updates" in sentence for sentence in (*answer["rationale"], *answer["warnings"]))
+    assert any("updates" in sentence for sentence in (*answer["rationale"], *warnings_of(answer)))
 
 
 def test_many_classes_cost_memory() -> None:

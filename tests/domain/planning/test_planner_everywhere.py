@@ -11,7 +11,7 @@ from memory_service.domain.common.vocabulary import SIZES, TASKS
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.expected_figures import expected_of, timetable_of
 from memory_service.domain.planning.plan_settings import settings_of
-from memory_service.domain.planning.planner import make_plan
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from tests.planning import MINUTES, case, promises_kept, seed_knowledge
 
 ONE_OF_A_KIND = (
@@ -51,6 +51,6 @@ def test_every_combination_keeps_its_promises_or_says_what_fits(task: str, place
                 assert expected.quality_index.value >= last, (gpu, size, minutes)
                 last = expected.quality_index.value
     for gpu, asked in refused.items():
-        answer = make_plan(asked, knowledge).as_dict()
+        answer = plan_portfolio(asked, knowledge).as_dict()
         assert answer["why"], gpu
         assert answer["closest"] is not None, (gpu, answer["why"])

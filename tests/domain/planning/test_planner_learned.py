@@ -19,8 +19,8 @@ from memory_service.domain.cost.throughput_knee import throughput_knee
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.cost_table import build_table
-from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.problem import PlanningProblem
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -161,7 +161,7 @@ def test_any_plan_keeps_its_promises_and_its_distance_from_what_ran_out(
     seen: list[Observation], minutes: float, n_train: int, batch: int | None
 ) -> None:
     card = card_after(seen)
-    answer = make_plan(asked(card, minutes=minutes, n_train=n_train, batch_size=batch), seed_knowledge())
+    answer = plan_portfolio(asked(card, minutes=minutes, n_train=n_train, batch_size=batch), seed_knowledge())
     plan = answer.as_dict()
     if not plan["feasible"]:
         assert plan["why"]

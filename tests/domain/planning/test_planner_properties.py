@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.planning.planner import make_plan
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.preferences import Preferences, SizePreference
 from tests.planning import CARDS, best, case, plan, promises_kept, seed_knowledge
@@ -93,13 +93,13 @@ def test_pinning_what_was_planned_plans_the_same_run(
     """With its batch pinned, too, a larger picture or longer text may just fit: at the knee its batch would
     be smaller and slower."""
     asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
-    first = make_plan(case(**asked), seed_knowledge()).as_dict()
+    first = plan_portfolio(case(**asked), seed_knowledge()).as_dict()
     if not first["feasible"]:
         return
     own: dict[str, object] = {}
     for pin in ("model", "epochs", "folds", "batch_size"):
         own[pin] = first["model"]["name"] if pin == "model" else first[pin]
-        again = make_plan(case(**asked, **own), seed_knowledge()).as_dict()
+        again = plan_portfolio(case(**asked, **own), seed_knowledge()).as_dict()
         index = again["expected"]["quality_index"]["value"]
         if pin == "batch_size" and index > first["expected"]["quality_index"]["value"]:
             size = "image_size" if "image_size" in first["model"] else "seq_len"
@@ -164,7 +164,7 @@ def test_any_plan_keeps_its_promises_and_any_refusal_says_what_fits(
         "image_size": image_size,
         "n_classes": n_classes and min(n_classes, n_train),  # more than samples is refused
     }
-    answer = make_plan(case(**asked), seed_knowledge()).as_dict()
+    answer = plan_portfolio(case(**asked), seed_knowledge()).as_dict()
     if answer["feasible"]:
         assert promises_kept(answer) == []
         for name in ("folds", "epochs", "batch_size"):

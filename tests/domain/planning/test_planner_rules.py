@@ -18,6 +18,7 @@ from memory_service.domain.planning.hyperparameters import (
     warmup_epochs,
 )
 from memory_service.domain.prediction.peak_memory_curve import peak_memory
+from tests.answers import warnings_of
 from tests.planning import plan, promises_kept, seed_knowledge
 
 DOGS = {"task": "image", "n_train": 9000, "n_classes": 120, "minutes": 11, "gpu": "a100"}
@@ -314,7 +315,7 @@ def test_a_pinned_batch_below_the_knee_is_told_what_it_loses(batch_size: int, to
         task="image", n_train=10_000, n_classes=10, gpu="a100", minutes=30,
         model="tf_efficientnet_b4", image_size=224, batch_size=batch_size,
     )  # fmt: skip
-    said = [line for line in answer["warnings"] if line.startswith(f"batch_size={batch_size} was asked for")]
+    said = [line for line in warnings_of(answer) if line.startswith(f"batch_size={batch_size} was asked for")]
     assert bool(said) is told
     (fill,) = (line for line in answer["rationale"] if "fill" in line)
     assert ("gain less than a tenth in speed" in fill) is not told

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.domain.planning.hyperparameters import default_batch
-from memory_service.domain.planning.planner import make_plan
 from memory_service.domain.planning.policy import Policy, policy_of, unreadable
+from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.planning.planning_problem import case_of
@@ -34,7 +34,7 @@ def _corrected(row: str, **changes: Any) -> Knowledge:
 
 
 def _plan(knowledge: Knowledge, **asked: Any) -> dict[str, Any]:
-    return make_plan(case_of(knowledge, plan_request({**DOGS, **asked})), knowledge).as_dict()
+    return plan_portfolio(case_of(knowledge, plan_request({**DOGS, **asked})), knowledge).as_dict()
 
 
 def _ids(answer: dict[str, Any]) -> set[str]:

@@ -78,17 +78,18 @@ def test_a_plan_without_a_recipe_reads_as_it_did():
     assert split_setting({**old, "task": "tabular-regression"}) == ("random", None)
 
 
-def test_the_plan_comes_first_then_the_recipe_and_no_warning_is_lost_to_a_second_sentence():
+def test_warnings_come_first_then_the_plan_then_the_recipe_and_none_is_lost_to_sentences_of_winners():
     answer = plan(task="image", size="medium", gpu="a100", minutes=30)
     answer |= {"recipe": RECIPE | {"mattered": lessons(*["so and so " * 40] * 5)}, "targets": TARGETS}
-    answer |= {"warnings": ["Mind the gap."]}
+    mind = {"code": "gap", "text": "Mind the gap.", "severity": "warning", "values": {}}
+    answer |= {"warnings": [mind]}
     text = plan_markdown(answer)
     assert rough_tokens(text) <= MOST_TOKENS
     told = [
+        "- WARNING: Mind the gap.",
         "- folds=",
         "How similar ones were won (9 of 80",
         "- validation: group by patient",
-        "- Mind the gap.",
     ]
     assert [text.index(each) for each in told] == sorted(text.index(each) for each in told)
     assert all(len(line) < LONGEST + 60 for line in text.splitlines() if line.startswith("- mattered"))

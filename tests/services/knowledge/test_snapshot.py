@@ -20,6 +20,7 @@ from memory_service.services.prediction.predict import predict
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.audit import note
 from memory_service.store.session import bump_revision
+from tests.answers import warnings_of
 from tests.conftest import Servers
 from tests.registered import A100, CPU, calibrate, register
 
@@ -151,7 +152,7 @@ def test_a_device_named_like_a_gpu_model_shadows_it(embedded: Database) -> None:
     assert card.tflops["fp32"] == pytest.approx(sheet.tflops["fp32"] / 2)
     assert knowledge.cards.sheets["cpu"].device == ""
     plan = recommend(embedded, {"task": "image", "size": "small", "gpu": "cpu", "minutes": 240})
-    assert "4 processor cores: what cpu has." in plan["warnings"]
+    assert "4 processor cores: what cpu has." in warnings_of(plan)
     assert plan["data_loader"]["num_workers"] == 4
 
 
@@ -225,7 +226,7 @@ def test_stale_and_contended_calibrations_are_named_and_not_used(embedded: Datab
     why = "is stale: driver was 535.1, is 550.54; recalibrate with `memory-service calibrate`."
     assert after["warnings"] == [f"Calibration {stale} of box7 {why}"]
     plan = recommend(embedded, {"task": "image", "size": "medium", "gpu": "box7,box8"})
-    told = [text for text in plan["warnings"] if text.startswith("Calibration")]
+    told = [text for text in warnings_of(plan) if text.startswith("Calibration")]
     assert len(told) == 2
     assert busy in told[1]
     fresh = calibrate(embedded, "box7", "a100", SLOW, day=1)

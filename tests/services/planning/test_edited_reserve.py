@@ -16,6 +16,7 @@ from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.review.review import review_script
 from memory_service.services.runs.runs import begin_run
+from tests.answers import warnings_of
 from tests.conftest import Servers
 from tests.store.fakes import HashEncoder
 from tests.telling import take_events
@@ -59,7 +60,7 @@ def says_thirty(text: str) -> bool:
 def test_a_plan_its_text_and_its_script_keep_the_edited_reserve(edited: Database) -> None:
     plan = recommend(edited, {"task": "image", "gpu": "t4", "minutes": "30", "n_train": "9000"})
     assert plan["checks"]["reserve_percent"] == 30.0
-    assert says_thirty(json.dumps(plan["rationale"]) + json.dumps(plan["warnings"]) + plan_markdown(plan))
+    assert says_thirty(json.dumps(plan["rationale"]) + json.dumps(warnings_of(plan)) + plan_markdown(plan))
     assert not [row for row in plan["evidence"] if row["id"] == "R14-reserve" and OLD.search(row["text"])]
     assert "RESERVE_SHARE = 0.3 " in plan_script(plan)
 

@@ -11,6 +11,7 @@ from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.script_choice import has_script
 from memory_service.services.prediction.predict import predict
+from tests.answers import warnings_of
 
 
 def test_masks_of_many_classes_cost_in_a_plan_what_predict_says(seeded_sqlite: Database) -> None:
@@ -49,7 +50,7 @@ def test_a_decoder_that_a_card_cannot_hold_in_half_precision_is_planned_with_qlo
     assert (small["method"], small["lora_rank"]) == ("qlora", 16)
     assert large["method"] == "lora"
     assert large["expected"]["peak_memory_gib"]["value"] > 15  # 7.6 billion weights in half precision
-    assert any("weak evidence" in warning for warning in small["warnings"])
+    assert any("weak evidence" in warning for warning in warnings_of(small))
     pinned = recommend(seeded_sqlite, {**asked, "gpu": "a100-80gb", "method": "qlora", "lora_rank": 64})
     assert (pinned["method"], pinned["lora_rank"]) == ("qlora", 64)
     with pytest.raises(InvalidInput, match="no decoder"):
@@ -63,7 +64,7 @@ def test_predicting_counts_the_tokens_of_answers_that_are_written(seeded_sqlite:
     more = [answer["expected"]["inference_minutes"]["value"] for answer in (few, many)]
     a_text = 60 * (more[1] - more[0]) / 1_000
     assert 0.02 < a_text < 1, "tens of passes a text, sixteen texts at once"
-    assert any("64 tokens written" in warning for warning in many["warnings"])
+    assert any("64 tokens written" in warning for warning in warnings_of(many))
 
 
 def test_answers_are_as_short_as_the_texts_are(seeded_sqlite: Database) -> None:
@@ -72,8 +73,8 @@ def test_answers_are_as_short_as_the_texts_are(seeded_sqlite: Database) -> None:
     short, long, unsaid = (
         recommend(seeded_sqlite, asked | said) for said in ({"text_tokens": 40}, {"text_tokens": 1024}, {})
     )
-    assert any("Predicting counts 10 tokens" in warning for warning in short["warnings"])
-    assert any("Predicting counts 256 tokens" in warning for warning in long["warnings"])
+    assert any("Predicting counts 10 tokens" in warning for warning in warnings_of(short))
+    assert any("Predicting counts 256 tokens" in warning for warning in warnings_of(long))
     minutes = [plan["expected"]["inference_minutes"]["value"] for plan in (short, long, unsaid)]
     assert minutes[0] < 0.2 * minutes[1]
     assert minutes[1] == pytest.approx(minutes[2], rel=0.01)
@@ -87,7 +88,7 @@ def test_gradients_are_exchanged_once_a_step_of_the_optimizer(seeded_sqlite: Dat
     one, two = (recommend(seeded_sqlite, {**asked, "gpu": gpu}) for gpu in ("rtx4090", "2xrtx4090"))
     assert two["grad_accumulation"] >= 8
     assert two["expected"]["epoch_seconds"]["value"] < 0.9 * one["expected"]["epoch_seconds"]["value"]
-    assert not any("2 cards are" in warning for warning in two["warnings"])
+    assert not any("2 cards are" in warning for warning in warnings_of(two))
 
 
 def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started(
@@ -98,7 +99,7 @@ def test_a_plan_for_two_cards_is_nearly_twice_as_fast_and_says_how_it_is_started
     rates = [answer["expected"]["samples_per_second"]["value"] for answer in (one, two)]
     assert 1.8 < rates[1] / rates[0] < 2.0
     assert (two["n_gpus"], two["batch_size"], two["effective_batch_size"]) == (2, 64, 128)
-    assert any("torchrun" in warning for warning in two["warnings"])
+    assert any("torchrun" in warning for warning in warnings_of(two))
     assert "n_gpus" not in one
     assert any("128" in line and "(125 updates an epoch)" in line for line in two["rationale"])
     text = plan_markdown(two)

@@ -13,6 +13,7 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.planning.plan_script import plan_script
 from memory_service.services.planning.recommend import recommend
+from tests.answers import warnings_of
 
 DOGS = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 11}
 
@@ -20,7 +21,7 @@ DOGS = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 11}
 def test_task_and_size_of_a_known_competition_are_read_and_said(seeded_sqlite: Database) -> None:
     answer = recommend(seeded_sqlite, DOGS)
     assert answer["task"] == "image-classification"
-    assert any("record of dog-breed-identification" in sentence for sentence in answer["warnings"])
+    assert any("record of dog-breed-identification" in sentence for sentence in warnings_of(answer))
     assert answer["similar"][0]["slug"] == "dog-breed-identification"
 
 
@@ -51,7 +52,7 @@ def test_what_is_said_overrules_what_is_inferred(seeded_sqlite: Database) -> Non
 
 def test_a_contradiction_of_size_and_count_is_said(seeded_sqlite: Database) -> None:
     answer = recommend(seeded_sqlite, {"task": "image", "gpu": "a100", "size": "large", "n_train": 500})
-    assert any("contradicts" in sentence for sentence in answer["warnings"])
+    assert any("contradicts" in sentence for sentence in warnings_of(answer))
 
 
 def test_asking_writes_nothing_and_answers_alike(seeded_sqlite: Database) -> None:
@@ -90,7 +91,7 @@ def test_a_pinned_model_that_no_row_names_is_built_and_offered_to_nobody_else(
     before = recommend(seeded_sqlite, asked)
     pinned = recommend(seeded_sqlite, {**asked, "model": "ghostnet_050"})
     assert pinned["model"]["name"] == "ghostnet_050"
-    assert any("Not in the catalogue" in said for said in pinned["warnings"])
+    assert any("Not in the catalogue" in said for said in warnings_of(pinned))
     knowledge = knowledge_of(seeded_sqlite)
     assert "ghostnet_050" not in knowledge.models
     assert recommend(seeded_sqlite, {**asked, "objective": "fast"})["model"]["name"] != "ghostnet_050"
@@ -151,11 +152,11 @@ def test_what_is_not_as_the_words_suggest_is_said(seeded_sqlite: Database) -> No
     assert volumes["model"]["name"] in ("swin-unetr", "unet3d", "nnu-net 3d")
     fed = {"task": "image", "model": "resnet152", "n_train": 20_000, "minutes": 60, "gpu": "2xa100"}
     starved, served = (recommend(seeded_sqlite, {**fed, "cpu_count": cores}) for cores in (1, 64))
-    assert any("2 cards are no faster than one" in warning for warning in starved["warnings"])
-    assert not any("2 cards are" in warning for warning in served["warnings"])
+    assert any("2 cards are no faster than one" in warning for warning in warnings_of(starved))
+    assert not any("2 cards are" in warning for warning in warnings_of(served))
     once = recommend(seeded_sqlite, {"task": "tabular", "gpu": "t4", "model": "tabpfn-v2", "n_train": 2_000})
     assert once["optimizer"] == "none"
-    assert "boost" not in str((once["rationale"], once["expected"], once["warnings"]))
+    assert "boost" not in str((once["rationale"], once["expected"], warnings_of(once)))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.table_rows import get_row, list_rows
 from memory_service.store.queries import outcomes
 from memory_service.store.tables.outcomes import Outcome
+from tests.answers import warnings_of
 from tests.conftest import KINDS, Servers
 from tests.telling import at, case, epochs, take_events, told
 
@@ -120,7 +121,7 @@ class TestNegativeTransfer:
         assert row["demoted"]
         assert "followed in 7 runs" in row["text"]
         assert "worse in 100 %" in row["text"]
-        assert any(LAGS in sentence and "Ranked down" in sentence for sentence in later["warnings"])
+        assert any(LAGS in sentence and "Ranked down" in sentence for sentence in warnings_of(later))
         tally = _tally(shared, LAGS)
         assert (tally["served"], tally["followed"], tally["worse"], tally["better"]) == (7, 7, 49, 0)
         assert tally["demoted"]
@@ -134,7 +135,7 @@ class TestNegativeTransfer:
         assert _tally(shared, LAGS)["served"] == 7
         blind = _recruit(shared, mode="blind")
         assert not any(row["id"] in (LAGS, f"runs:{RECRUIT}") for row in blind["evidence"])
-        assert not any(LAGS in sentence for sentence in blind["warnings"])
+        assert not any(LAGS in sentence for sentence in warnings_of(blind))
 
     def test_family_mode_sees_nothing_of_the_competitions_own_runs(
         self, shared: Database, plan: dict[str, Any]
@@ -177,7 +178,7 @@ def test_families_that_ran_better_here_gain_in_the_recipe_and_it_says_so(shared:
 def test_without_outcomes_nothing_changes(shared: Database) -> None:
     plan = recommend(shared, {"task": "audio", "size": "small", **ASKED})
     assert not any(row.get("demoted") for row in plan["evidence"])
-    assert not any("Ranked down" in sentence for sentence in plan["warnings"])
+    assert not any("Ranked down" in sentence for sentence in warnings_of(plan))
     assert _tally(shared, "image-classification-medium-schedule") == {
         **dict.fromkeys(("served", "followed", "compared", "without", "better", "same", "worse"), 0),
         "chance_better": None,

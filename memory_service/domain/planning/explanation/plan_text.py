@@ -1,6 +1,6 @@
 """A plan as Markdown of at most 700 tokens, 500 without a recipe, for an agent's notes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line
@@ -18,23 +18,36 @@ def rough_tokens(text: str) -> int:
 
 
 def plan_markdown(answer: Mapping[str, Any]) -> str:
-    """The answer of /recommend as Markdown: what to run, to expect, to do if not; how similar competitions
-    were won, warnings and reasons while they fit."""
-    lines = _plan_lines(answer) if answer["feasible"] else _refusal_lines(answer)
-    lines += [f"- {line}" for line in open_lines(answer)]
+    """The answer of /recommend as Markdown: every warning, what to run, to expect, to do if not; then how
+    similar competitions were won, and reasons, while they fit."""
+    head, *rest = plan_lines(answer) if answer["feasible"] else _refusal_lines(answer)
+    lines = [head, *(f"- {line}" for line in (*warning_lines(answer), *rest, *open_lines(answer)))]
     recipe = answer.get("recipe")
     most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
-    lessons, warnings = lesson_lines(answer), [one_line(each) for each in answer["warnings"]]
-    first, more = [*recipe_lines(answer), *lessons[:_LESSONS_FIRST]], lessons[_LESSONS_FIRST:]
+    lessons = lesson_lines(answer)
     reasons = [one_line(each) for each in answer.get("rationale", ())[:3]]
-    chosen: set[str] = set()
-    for line in (*first, *warnings, *more, *reasons):
-        if rough_tokens("\n- ".join(["\n".join(lines), *chosen, line]) + "\n") <= most:
-            chosen.add(line)
-    shown = dict.fromkeys(line for line in (*first, *more, *warnings, *reasons) if line in chosen)
-    return "\n- ".join(["\n".join(lines), *shown]) + "\n"
+    text = "\n".join(lines)
+    for line in dict.fromkeys((*recipe_lines(answer), *lessons, *reasons)):
+        if rough_tokens(f"{text}\n- {line}\n") <= most:
+            text += f"\n- {line}"
+    return text + "\n"
+
+
+def warning_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Every warning, the serious first; notes on what was assumed in one line."""
+    serious = [f"WARNING: {_words(each)}" for each in answer["warnings"] if each["severity"] == "warning"]
+    notes = " ".join(_words(each) for each in answer["warnings"] if each["severity"] == "note")
+    return [*serious, *([f"note: {notes}"] if notes else [])]
+
+
+def _words(each: Mapping[str, Any]) -> str:
+    line = one_line(each["text"])
+    return line if len(line) <= _LONGEST_WARNING else line[: _LONGEST_WARNING - 1] + "…"
+
+
+_LONGEST_WARNING = 240
 
 
 def open_lines(answer: Mapping[str, Any]) -> list[str]:
@@ -48,18 +61,17 @@ def open_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 _MOST_OF_CHANGES = 120
-_LESSONS_FIRST = 1
-"""Sentence of winners that goes before warnings."""
 
 
-def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
+def plan_lines(answer: Mapping[str, Any]) -> list[str]:
+    """What to run, to expect and to do on trouble, a line each: of Markdown and of the terminal."""
     model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
     layout = ", channels_last" if answer["channels_last"] else ""
-    stages = ", ".join(f"{s['stage'].split(':')[0]} {s['deadline_minute']:.1f}" for s in answer["timetable"])
+    stages = ", ".join(_stages(answer["timetable"]))
     checks = answer["checks"]
-    batch = [f"- batch_size={batch_words(answer)}, {answer['precision']}{layout}"]
-    loading = ["- DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items())]
+    batch = [f"batch_size={batch_words(answer)}, {answer['precision']}{layout}"]
+    loading = ["DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items())]
     warm = answer["warmup_epochs"]
     pace = f"warmup_epochs={warm}" + ("" if warm else " (warmup over a tenth of the steps)")
     trees = expected.get("host_memory_gib")
@@ -82,27 +94,42 @@ def _plan_lines(answer: Mapping[str, Any]) -> list[str]:
     figures += f"total{of_run} {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
     seeds = f"seeds={answer['seeds']}, " if answer["seeds"] > 1 else ""
     patience = answer["early_stopping_patience"]
-    rate = f"- {answer['optimizer']} lr={answer['learning_rate']:g}, {pace}"
+    rate = f"{answer['optimizer']} lr={answer['learning_rate']:g}, {pace}"
     first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
     out = [
         f"**{answer['plan_id']}**: {answer['task']} on {card_words(answer)}, {answer['minutes']:g} min",
-        f"- model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
+        f"model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
         *batch,
-        *([f"- {tuning}"] if (tuning := tuning_words(answer)) else []),
-        f"- folds={answer['folds']}, {seeds}epochs={answer['epochs']}, patience={patience}",
-        *([f"- judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
+        *([tuning] if (tuning := tuning_words(answer)) else []),
+        f"folds={answer['folds']}, {seeds}epochs={answer['epochs']}, patience={patience}",
+        *([f"judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
         *([] if answer["optimizer"] == "none" else [rate]),
         *loading,
-        f"- expect ({_grades(expected)}): {figures}",
-        f"- over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept after training",
-        f"- check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
+        f"expect ({_grades(expected)}): {figures}",
+        f"over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept after training",
+        f"check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
     ]
     out += portfolio_line(answer)
     for entry in answer["on_trouble"]:
         if entry["when"] in _SHOWN_TROUBLE:
             changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
-            out.append(f"- if {trouble_words(entry)}: {changes}")
+            out.append(f"if {trouble_words(entry)}: {changes}")
     return out
+
+
+def _stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """`setup 1.4`, and folds together: `folds 1-5 every 25.0 to 126.4`."""
+    folds = [stage for stage in timetable if stage["stage"].startswith("fold ")]
+    for stage in timetable:
+        if len(folds) > _MOST_FOLDS and stage in folds:
+            if stage is folds[0]:
+                each = folds[0]["deadline_minute"] - folds[0]["start_minute"]
+                yield f"folds 1-{len(folds)} every {each:.1f} to {folds[-1]['deadline_minute']:.1f}"
+        else:
+            yield f"{stage['stage'].split(':')[0]} {stage['deadline_minute']:.1f}"
+
+
+_MOST_FOLDS = 2
 
 
 def trouble_words(entry: Mapping[str, Any]) -> str:
@@ -119,7 +146,7 @@ def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
     each = "; ".join(f"{run['run']}. {run_words(run)} to minute {run['deadline_minute']:.1f}" for run in runs)
     blended = answer["blend"]["runs"]
     end = f"; blend {'+'.join(map(str, blended))} (mean)" if len(blended) > 1 else ""
-    return [f"- all runs, {answer['used_percent']:.0f} % of the time (run=N: its settings): {each}{end}"]
+    return [f"all runs, {answer['used_percent']:.0f} % of the time (run=N: its settings): {each}{end}"]
 
 
 def tuning_words(answer: Mapping[str, Any]) -> str:
@@ -163,13 +190,13 @@ _SHOWN_TROUBLE = (
 
 def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
     if answer.get("detail"):
-        return [f"**No plan: {answer['why']}**", answer["detail"]]
+        return [f"**No plan: {answer['why']}**\n{answer['detail']}"]
     asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
-    out, closest = [f"**No plan fits** {asked}", answer["why"]], answer["closest"]
+    out, closest = [f"**No plan fits** {asked}\n{answer['why']}"], answer["closest"]
     for change in (closest, *closest.get("or", ())) if closest else ():
         given = change["set"].items()
         changes = ", ".join(f"{n} left open" if value is None else f"{n}={value}" for n, value in given)
-        out.append(f"- would fit: {changes} ({change['why']}): {change['plan']['model']}")
+        out.append(f"would fit: {changes} ({change['why']}): {change['plan']['model']}")
     return out
 
 

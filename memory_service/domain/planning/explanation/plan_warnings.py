@@ -5,12 +5,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
-from memory_service.domain.planning.explanation.rationale import is_cut_short, slower_by
+from memory_service.domain.planning.explanation.rationale import is_cut_short
 from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import provenance_warnings
@@ -35,7 +37,7 @@ _IN_DEPTH = {"image-segmentation": "model=unet3d", "image-classification": "task
 
 def warnings(
     candidate: Candidate, settings: Mapping[str, Any], expected: Expected, others: bool
-) -> tuple[str, ...]:
+) -> tuple[Sentence, ...]:
     """What the asker should know and did not ask. others: whether other runs share the minutes."""
     problem, option = candidate.problem, candidate.option
     out = (
@@ -44,30 +46,27 @@ def warnings(
         else _network_warnings(candidate, settings)
     )
     if problem.n_train < FEWEST:
-        out.append(
-            f"{problem.n_train} training samples are too few to tell models apart or to trust a validation "
-            "score: no public result is of so few, and the quality index is a guess."
-        )
+        out.append(sentence("few-samples", n_train=problem.n_train))
     if large := large_on_host(candidate):
-        out.append(f"{option.model.name} needs {large}.")
+        out.append(sentence("host-memory", model=option.model.name, gib=large.value, p90=large.high))
     out.extend(provenance_warnings(problem.cards))
     if settings.get("n_gpus"):
         how = "DistributedDataParallel; a generated script starts torchrun for them by itself."
         if option.sharded:
             how = "FSDP (fully_shard of PyTorch); a generated script, where there is one, starts torchrun."
-        out.append(f"The figures are for {settings['n_gpus']} cards that train one model by {how}")
+        out.append(sentence("several-cards", cards=settings["n_gpus"], how=how))
     if option.method:
-        rated = "is rated by size beside encoders, not by measurements: weak evidence"
-        out.append(f"{option.model.name} {rated}.")
+        out.append(sentence("decoder-rating", model=option.model.name))
     if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
-        out.append(f"{settings['folds']} folds: R17 advises 3 at most before a first submission.")
+        out.append(sentence("many-folds", folds=settings["folds"]))
     if problem.question.batch_size is not None and (faster := candidate.faster_batch()) is not None:
-        asked, gain = f"batch_size={candidate.batch_size} was asked for", faster[2] / faster[0] - 1.0
-        out.append(f"{asked}: {slower_by(faster)} ({gain:.0%} more), which memory holds.")
+        own, at, speed = faster
+        named = {"batch": candidate.batch_size, "own": own, "faster": speed, "at": at}
+        out.append(sentence("batch-below-knee", **named, gain=speed / own - 1.0))
     if option.model.licence_note:
-        out.append(f"Licence of {option.model.name}: {option.model.licence_note}")
+        out.append(sentence("licence", model=option.model.name, licence=option.model.licence_note))
     out.extend(
-        f"The visible card {card.key} ({card.memory_gib:g} GiB) is too small for this plan."
+        sentence("visible-card-small", card=card.key, gib=card.memory_gib)
         for card in problem.visible
         if expected.peak_memory_gib.high > card.usable_gib
     )
@@ -75,48 +74,41 @@ def warnings(
     return tuple(out)
 
 
-def large_on_host(candidate: Candidate) -> str:
-    """Host memory of a pick in words where it is much; "" where not."""
+def large_on_host(candidate: Candidate) -> Estimate | None:
+    """Host memory of a pick, GiB, where it is much."""
     memory = host_memory(candidate.problem, candidate.option, candidate.epochs)
-    if memory is None or memory.high <= LARGE_HOST_GIB:
-        return ""
-    return f"about {memory.value:.0f} GiB of host memory (p90 {memory.high:.0f})"
+    return None if memory is None or memory.high <= LARGE_HOST_GIB else memory
 
 
-def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list[str]:
+def _network_warnings(candidate: Candidate, settings: Mapping[str, Any]) -> list[Sentence]:
     defaults = candidate.option.defaults
     batch, epochs = settings["batch_size"], settings["epochs"]
     updates = candidate.problem.n_train * 0.8 / max(settings["effective_batch_size"], 1)
     out = []
     if updates < candidate.problem.policy.updates_per_epoch * 0.9:
-        out.append(
-            f"Only about {updates:.0f} updates an epoch: the data is small for batch {batch}; early "
-            "stopping may come late, watch the validation loss."
-        )
+        out.append(sentence("few-updates", updates=updates, batch=batch))
     if updates * epochs < LEAST_UPDATES:
-        in_all = f"Only about {updates * epochs:.0f} updates in all"
-        out.append(f"{in_all}: the learning rate matters more than usual.")
+        out.append(sentence("few-updates-in-all", updates=updates * epochs))
     profile = candidate.option.profile.get(precision_class(candidate.precision))
     if profile is not None and "bounded_from" in profile.extra:
-        out.append("Memory and time in fp32 are upper bounds made from the mixed-precision profile.")
+        out.append(sentence("upper-bounds"))
     if batch < 16 <= defaults.least_batch:
-        remedy = "freeze its statistics or use group norm"
-        out.append(f"Batch {batch} is small for batch normalisation: {remedy}.")
+        out.append(sentence("small-batch", batch=batch))
     return out
 
 
 def _tree_warnings(
     candidate: Candidate, settings: Mapping[str, Any], expected: Expected, others: bool
-) -> list[str]:
+) -> list[Sentence]:
     problem, out = candidate.problem, []
     best = expected.best_epoch
     if best is not None and is_cut_short(settings, best):
-        cut = f"Boosting may be cut short at round {settings['epochs']}: {_why_cut(candidate, others)}"
-        at = f"round {best.value:.0f} ({best.low:.0f}-{best.high:.0f})"
-        out.append(f"{cut}, and validation is expected to be best at {at}.")
+        interval = {"best": best.value, "low": best.low, "high": best.high}
+        why = _why_cut(candidate, others)
+        out.append(sentence("rounds-cut", most=settings["epochs"], why=why, **interval))
     idle = settings.get("tree_device") != "cuda" and settings["model"]["name"] not in IN_CONTEXT_LIMITS
     if idle and all(card.kind != "cpu" for card in problem.cards):
-        out.append("This plan leaves the card idle: the fit runs on the processor's cores.")
+        out.append(sentence("card-idle"))
     return out
 
 
@@ -133,26 +125,25 @@ def _why_cut(candidate: Candidate, others: bool) -> str:
     return f"no larger cap that is weighed {beside}is worth its minutes"
 
 
-def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
+def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sentence]:
     """One sentence for each."""
     if settings.get("n_gpus"):
         yield from _little_gained(candidate, settings)
     problem, model = candidate.problem, candidate.option.model
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
-            yield f"{name} has no meaning for {model.name} and was not used."
+            yield sentence("field-not-used", name=name, model=model.name)
     if problem.task == "seq2seq" and candidate.option.profile:
         tokens = answer_tokens(candidate.option.input_size, problem.question.text_tokens)
-        yield f"Predicting counts {tokens} tokens written for each answer; longer ones take as much longer."
+        yield sentence("tokens-written", tokens=tokens)
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and not model.good_for.startswith("volumes"):
         other = _IN_DEPTH.get(problem.task)
         ask = f"; for a network in three dimensions ask for {other}" if other else ""
-        slices = "slices of two dimensions, each a sample, neighbouring ones as channels"
-        yield f"The text speaks of volumes ({said[0]}); {model.name} is planned on {slices}{ask}."
+        yield sentence("volumes", said=said[0], model=model.name, instead=ask)
 
 
-def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
+def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sentence]:
     """Where several cards are hardly faster than one: the loader, or gradients that are exchanged."""
     problem, option, n = candidate.problem, candidate.option, settings["n_gpus"]
     profile, batch = candidate.profile, candidate.batch_size
@@ -166,4 +157,4 @@ def _little_gained(candidate: Candidate, settings: Mapping[str, Any]) -> Iterato
         fed = bool(candidate.grid.loader_bound[candidate.pick.row])
         why = "the input pipeline feeds no more" if fed else "exchanging gradients takes the rest"
         times = "no faster than one" if gained < 1.05 else f"only {gained:.1f} times as fast as one"
-        yield f"{n} cards are {times}: {why}."
+        yield sentence("cards-gain-little", cards=n, times=times, why=why)

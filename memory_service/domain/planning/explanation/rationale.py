@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.optimizers import optimizer_or_adam
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
@@ -18,6 +19,7 @@ from memory_service.domain.planning.candidates import (
     Candidate,
     CandidateSet,
     CandidateSets,
+    Rival,
     host_limit_gib,
     host_share,
 )
@@ -46,13 +48,14 @@ def rationale(
     spare_folds: int | None,
     all_sets: CandidateSets,
     planned: Collection[str],
-) -> tuple[str, ...]:
+    rival: Rival | None,
+) -> tuple[Sentence, ...]:
     """One sentence per decision, in the order the decisions were made. planned: models of all runs."""
     problem, option = candidate.problem, candidate.option
     total, peak = expected.total_minutes, expected.peak_memory_gib
     out = [_model_reason(candidate, expected, sum(len(each.table.options) for each in all_sets.sets))]
     out += _memory_reasons(candidate, settings)
-    out += _winners_reason(candidate, all_sets, planned)
+    out += _winners_reason(candidate, all_sets, planned, rival)
     if option.is_trees:
         out += _boosting_reasons(candidate, settings, expected)
     else:
@@ -63,49 +66,37 @@ def rationale(
     if expected.best_epoch is not None and settings["optimizer"] != "none":
         trained = min(settings["epochs"], expected.best_epoch.value + settings["early_stopping_patience"])
         passes = f"about {trained:.0f} rounds"
-    out.append(
-        f"{_plural(settings['folds'], 'fold')} x {passes} of this run take "
-        f"{total.value:.1f} min at the median and {total.high:.1f} at p90 of {problem.question.minutes:g}, "
-        "setup, inference by every fold's model and writing included (R11, R14, R19)."
-    )
+    figures = {"median": total.value, "p90": total.high, "minutes": problem.question.minutes}
+    out.append(sentence("time", folds=_plural(settings["folds"], "fold"), passes=passes, **figures))
     out.append(_fold_reason(candidate, spare_folds))
     if not option.is_trees:
         out.append(_rate_reason(option.defaults, settings))
         if problem.on_gpu:
             out.append(_fill_reason(candidate, expected))
-        out.append(
-            f"p90 memory is {peak.high:.1f} GiB of {candidate.candidates.table.usable_gib:.1f} usable."
-            if problem.on_gpu
-            else "It runs on the processor: host memory is not a limit that is priced here."
-        )
-        off = "it costs minutes before the first step; its gain (R09) is a claim"
-        out.append(f"torch.compile stays off: {off}.")
+        usable = candidate.candidates.table.usable_gib
+        of_card = sentence("peak", gib=peak.high, usable=usable)
+        out += [of_card if problem.on_gpu else sentence("on-processor"), sentence("no-compile")]
     if expected.bound == "loader":
-        out.append(
-            "The input pipeline is slower than the card: resize the samples once beforehand or cache them "
-            "decoded; a larger batch would gain nothing (R26)."
-        )
+        out.append(sentence("loader-bound"))
     if problem.question.mode == "blind":
-        out.append("Mode blind: rules and physics only, nothing from past competitions.")
+        out.append(sentence("blind"))
     return tuple(out)
 
 
-def _boosting_reasons(candidate: Candidate, settings: Mapping[str, Any], expected: Expected) -> Iterator[str]:
+def _boosting_reasons(
+    candidate: Candidate, settings: Mapping[str, Any], expected: Expected
+) -> Iterator[Sentence]:
     """When boosting is expected to be best, and why not at a lower learning rate."""
     best, grid, question = expected.best_epoch, candidate.grid, candidate.problem.question
     if best is None:
         return
     if settings["optimizer"] == "none":
-        yield "It is fitted once on all rows of a fold: batch_size is their number, an epoch is the fit."
+        yield sentence("fitted-once")
         return
     yield from _device_reasons(candidate)
-    rate = settings["learning_rate"]
-    yield (
-        "Boosted trees read all rows in every round: batch_size is the number of rows, an epoch is one "
-        f"boosting round. At learning rate {rate:g} validation is expected to be best at round "
-        f"{best.value:.0f} ({best.low:.0f}-{best.high:.0f}); {settings['early_stopping_patience']} rounds "
-        f"without a gain end a fold, {settings['epochs']} are the cap."
-    )
+    interval = {"best": best.value, "low": best.low, "high": best.high}
+    ends = {"patience": settings["early_stopping_patience"], "most": settings["epochs"]}
+    yield sentence("rounds", rate=settings["learning_rate"], **interval, **ends)
     lower = grid.next_rate(candidate.pick.epoch)
     cut = is_cut_short(settings, best) and settings["epochs"] < MOST_ROUNDS
     if cut or lower is None:
@@ -117,10 +108,10 @@ def _boosting_reasons(candidate: Candidate, settings: Mapping[str, Any], expecte
         why = "would gain nothing"
     if minutes > question.minutes:
         why = f"needs a budget of {minutes:.1f} minutes"
-    yield f"The next lower learning rate, {grid.learning_rates[lower]:g}, {why}."
+    yield sentence("lower-rate", rate=float(grid.learning_rates[lower]), why=why)
 
 
-def _device_reasons(candidate: Candidate) -> Iterator[str]:
+def _device_reasons(candidate: Candidate) -> Iterator[Sentence]:
     """Where the trees grow, with the budgets of both places."""
     problem, minutes_on = candidate.problem, candidate.grid.minutes_on
     if minutes_on is None or not problem.on_gpu:
@@ -133,14 +124,12 @@ def _device_reasons(candidate: Candidate) -> Iterator[str]:
         one = f" One of the {n} cards is used." if n > 1 and card < cores else ""
         if not TREE_LAWS[kind_of(option)].card_power:
             one += " Public figures tell no card from another here: which one it is does not enter."
-        yield (
-            f"{name}'s trees grow on the {side}: this run needs a budget of {card:.1f} minutes on the card "
-            f"and of {cores:.1f} on {problem.cpu_count} cores.{one}"
-        )
+        budgets = {"card": card, "cores": cores, "cpu_count": problem.cpu_count}
+        yield sentence("trees-place", model=name, place=side, **budgets, more=one)
     elif kind_of(option) not in CARD_BYTES:
-        yield f"{name}'s trees grow on the processor: its package from PyPI has no CUDA."
+        yield sentence("trees-on-processor", model=name, why="its package from PyPI has no CUDA")
     elif memory_on_card(problem, option) is None:
-        yield f"{name}'s trees grow on the processor: {_why_not_on_card(problem)}."
+        yield sentence("trees-on-processor", model=name, why=_why_not_on_card(problem))
 
 
 def _why_not_on_card(problem: PlanningProblem) -> str:
@@ -156,25 +145,26 @@ def is_cut_short(settings: Mapping[str, Any], best: Estimate) -> bool:
     return bool(settings["epochs"] < best.high)
 
 
-def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
+def _memory_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sentence]:
     """What memory said of the model, its size, its folds."""
     problem, option = candidate.problem, candidate.option
     said, question = problem.preferences, problem.question
     preferred = said.models.get(option.model.name)
     if preferred is not None:
-        counted = f"Counted as {preferred.points:+.1f} points."
-        yield f"Memory of it ({preferred.source}): {_ended(preferred.text)} {counted}"
+        told = {"source": preferred.source, "said": _ended(preferred.text), "points": preferred.points}
+        yield sentence("memory-of-model", **told)
     size = {"image_size": said.image_size, "seq_len": said.seq_len}.get(option.model.input_kind)
     if size is not None and question.image_size is None and question.seq_len is None:
-        yield f"Input size {option.input_size}; {_ended(size.why)}"
+        yield sentence("input-size", size=option.input_size, why=_ended(size.why))
     if modality_of(problem.task) == "audio":
-        frames = option.input_size
-        yield f"Input size {frames} counts frames of 10 ms: {frames / 100:g} s of a clip."
+        yield sentence("frames", frames=option.input_size, seconds=option.input_size / 100)
     if question.folds is None and settings["folds"] in said.folds and settings["folds"] > 1:
-        yield f"{settings['folds']} folds: what memory of similar competitions validates by."
+        yield sentence("folds-of-memory", folds=settings["folds"])
 
 
-def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Collection[str]) -> Iterator[str]:
+def _winners_reason(
+    candidate: Candidate, all_sets: CandidateSets, planned: Collection[str], rival: Rival | None
+) -> Iterator[Sentence]:
     """Whether the families of winners changed which model leads, with the figures of both."""
     said, model = candidate.problem.preferences, candidate.option.model
     if not said.families or candidate.problem.model is not None or model.name in said.models:
@@ -184,12 +174,7 @@ def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Coll
         (o for each in all_sets.sets for o in each.table.options),
     )
     if share >= MOSTLY and any(option.method for option in options):
-        yield (
-            f"Tuned language models: {share:.0%} of similar winners of the last {FAMILY_YEARS} years took "
-            f"them, and no table has them beside encoders: {DECODER_POINTS * share:.1f} points from 7 billion"
-            " parameters on, fewer for smaller ones."
-        )
-    rival = all_sets.rival(candidate)
+        yield sentence("decoders-won", share=share, years=FAMILY_YEARS, points=DECODER_POINTS * share)
     if rival is None:
         return
 
@@ -202,33 +187,31 @@ def _winners_reason(candidate: Candidate, all_sets: CandidateSets, planned: Coll
     name, (of_rival, _) = option.model.name, used(theirs, option.model.params_m)
     of_own, own_points = used(families_of(model.name, model.family), model.params_m)
     ahead = index - (candidate.quality - own_points)
-    shares = f"similar winners of the last {FAMILY_YEARS} years used {of_own} and {of_rival}"
     did, way = ("broke a tie", "higher") if ahead > 0.0 else ("overruled nothing", "lower")
     did = "overruled quality" if ahead > MOST_FAMILY_POINTS else did
     kept = f"; {name} is another run" if name in planned else ""
-    yield f"Memory {did}: {name} is expected {abs(ahead):.1f} {way} by its quality alone; {shares}{kept}."
+    by_quality = {"did": did, "model": name, "points": abs(ahead), "way": way}
+    yield sentence("memory-tie", **by_quality, years=FAMILY_YEARS, own=of_own, rival=of_rival, also=kept)
 
 
 def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> str:
+def _model_reason(candidate: Candidate, expected: Expected, weighed: int) -> Sentence:
     option = candidate.option
     model = option.model
-    size = f" at {option.input_size}" if not option.is_trees else ""
+    named = {"model": model.name, "size": f" at {option.input_size}" if not option.is_trees else ""}
     if noted := candidate.problem.noted:
-        return f"{model.name}{size}: {_ended(noted)} The rest of the plan is built around it."
+        return sentence("model-noted", **named, noted=_ended(noted))
     if candidate.problem.model is not None:
-        return f"{model.name}{size} is what was asked for; the rest of the plan is built around it."
+        return sentence("model-asked", **named)
     weights = "pretrained" if model.pretrained else "trained from scratch"
-    return (
-        f"{model.name}{size} ({weights}, score {model.quality_score:.1f}) has the best expected quality "
-        f"for its time among {weighed} options that were priced: index {expected.quality_index.value:.1f}."
-    )
+    index = {"options": weighed, "index": expected.quality_index.value}
+    return sentence("model-best", **named, weights=weights, score=model.quality_score, **index)
 
 
-def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
+def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence:
     batch = settings["batch_size"]
     bound = BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
     refused = ran_out(candidate.candidates, candidate.option)
@@ -245,68 +228,64 @@ def _batch_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
     if bound == "memory" and refused:
         why = f"is the largest under what ran out of memory ({refused})"
     of_each = " a card" if cards > 1 else ""
-    text = f"Batch {batch}{of_each} {why} ({updates} updates an epoch)"
+    more = ""
     if effective > batch:
         of = [f"{steps} accumulation steps (R07)"] * (steps > 1) + [f"{cards} cards"] * (cards > 1)
-        text += f"; {' and '.join(of)} make it {effective}"
+        more = f"; {' and '.join(of)} make it {effective}"
     if settings["gradient_checkpointing"]:
-        text += "; gradient checkpointing makes room for it at about a third more time"
-    return text + "."
+        more += "; gradient checkpointing makes room for it at about a third more time"
+    return sentence("batch", batch=batch, of_each=of_each, why=why, updates=updates, more=more)
 
 
-def _precision_reason(candidate: Candidate, settings: Mapping[str, Any]) -> str:
+def _precision_reason(candidate: Candidate, settings: Mapping[str, Any]) -> Sentence:
     precision = settings["precision"]
     if candidate.problem.question.precision:
-        return f"Precision {precision} is what was asked for."
+        return sentence("precision-asked", precision=precision)
     why = {
         "bf16": "the card computes bf16 in hardware: no loss scaling is needed",
         "fp16": "the card has tensor cores but no bf16: use a gradient scaler",
         "fp32": "no faster precision runs in this device's hardware",
     }[precision]
     layout = ", channels_last for its convolutions" if settings["channels_last"] else ""
-    return f"Precision {precision}{layout}: {why} (R09)."
+    return sentence("precision", precision=precision, layout=layout, why=why)
 
 
-def _fold_reason(candidate: Candidate, spare_folds: int | None) -> str:
+def _fold_reason(candidate: Candidate, spare_folds: int | None) -> Sentence:
     folds, fits = candidate.folds, candidate.fits()
     if fits.by_time:
         last = "a fit to all rows" if fits.refits else "the latest fold"
-        return f"{_plural(folds, 'fold')} by time for the score; {last}, with each seed, is submitted (R17)."
-    text = "One split first" if folds == 1 else f"{folds} folds, averaged" if folds > 1 else ""
-    if spare_folds:
-        return f"{text} (R17); if time is left after a first submission, go on to {spare_folds} folds."
-    return f"{text} (R17)."
+        return sentence("folds-by-time", folds=_plural(folds, "fold"), last=last)
+    text = "One split first" if folds == 1 else f"{folds} folds, averaged"
+    spare = f"; if time is left after a first submission, go on to {spare_folds} folds" if spare_folds else ""
+    return sentence("folds", folds=text, more=spare)
 
 
-def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> str:
+def _rate_reason(defaults: Any, settings: Mapping[str, Any]) -> Sentence:
     law = {"sqrt": "square root", "linear": "linear", "none": "no"}[defaults.scaling]
     warm = settings["warmup_epochs"]
     warmup = f"{_plural(warm, 'epoch')} of warmup" if warm else "warmup over the first tenth of the steps"
-    scaled = f"{defaults.base_lr:g} at batch {defaults.base_batch}, {law} scaling"
-    stop = f"stop after {settings['early_stopping_patience']} epochs without gain (R16)"
-    rate, batch = settings["learning_rate"], settings["effective_batch_size"]
-    return f"{defaults.optimizer} at {rate:g}: {scaled} to {batch}, {warmup}; {stop}."
+    base = {"optimizer": defaults.optimizer, "base": defaults.base_lr, "base_batch": defaults.base_batch}
+    own = {"rate": settings["learning_rate"], "batch": settings["effective_batch_size"]}
+    patience = settings["early_stopping_patience"]
+    return sentence("learning-rate", **base, **own, law=law, warmup=warmup, patience=patience)
 
 
-def _fill_reason(candidate: Candidate, expected: Expected) -> str:
+def _fill_reason(candidate: Candidate, expected: Expected) -> Sentence:
     fill, (low, high) = expected.memory_percent, candidate.problem.policy.target_percent
+    figures = {"percent": fill.value, "low": low, "high": high}
     if fill.value >= low:
-        return f"Memory fill will be about {fill.value:.0f} % (R04 aims at {low}-{high} %)."
-    text = f"Memory fill will be about {fill.value:.0f} %, under R04's {low}-{high} %: "
+        return sentence("fill", **figures)
     faster, bound = candidate.faster_batch(), BOUNDS[int(candidate.grid.batches.bound[candidate.pick.row])]
     if faster is None:
-        return text + "a larger batch would gain less than a tenth in speed; fill is an alarm, not the aim."
+        none = "a larger batch would gain less than a tenth in speed; fill is an alarm, not the aim"
+        return sentence("fill-low", **figures, why=none)
     why = {
         "updates": "it would leave too few updates an epoch",
         "knee": "the recipe's batch learns better, and each rung up gains less than a tenth",
     }.get(bound, "the batch is what was asked for")
-    return f"{text}{slower_by(faster)}, but {why}."
-
-
-def slower_by(faster: tuple[float, int, float]) -> str:
-    """What a larger batch would gain, in words."""
     own, batch, speed = faster
-    return f"by the curve it trains {own:.0f} samples/s, and {speed:.0f} at batch {batch}"
+    curve = f"by the curve it trains {own:.0f} samples/s, and {speed:.0f} at batch {batch}"
+    return sentence("fill-low", **figures, why=f"{curve}, but {why}")
 
 
 def _plural(count: int, noun: str) -> str:
@@ -392,27 +371,16 @@ def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> t
     return (*shown, *costs.evidence(candidate.problem, model.name, option.input_size))
 
 
-def tuning_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[str]:
+def tuning_reasons(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sentence]:
     """A sentence for each of them that the plan has."""
     option = candidate.option
     if option.sharded:
         cards, profile = candidate.problem.together, candidate.profile
         seconds = exchange_seconds_of(exchanged_params(profile), cards) if profile else 0.0
         why = "" if candidate.problem.question.sharding else ", for no card holds a copy with what trains it"
-        yield (
-            f"Weights, gradients and optimizer state are spread over {cards.n} cards (FSDP){why}: gathering "
-            f"and scattering them takes {seconds:.2g} s a step at {cards.gb_s:.0f} GB/s, less what computing "
-            "hides."
-        )
+        yield sentence("sharded", cards=cards.n, why=why, seconds=seconds, gb_s=cards.gb_s)
     if option.texts_per_row > 1.0:
-        yield (
-            f"Rows are packed: about {option.texts_per_row:.1f} texts fill each of {option.input_size} "
-            "tokens, and batch_size counts rows. Position ids begin anew with each text, and attention "
-            "stays within it (DataCollatorWithFlattening of transformers)."
-        )
+        yield sentence("packed", texts=option.texts_per_row, tokens=option.input_size)
     if paged := optimizer_or_adam(settings["optimizer"]).paged_bytes:
         host_gib = option.model.params_m * 1e6 * paged / 2**30
-        yield (
-            f"{settings['optimizer']} of bitsandbytes: its state, at least {host_gib:.1f} GiB, leaves "
-            "the card for the host's memory where it is short of it; each step is counted to do so."
-        )
+        yield sentence("paged-optimizer", optimizer=settings["optimizer"], gib=host_gib)

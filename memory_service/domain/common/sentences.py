@@ -1,0 +1,39 @@
+"""Sentences of an answer: reasons and warnings as data, worded in one file (`sentences.toml`).
+
+sentence("minutes-assumed", minutes=30.0)   "30 minutes assumed; give minutes to be exact."
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from memory_service.domain.common.tables import shipped_table
+
+Severity = Literal["note", "warning"]
+
+_WORDS = shipped_table(__package__, "sentences.toml")
+"""Code -> {text: a template of `str.format`, severity: of a warning}."""
+
+
+class Sentence(str):
+    """A sentence that knows its code, the values in it, and, as a warning, how much it matters: `warning`
+    where the plan may be wrong by it, `note` where something was assumed or left out."""
+
+    code: str
+    values: Mapping[str, Any]
+    severity: Severity
+
+    def __new__(cls, code: str, values: Mapping[str, Any]) -> Self:
+        words = _WORDS[code]
+        made = super().__new__(cls, words["text"].format_map(values))
+        made.code, made.values, made.severity = code, values, words.get("severity", "note")
+        return made
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{"code", "text", "severity", "values"}`."""
+        values = {n: round(v, 4) if isinstance(v, float) else v for n, v in self.values.items()}
+        return {"code": self.code, "text": str(self), "severity": self.severity, "values": values}
+
+
+def sentence(code: str, **values: Any) -> Sentence:
+    """The sentence of a code. KeyError for a code or a value that its template lacks."""
+    return Sentence(code, values)

@@ -1,0 +1,75 @@
+"""An answer of /recommend as it is sent: what an agent acts on, and on request the rest.
+
+The whole answer has all that was weighed; `answer_view` leaves out what only explains it, so that the default
+is at most 12 kB: docs/http.md lists the parts.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from memory_service.errors import unknown_name
+
+PARTS = ("evidence", "alternatives", "recipe", "similar", "reasons", "parallel", "curves")
+"""What `include` names."""
+
+COMPUTED = frozenset(("parallel", "curves"))
+"""Parts that are computed only when they are asked for."""
+
+WHOLE = frozenset(PARTS) - COMPUTED
+"""What `detail=full` is."""
+
+
+def parse_parts(text: str) -> str:
+    """Names of parts between commas. InvalidInput for an unknown one, with the nearest."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in PARTS:
+            raise unknown_name("include", name, PARTS)
+    return ",".join(names)
+
+
+_OF_RECIPE = {
+    "families": 3, "techniques": 5, "loss": 2, "features": 0, "mattered": 2, "failed": 1, "pitfalls": 1,
+}  # fmt: skip
+_NEIGHBOURS, _REASONS = 3, 3
+_LONGEST = 160
+_LEADING = ("model", "batch", "rounds", "fitted", "time")
+"""The reasons that come first, by the first word of their codes: which model, how large, whether it fits."""
+
+
+def answer_view(answer: Mapping[str, Any], include: Collection[str]) -> dict[str, Any]:
+    """The answer with the parts named by `include`; of recipe, neighbours and reasons a few without that."""
+    out = {name: part for name, part in answer.items() if name in include or name not in _LEFT_OUT}
+    if "similar" not in include:
+        hits = answer["similar"][:_NEIGHBOURS]
+        out["similar"] = [{**hit, "lessons": [_cut(each) for each in hit["lessons"][:1]]} for hit in hits]
+    if "recipe" not in include and answer["recipe"]:
+        out["recipe"] = short_recipe(answer["recipe"])
+    if "reasons" not in include and "reasons" in answer:
+        ranked = sorted(answer["reasons"], key=_rank)[:_REASONS]
+        out |= {"reasons": ranked, "rationale": [each["text"] for each in ranked]}
+    return out
+
+
+_LEFT_OUT = ("evidence", "alternatives", "parallel", "curves")
+
+
+def short_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The split, and the weightiest of each kind with one source."""
+    validation = {**recipe["validation"], "from": recipe["validation"]["from"][:1]}
+    parts = {name: [_short(row) for row in recipe[name][:most]] for name, most in _OF_RECIPE.items()}
+    return {**recipe, "validation": validation, **parts}
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: _cut(row[name]) for name in ("text", "setting") if name in row}
+    return {**row, **texts, "from": row["from"][:1]}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
+
+
+def _rank(reason: Mapping[str, Any]) -> int:
+    first = reason["code"].partition("-")[0]
+    return _LEADING.index(first) if first in _LEADING else len(_LEADING)

@@ -1,0 +1,357 @@
+"""The tools of an agent: plan, review, fit, report, look, find, remember.
+
+Each takes the few fields that an agent says most, and in `more` any other field of the same request over
+HTTP; both are checked by the model that HTTP checks by. The structured answer has all that the text has, for
+clients show their model only one of them.
+"""
+
+import datetime as dt
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memory_service.api.answer_text import (
+    compared,
+    fit_text,
+    reviewed_text,
+    run_text,
+    similar_text,
+    spread,
+    verdict_text,
+)
+from memory_service.api.routes.rows import split_signature
+from memory_service.api.service import Service
+from memory_service.domain.common.tables import shipped_table
+from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.planning.answer_view import answer_view
+from memory_service.domain.planning.explanation.plan_text import plan_markdown
+from memory_service.errors import InvalidInput, NotFound, unknown_name, wrong_value
+from memory_service.mcp.schemas import takes, unquoted
+from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool, hints, threaded
+from memory_service.schemas.events import as_json_value
+from memory_service.schemas.predict import PredictRequest
+from memory_service.schemas.recommend import RecommendBody
+from memory_service.schemas.review import ReviewRequest
+from memory_service.schemas.rows import addition_of
+from memory_service.schemas.runs import STATUSES, RunFinish, RunStart
+from memory_service.schemas.similar import SimilarRequest
+from memory_service.schemas.validation_errors import checked
+from memory_service.services.access.keys import check_stated
+from memory_service.services.competitions.similar import similar
+from memory_service.services.editorial.curation import add_row
+from memory_service.services.planning.plan_script import plan_files, plan_script
+from memory_service.services.planning.recommend import cached_plan, recommend
+from memory_service.services.prediction.predict import predict
+from memory_service.services.review.review import review_script
+from memory_service.services.runs.run_log import take_log
+from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.telemetry import take_events
+
+_WORDS = shipped_table(__package__, "tools.toml")
+_NEXT: Mapping[str, str] = {name: text.strip() for name, text in _WORDS["next"].items()}
+
+FORMS = ("plan", "text", "script")
+
+_SAVED_BY_US = "memory-service"
+"""A file that has it among its first lines was written by a script of ours, and may be written anew."""
+
+
+@threaded
+def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    form, save_to = arguments.pop("form", None) or "plan", arguments.pop("save_to", None)
+    if form not in FORMS:
+        raise wrong_value("form", f"must be one of {', '.join(FORMS)}", form)
+    query = checked(RecommendBody, arguments)
+    question = query.to_domain().within(caller.limit(service))
+    answer = recommend(service.preparation.require_knowledge(), question)
+    if not answer["feasible"]:
+        needed = _NEXT["questions" if answer.get("needs") else "closest"]
+        return Answer(plan_markdown(answer), {**answer_view(answer, query.parts), "next": needed})
+    head = {"plan_id": answer["plan_id"], "run": answer["run"]}
+    if form == "script" or save_to is not None:
+        where, told = _script(answer, save_to, caller)
+        after = f"{told} {_NEXT['script']}"
+        return Answer(after, {**head, **where, "next": after})
+    text = plan_markdown(answer)
+    if form == "text":
+        return Answer(text, {**head, "text": text, "next": _NEXT["plan"]})
+    return Answer(text + _NEXT["plan"] + "\n", {**answer_view(answer, query.parts), "next": _NEXT["plan"]})
+
+
+def _script(answer: Mapping[str, Any], save_to: Any, caller: Caller) -> tuple[dict[str, Any], str]:
+    """Where the script of a plan is, and that in words: in a file on this machine, else under an address."""
+    script = plan_script(answer)  # NoScript where there is none
+    if caller.address is not None:
+        run = "" if answer["run"] is None else f"?run={answer['run']}"
+        url = f"{caller.address}/plans/{answer['plan_id']}/train.py{run}"
+        return {"url": url}, f"Get it by: curl -o train.py '{url}'."
+    if not isinstance(save_to, str) or not save_to.strip():
+        raise wrong_value("save_to", "is required: the file that the script is written to", save_to)
+    path = Path(save_to).expanduser()
+    single = path.suffix == ".py"
+    files = {path: script} if single else _beside(path, answer)
+    for file in files:
+        if file.exists() and _SAVED_BY_US not in file.read_text("utf-8", "replace")[:2_000]:
+            raise wrong_value("save_to", "is a file that no plan wrote: choose another name", str(file))
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    size = sum(map(len, files.values()))
+    return {"path": str(path), "bytes": size}, f"Written to {path} ({size} bytes)."
+
+
+def _beside(folder: Path, answer: Mapping[str, Any]) -> dict[Path, str]:
+    return {folder / name: text for name, text in plan_files(answer).items()}
+
+
+@threaded
+def review(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    database = service.preparation.require_knowledge()
+    path, plan_id = arguments.pop("path", None), arguments.pop("plan_id", None)
+    if path is not None:
+        if caller.address is not None:
+            raise wrong_value("path", "is read on the agent's own machine only: give script", path)
+        try:
+            arguments |= {"script": Path(path).expanduser().read_text("utf-8"), "filename": Path(path).name}
+        except (OSError, UnicodeDecodeError) as error:
+            raise wrong_value("path", f"cannot be read: {error}", path) from None
+    if plan_id is not None:
+        arguments["plan"] = _known_plan(service, plan_id)
+    answer = review_script(database, checked(ReviewRequest, arguments).explicit(), in_child_process=True)
+    ready = _NEXT["launch" if answer["ok"] else "correct"]
+    return Answer(f"{reviewed_text(answer)}\n{ready}", {**answer, "next": ready})
+
+
+def _known_plan(service: Service, plan_id: Any) -> dict[str, Any]:
+    known = (
+        cached_plan(service.preparation.require_knowledge(), plan_id) if isinstance(plan_id, str) else None
+    )
+    if known is None:
+        raise NotFound(f"plan_id {str(plan_id)[:80]!r} is not known here (any more): call plan again")
+    return known
+
+
+@threaded
+def fit(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    answer = predict(service.preparation.require_knowledge(), checked(PredictRequest, arguments))
+    return Answer(fit_text(answer), answer)
+
+
+async def report(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    """Begins the run where there is none yet, then takes an event or a piece of log, then the end."""
+    unknown = sorted(arguments.keys() - _REPORT.keys())
+    if unknown:
+        raise unknown_name("argument", unknown[0], tuple(_REPORT))
+    told = {name: value for name, value in arguments.items() if value is not None}
+    run_id, facts = told.get("run_id"), _object_of(told, "run")
+    begun = None
+    if facts or "plan_id" in told or run_id is None:
+        named = {name: told[name] for name in ("run_id", "plan_id") if name in told}
+        started: dict[str, Any] = {**unquoted(facts, _fields(RunStart)), **named}
+        begun = await _begun(service, started, caller)
+        run_id = begun.data["run_id"]
+    data = begun.data if begun else {"run_id": run_id}
+    lines = [begun.text] if begun else []
+    if "event" in told or "log" in told:
+        taken = await _reported(service, str(run_id), told)
+        data |= taken
+        lines.append(verdict_text(taken["verdict"]))
+    if end := {name: told[name] for name in _END if name in told}:
+        ended = await _ended(service, {**end, "run_id": run_id}, caller)
+        data |= ended.data
+        lines.append(ended.text)
+    after = _NEXT["ended" if end else "begun" if begun else "reported"]
+    return Answer("\n".join([*lines, after]), {**data, "next": after})
+
+
+_END = ("status", "best_metric", "test_metric", "submission")
+
+
+def _object_of(told: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = told.get(name, {})
+    if not isinstance(value, Mapping):
+        raise wrong_value(name, "must be an object of fields", value)
+    return {key: each for key, each in value.items() if each is not None}
+
+
+@threaded
+def _begun(service: Service, body: dict[str, Any], caller: Caller) -> Answer:
+    started, new = begin_run(service.preparation.require_knowledge(), body, who=caller.name)
+    prediction = started["prediction"]
+    expected = {name: prediction.get(name) for name in _PREDICTED}
+    data = {"run_id": started["run_id"], "status": started["status"], "expected": expected}
+    data |= {"why_not": prediction.get("why_not"), "notes": started["notes"]}
+    lines = [
+        f"run_id={started['run_id']}" + ("" if new else " (it had begun already)"),
+        *(f"expected {name}: {spread(n)}" for name, n in expected.items() if n is not None),
+        *([f"nothing is predicted: {data['why_not']}"] if data["why_not"] else []),
+        *started["notes"],
+    ]
+    return Answer("\n".join(lines), data)
+
+
+_PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_minutes")
+
+
+async def _reported(service: Service, run_id: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """What became of an event and of a piece of log; the verdict on them."""
+    database = service.preparation.require_knowledge()
+    taken: dict[str, Any] = {"accepted": 0, "verdict": None}
+    if "log" in told:
+        raw = str(told["log"])
+        taken = await _log_taken(service, run_id, raw if raw.endswith("\n") else raw + "\n")
+    if event := _object_of(told, "event"):
+        event = {name: as_json_value(value) for name, value in event.items()}
+        chosen = "seq" not in event
+        event.setdefault("at", dt.datetime.now(dt.UTC).isoformat())
+        while True:
+            if chosen:
+                event["seq"] = max(event.get("seq", 0) + 1, time.time_ns() // 1_000)
+            try:
+                answer = await take_events(database, run_id, {"events": [event]})
+            except InvalidInput as error:
+                raise InvalidInput(error.detail.replace("events.0.", "event."), error.errors) from None
+            if answer["accepted"] or not chosen:
+                break
+        names = ("accepted", "duplicates", "ignored", "verdict")
+        taken |= {"seq": event["seq"], **{name: answer[name] for name in names}}
+    return taken
+
+
+async def _log_taken(service: Service, run_id: str, raw: str) -> dict[str, Any]:
+    @threaded
+    def take(service: Service, _: dict[str, Any], __: Caller) -> Answer:
+        return Answer("", take_log(service.preparation.require_knowledge(), run_id, raw.encode()))
+
+    return (await take(service, {}, Caller())).data
+
+
+@threaded
+def _ended(service: Service, end: dict[str, Any], caller: Caller) -> Answer:
+    body = unquoted(end, _fields(RunFinish))
+    run_id = body.pop("run_id")
+    page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
+    names = ("status", "finished_at", "comparison")
+    data = {"run_id": page["id"], **{name: page[name] for name in names}}
+    return Answer("\n".join([f"run {page['id']}: {page['status']}", *compared(page)]), data)
+
+
+@threaded
+def look(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+    run_id, plan_id = arguments.get("run_id"), arguments.get("plan_id")
+    if unknown := sorted(arguments.keys() - {"run_id", "plan_id"}):
+        raise unknown_name("argument", unknown[0], ("run_id", "plan_id"))
+    if plan_id is not None:
+        answer = _known_plan(service, plan_id)
+        return Answer(plan_markdown(answer), answer_view(answer, ()))
+    if not isinstance(run_id, str):
+        raise wrong_value("run_id", "is required: what report gave; or plan_id", run_id)
+    page = run_page(service.preparation.require_knowledge(), run_id)
+    return Answer(run_text(page), _shown(page))
+
+
+def _shown(page: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a run what an agent acts on: the rest is at GET /runs/{id}."""
+    names = ("status", "plan_id", "model", "best_metric", "verdict", "comparison", "learned", "notes")
+    figures_of = ("epochs_done", "epoch_seconds", "peak_memory_gib", "last_event_after_seconds")
+    outcome = {name: page["outcome"][name] for name in figures_of}
+    return {"run_id": page["id"], **{name: page[name] for name in names}, **outcome, "watch": page["watch"]}
+
+
+@threaded
+def find(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    query = checked(SimilarRequest, arguments).within(caller.limit(service))
+    answer = similar(service.preparation.require_knowledge(), query).as_dict()
+    data = {name: answer[name] for name in ("inferred_task", "inferred", "degraded", "reason")}
+    shown = ("slug", "title", "task", "score", "why", "lessons")
+    data["items"] = [{name: hit[name] for name in shown} for hit in answer["items"]]
+    return Answer(similar_text(answer), data)
+
+
+@threaded
+def remember(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if len(given) != 1 or given.keys() - {"competition", "solution"}:
+        raise wrong_value(
+            "competition", "or solution: give one of them, as an object of fields", sorted(given)
+        )
+    (kind,) = given
+    table = f"{kind}s"
+    body = unquoted(_object_of(given, kind), _fields(addition_of(table)))
+    values, signature = split_signature(checked(addition_of(table), body))
+    if caller.name is not None:
+        signature["who"] = caller.name
+    database = service.preparation.require_knowledge()
+    if caller.name is None and "who" in signature:
+        check_stated(database, signature["who"])
+    row = add_row(database, table, values, encoder=service.preparation.encoder, **signature)
+    if kind == "solution":
+        return Answer(f"{row['id']} is known now", {"id": row["id"], "version": row["version"], "row": row})
+    read = ", ".join(f"{name}={row.get(name)}" for name in row["inferred"])
+    task = row["task"] or "its task cannot be told from the description: correct it"
+    told = f"{row['slug']} is known now ({task})" + (f"; read from its text: {read}" if read else "")
+    return Answer(told, {"slug": row["slug"], "inferred": row["inferred"], "row": row})
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    properties: dict[str, Any] = takes(model)["properties"]
+    return properties
+
+
+_READS, _WRITES = hints(reads=True, repeats=True), hints(reads=False, repeats=False)
+
+
+def _own(tool: str, **shapes: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a tool that no request has, with what `tools.toml` says of them."""
+    return {name: {**shape, "description": _WORDS[tool][name]} for name, shape in shapes.items()}
+
+
+def _alone(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
+
+
+def _tool(name: str, scope: Scope, shape: dict[str, Any], call: Call, model: Any = None) -> Tool:
+    words = _WORDS[name]
+    own_hints = _READS if scope == "read" else _WRITES
+    return Tool(name, words["title"], words["about"].strip(), scope, shape, own_hints, call, model)
+
+
+_TEXT, _OBJECT = {"type": "string"}, {"type": "object"}
+_FORM = {"type": "string", "enum": list(FORMS)}
+_REPORT = _own(
+    "report", run_id=_TEXT, plan_id=_TEXT, run=_OBJECT, event=_OBJECT, log=_TEXT,
+    status={"type": "string", "enum": list(STATUSES)}, best_metric={"type": "number"},
+    test_metric={"type": "number"}, submission={"type": "boolean"},
+)  # fmt: skip
+_ASKED = ("description", "task", "gpu", "minutes", "n_train", "metric", "competition", "model", "run")
+_FITTED = ("model", "gpu", "image_size", "seq_len", "batch_size", "precision")
+_REVIEWED = ("script", "gpu", "minutes", "n_train")
+
+TOOLS = (
+    _tool(
+        "plan",
+        "read",
+        takes(RecommendBody, _ASKED, **_own("plan", form=_FORM, save_to=_TEXT)),
+        plan,
+        RecommendBody,
+    ),
+    _tool(
+        "review",
+        "read",
+        takes(ReviewRequest, _REVIEWED, required=(), **_own("review", path=_TEXT, plan_id=_TEXT)),
+        review,
+        ReviewRequest,
+    ),
+    _tool(
+        "fit",
+        "read",
+        takes(PredictRequest, _FITTED, enums={"precision": (*PRECISIONS, "amp")}),
+        fit,
+        PredictRequest,
+    ),
+    _tool("report", "tell", _alone(_REPORT), report),
+    _tool("look", "read", _alone(_own("look", run_id=_TEXT, plan_id=_TEXT)), look),
+    _tool("find", "read", takes(SimilarRequest, tuple(SimilarRequest.model_fields)), find, SimilarRequest),
+    _tool("remember", "edit", _alone(_own("remember", competition=_OBJECT, solution=_OBJECT)), remember),
+)

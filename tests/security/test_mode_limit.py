@@ -1,0 +1,60 @@
+"""Can a server, or a key, keep memory of past competitions from those whose rules forbid it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from memory_service.app import create_app
+from memory_service.services.access.keys import create_key
+from memory_service.settings import load_settings
+from tests.answers import warnings_of
+from tests.conftest import Servers
+
+ASKED: dict[str, Any] = {"competition": "dog-breed-identification", "gpu": "a100", "minutes": 30}
+TEXT = {"text": "photos of dogs, 120 breeds"}
+
+
+@pytest.fixture(scope="module")
+def limited(servers: Servers) -> Iterator[TestClient]:
+    """A server of mode family."""
+    url = servers.new("sqlite", "seeded")
+    settings = load_settings(database_url=url, seed_on_start=False, calibrate=False, mode_limit="family")
+    app = create_app(settings)
+    with TestClient(app) as client:
+        assert app.state.service.preparation.wait(300).ready
+        yield client
+    servers.drop(url)
+
+
+def test_a_server_allows_no_more_than_its_limit_and_says_so(limited: TestClient) -> None:
+    plan = limited.post("/recommend", json=ASKED).json()
+    assert any(text.startswith("Mode family: this server") for text in warnings_of(plan))
+    asked_so = limited.post("/recommend", json=ASKED | {"mode": "family"}).json()
+    assert not any("this server" in text for text in warnings_of(asked_so))
+    assert plan["plan_id"] == asked_so["plan_id"]
+    assert plan["recipe"]["basis"] == asked_so["recipe"]["basis"]
+    assert limited.post("/recommend", json=ASKED | {"mode": "blind"}).json()["recipe"] is None
+    found = limited.post("/similar", json=TEXT | {"mode": "open"}).json()
+    assert found["mode"] == "family"
+
+
+@pytest.mark.parametrize(
+    "path", ["/competitions", "/solutions", "/patterns", "/browse/competitions", "/competitions/x/history"]
+)
+def test_what_won_past_competitions_is_not_shown(limited: TestClient, path: str) -> None:
+    assert limited.get(path).status_code == 403
+    assert limited.get("/gpus").status_code == 200
+
+
+def test_a_key_has_a_limit_of_its_own(limited: TestClient) -> None:
+    database = limited.app.state.service.database  # type: ignore[attr-defined]
+    key = create_key(database, "bench", ["read", "blind"])["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    plan = limited.post("/recommend", json=ASKED, headers=headers).json()
+    assert plan["recipe"] is None
+    assert any(text.startswith("Mode blind") for text in warnings_of(plan))
+    assert limited.post("/similar", json=TEXT, headers=headers).json()["items"] == []
