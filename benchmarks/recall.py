@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from benchmarks import recall_blind
 from memory_service.domain.common.vocabulary import Mode
-from memory_service.domain.description.task_inference import infer_facts
 from memory_service.recall.encoder import TextEncoder, load_encoder
 from memory_service.recall.rank_fusion import WEIGHTS, fuse, outstanding
 from memory_service.recall.snapshot import RecallSnapshot
@@ -31,6 +30,7 @@ from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.editorial import seeding
 from memory_service.services.operations import database as databases
+from tests.reading import read_alone
 
 ROOT = Path(__file__).parents[1]
 Scores = NDArray[np.float32]
@@ -102,7 +102,7 @@ def _tasks(asked: Sequence[Asked]) -> str:
             part = [a for a in asked if a.question.group == group and a.question.half == half]
             if not part:
                 continue
-            plain = _share(part, lambda a: infer_facts(a.question.text).task == a.question.task)
+            plain = _share(part, lambda a: read_alone(a.question.text).task == a.question.task)
             full = _share(part, lambda a: a.read.facts.task == a.question.task)
             lines.append(f"| {group} | {half} | {len(part)} | {plain} | {full} |")
     return "\n".join(lines)

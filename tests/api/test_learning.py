@@ -77,7 +77,7 @@ def test_an_out_of_memory_at_96_bounds_the_plans_until_a_run_there_finishes(clie
     assert plan(client, gpu, **asked)["batch_size"] >= 96
     ran(client, gpu, "out_of_memory", batch_size=96)
     for objective in ("fast", "balanced", "quality"):
-        answer = plan(client, gpu, **asked, objective=objective)
+        answer = plan(client, gpu, **asked, objective=objective, detail="full")
         for entry in (answer, *answer["alternatives"]):
             assert entry["batch_size"] < 96
     refused = plan(client, gpu, **asked, batch_size=96)

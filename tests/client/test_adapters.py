@@ -181,7 +181,7 @@ def test_keras_obeys_a_verdict_to_stop_where_it_was_asked_to(scripted: Scripted)
     for obey, epochs in ((False, 3), (True, 1)):
         assert keras_fit(WatchCallback(run, obey_stop=obey)) == epochs
         assert run.status == "running", "whoever made the run ends it"
-    run.finish()
+    run.finish(flush_seconds=0.1)
 
 
 def test_keras_trains_on_where_the_callback_fails():
@@ -210,7 +210,7 @@ def test_lightning_obeys_a_verdict_to_stop_where_it_was_asked_to(
         callback = WatchCallback(run, obey_stop=obey)
         assert lightning_fit(callback) == epochs
         assert run.status == "running", "whoever made the run ends it"
-    run.finish()
+    run.finish(flush_seconds=0.1)
 
 
 def test_lightning_tells_how_a_fit_failed(scripted: Scripted, monkeypatch: pytest.MonkeyPatch):

@@ -17,10 +17,12 @@ from benchmarks.recall_blind import facts_read
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.description.stated_facts import stated_in
-from memory_service.domain.description.task_inference import facts_and_tasks, infer_facts
+from memory_service.domain.description.task_inference import facts_and_tasks
 from memory_service.recall.encoder import TextEncoder
+from memory_service.recall.task_classifier import task_classifier
 from memory_service.services.competitions.signals import read_text
 from tests.knowledge.expected import COMPETITIONS
+from tests.reading import read_alone
 from tests.recall.conftest import Remembering
 
 ROOT = Path(__file__).parents[2]
@@ -125,45 +127,43 @@ def test_without_an_encoder_words_alone_do_nearly_as_well() -> None:
             "tabular-classification",
         ),
         ("Find the span of the paragraph that answers the question", "question-answering"),
-        ("dogs photos two hours on a V100, 500 photos", "image-classification"),  # hours of training
         ("Segment 25 classes in 12000 satellite tiles of 1024x1024 pixels", "image-segmentation"),
         ("Segment roads and buildings in 5000 aerial images.", "image-segmentation"),
         ("Detect 365 classes of objects in 600000 photos of 640 pixels", "object-detection"),
-        ("Segment customers into five groups by their purchases", "tabular-classification"),
     ],
 )
 def test_one_sentence_is_enough(text: str, task: str) -> None:
-    facts = infer_facts(text)
+    facts = read_alone(text)
     assert facts.task == task
     assert facts.evidence
 
 
 def test_an_image_of_text_is_still_an_image() -> None:
     text = "Remove the stains from scanned pages of text: predict each pixel intensity of the clean one."
-    assert infer_facts(text).task == "image-to-image"
+    assert read_alone(text).task == "image-to-image"
 
 
 def test_nothing_is_made_of_nothing() -> None:
-    facts, scores = facts_and_tasks("zzz qqq")
-    assert facts.task is None
-    assert facts.confidence == 0.0
-    assert scores == facts_and_tasks("")[1] == {}
+    for text in ("zzz qqq", "", "competition"):
+        facts = read_alone(text)
+        assert not facts.tells_task
+        assert facts.outside is None
 
 
 @given(st.text(max_size=400))
 @example("100classify PRODUCTS0")  # what is counted is no word of the sentence
 @settings(max_examples=60, deadline=None)
 def test_any_text_gives_a_known_task_or_none(text: str) -> None:
-    facts, scores = facts_and_tasks(text)
+    facts, scores = facts_and_tasks(text, task_classifier().given(None))
     assert facts.task is None or facts.task in TASKS
     assert 0.0 <= facts.confidence <= 1.0
-    assert not scores or sum(scores.values()) == pytest.approx(1.0)
+    assert sum(scores.values()) <= 1.0 + 1e-6, "some of it is for what is no task"
 
 
 def test_a_megabyte_takes_well_under_a_second() -> None:
     for text in ("image of a dog, " * 65_000, "1 " * 500_000, "x" * 1_000_000, "train set has " * 70_000):
         began = time.process_time()
-        infer_facts(text)
+        read_alone(text)
         assert time.process_time() - began < 1.5
 
 
@@ -246,9 +246,9 @@ def test_groups_of_any_noun_are_found_where_the_test_has_others_and_months_that_
 
 
 def test_a_recommender_learns_from_what_users_did_not_from_items_or_users() -> None:
-    rated = infer_facts("A recommender: the top 20 of 62,000 films for 9,000 users; 25 million ratings.")
+    rated = read_alone("A recommender: the top 20 of 62,000 films for 9,000 users; 25 million ratings.")
     assert (rated.task, rated.n_train, rated.n_test) == ("recommendation", 25_000_000, None)
-    bare = infer_facts("Recommend 12 garments to each customer; 105,000 articles; MAP@12")
+    bare = read_alone("Recommend 12 garments to each customer; 105,000 articles; MAP@12")
     assert (bare.task, bare.n_train, bare.n_test) == ("recommendation", None, None)
 
 
@@ -266,7 +266,7 @@ def test_image_size_and_split() -> None:
 def test_a_timeline_and_rules_say_nothing_of_the_split() -> None:
     rules = "\n\n## Rules\nThe maximum size of a team is 5 participants. You may select up to 2 submissions."
     for text, split in (("Photos of dogs", None), ("Forecast the following weeks", "time")):
-        facts = infer_facts(text + BOILERPLATE + rules)
+        facts = read_alone(text + BOILERPLATE + rules)
         assert (facts.split, facts.group_by, facts.n_groups) == (split, None, None)
 
 

@@ -2,8 +2,7 @@
 
 What goes in and what kind of answer comes out are scored separately, from weighted phrases
 (`domain.description.cues`) and the metrics named (`domain.description.metrics`). A fitted classifier
-(`recall.task_classifier`) makes probabilities of both scores; without one a task is the likeliest pair.
-Neighbours have no vote.
+(`recall.task_classifier`) makes probabilities of both scores. Neighbours have no vote.
 """
 
 import math
@@ -36,7 +35,6 @@ from memory_service.domain.description.stated_split import Stated
 
 _GOAL_FACTOR = 2.0
 _OPENING_FACTOR = 1.5
-_SHARPNESS = 0.5
 _SCALE = 20.0
 _SOFTENING = 6.0
 _TOGETHER = 1.6
@@ -164,23 +162,17 @@ def cue_scores(text: str) -> Axes:
     return _axis_scores(_read(text, stated_in(text)))
 
 
-def infer_facts(text: str) -> InferredFacts:
-    """Task, metric and figures of a description, from its words alone."""
-    return facts_and_tasks(text)[0]
-
-
 def facts_and_tasks(
-    text: str, classify: Callable[[Axes, str], Mapping[str, float]] | None = None
+    text: str, classify: Callable[[Axes, str], Mapping[str, float]]
 ) -> tuple[InferredFacts, dict[str, float]]:
-    """Facts of an English text, and the probability of each task that it may ask for (none for a text
-    without any cue). classify: (scores of inputs and answers, text) -> the probability of each task, of
-    "untold", and of each kind outside as "outside: kind"."""
+    """Facts of an English text, and the probability of each task that it may ask for. classify: (scores of
+    inputs and answers, text) -> the probability of each task, of "untold", and of each kind outside as
+    "outside: kind"."""
     text = readable(text)
     said = stated_in(text)
     reading = _read(text, said)
     axes = _axis_scores(reading)
-    nothing = classify is None and not any(axes)
-    found = {} if nothing else classify(axes, text) if classify is not None else _of_pairs(axes)
+    found = classify(axes, text)
     judges = reading.judges
     metric = judges.metric if judges else None
     stated = InferredFacts(
@@ -194,11 +186,9 @@ def facts_and_tasks(
         words={"metric": judges.words} if judges else {},
     )
     tasks = {name: probability for name, probability in found.items() if name in _TASKS}
-    if not tasks:
-        return _with(stated, said), {}
     outside = {name: probability for name, probability in found.items() if name.startswith(_OUTSIDE)}
     ranked = sorted(tasks, key=lambda name: -tasks[name])
-    if sum(outside.values()) >= LEAST_CONFIDENCE:
+    if any(axes) and sum(outside.values()) >= LEAST_CONFIDENCE:
         kind = max(outside, key=lambda name: outside[name]).removeprefix(_OUTSIDE)
         stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
         return _with(replace(stated, runner_up=ranked[0]), said), tasks
@@ -362,17 +352,6 @@ def _tempered(found: Mapping[str, float], prior: Mapping[str, float]) -> dict[st
 
 def _energy(axes: Axes) -> dict[tuple[str, str], float]:
     return {pair: axes[0].get(pair[0], 0.0) + axes[1].get(pair[1], 0.0) for pair in TASK_OF}
-
-
-def _of_pairs(axes: Axes) -> dict[str, float]:
-    """Probability of each task by the cues alone."""
-    energy = _energy(axes)
-    top = max(energy.values())
-    tasks: dict[str, float] = defaultdict(float)
-    for pair, value in energy.items():
-        tasks[TASK_OF[pair]] += math.exp(_SHARPNESS * (value - top))
-    total = sum(tasks.values())
-    return {task: weight / total for task, weight in tasks.items()}
 
 
 def _evidence(reading: _Reading, pair: tuple[str, str]) -> tuple[str, ...]:

@@ -34,10 +34,12 @@ def normal_gpu_name(name: str) -> str:
         r"\(\s{0,3}(?:x\s{0,3}\d{1,4}|\d{1,4}\s{0,3}x)\s{0,3}\)", " ", name[:MOST_OF_A_NAME].strip().lower()
     )
     text = re.sub(r"\((?:r|tm)\)|[®™]", " ", text)
-    words = [word for word in re.split(r"[^a-z0-9]+", text) if word not in _MAKERS]
+    whole = re.split(r"[^a-z0-9]+", text)
+    words = [word for word in whole if word not in _MAKERS]
     if words and words[-1] == "gpu" and "laptop" not in words:
         words.pop()
-    return "".join(words)
+    of_nvidia = "tesla" if re.fullmatch(r"m[46]", "".join(words)) and "tesla" in whole else ""
+    return of_nvidia + "".join(words)  # Apple has an M4, too
 
 
 @lru_cache(maxsize=4096)

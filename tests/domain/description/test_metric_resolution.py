@@ -16,7 +16,6 @@ from memory_service.domain.description.metric_resolution import (
     resolve_metric,
 )
 from memory_service.domain.description.metrics import METRICS
-from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.planning.explanation.plan_text import MOST_TOKENS, plan_markdown, rough_tokens
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.competitions.neighbours import Found, Hit
@@ -25,6 +24,7 @@ from memory_service.services.planning.request_text import RequestText
 from memory_service.services.planning.script_kinds import SCRIPTED
 from tests.answers import warnings_of
 from tests.planning import plan, seed_knowledge
+from tests.reading import read_alone
 
 APTOS = "aptos2019-blindness-detection"
 KNOWN = {metric.name: metric for metric in METRICS}
@@ -95,7 +95,7 @@ def test_any_words_are_a_metric_of_which_nothing_wrong_is_said(said: str, task: 
 def metric_of(hits: tuple[Hit, ...] = (), described: str | None = None, **asked: Any) -> Any:
     """Name and source in the case of this question, as if its text described that competition."""
     question = plan_request({"gpu": "a100", **asked})
-    facts = infer_facts(question.description) if question.description else None
+    facts = read_alone(question.description) if question.description else None
     remembered = RequestText(facts, facts, described, Found(hits))
     judged = case_of(seed_knowledge(), question, remembered).metric
     return judged and (judged.name, judged.source)

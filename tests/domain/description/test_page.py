@@ -8,8 +8,8 @@ import pytest
 
 from memory_service.domain.description.page import prose_of
 from memory_service.domain.description.stated_facts import stated_in
-from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.recipe.validation import unit_named
+from tests.reading import read_alone
 
 AROUND = """
 
@@ -85,7 +85,7 @@ def test_a_count_with_its_noun_and_role_is_read_on_a_page_and_in_a_sentence(
 
 def test_a_metric_that_is_the_text_of_a_link_is_read() -> None:
     link = "Submissions are evaluated on [area under the ROC curve](http://en.example.org/wiki/Receiver)."
-    assert infer_facts("Which photos show a beetle?\n\n## Evaluation\n" + link + AROUND).metric == "ROC AUC"
+    assert read_alone("Which photos show a beetle?\n\n## Evaluation\n" + link + AROUND).metric == "ROC AUC"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_metric_that_is_the_text_of_a_link_is_read() -> None:
     ],
 )
 def test_metrics_alike_in_name_are_kept_apart(words: str, metric: str, direction: str) -> None:
-    facts = infer_facts(f"Tabular data of 3,100 rows. Metric: {words}.")
+    facts = read_alone(f"Tabular data of 3,100 rows. Metric: {words}.")
     assert (facts.metric, facts.metric_direction) == (metric, direction)
 
 

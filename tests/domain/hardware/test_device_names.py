@@ -105,7 +105,8 @@ def test_what_is_no_card_that_is_priced_is_told_so(text: str, word: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "least", "most"), [("Tesla K80", 10, 13), ("Quadro M4000", 7, 9), ("GTX 980 Ti", 5, 7)]
+    ("text", "least", "most"),
+    [("Tesla K80", 10, 13), ("Quadro M4000", 7, 9), ("GTX 980 Ti", 5, 7), ("Tesla M6", 6, 9)],
 )
 def test_the_nearest_of_a_card_not_priced_have_its_memory(text: str, least: float, most: float) -> None:
     detail, nearest = refused(text)

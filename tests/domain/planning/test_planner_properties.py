@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service.domain.common.vocabulary import TASKS
-from memory_service.domain.planning.candidates import price_candidates
+from memory_service.domain.planning.candidates import Candidate, price_candidates
+from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.recipe.preferences import Preferences, SizePreference
@@ -93,21 +94,25 @@ def test_pinning_what_was_planned_plans_the_same_run(
     """With its batch pinned, too, a larger picture or longer text may just fit: at the knee its batch would
     be smaller and slower."""
     asked = {"task": task, "gpu": gpu, "n_train": n_train, "minutes": minutes, "objective": objective}
-    first = plan_portfolio(case(**asked), seed_knowledge()).as_dict()
-    if not first["feasible"]:
+
+    def found(**own: object) -> Candidate | None:
+        return price_candidates(case(**asked, **own), seed_knowledge()).best(objective, minutes)
+
+    chosen = found()
+    if chosen is None:
         return
-    own: dict[str, object] = {}
+    first, own = settings_of(chosen), dict[str, object]()
     for pin in ("model", "epochs", "folds", "batch_size"):
         own[pin] = first["model"]["name"] if pin == "model" else first[pin]
-        again = plan_portfolio(case(**asked, **own), seed_knowledge()).as_dict()
-        index = again["expected"]["quality_index"]["value"]
-        if pin == "batch_size" and index > first["expected"]["quality_index"]["value"]:
-            size = "image_size" if "image_size" in first["model"] else "seq_len"
-            assert again["model"][size] > first["model"][size]
+        pinned = found(**own)
+        assert pinned is not None
+        if pin == "batch_size" and pinned.quality > chosen.quality:
+            assert pinned.option.input_size > chosen.option.input_size
             continue
+        again = settings_of(pinned)
         for name in ("model", "batch_size", "grad_accumulation", "folds", "epochs", "learning_rate"):
             assert again[name] == first[name], own
-        assert again["expected"]["quality_index"] == first["expected"]["quality_index"]
+        assert pinned.quality == chosen.quality
 
 
 @settings(max_examples=40, deadline=None)

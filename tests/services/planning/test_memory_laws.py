@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_service import resources
-from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.schemas.recommend import plan_request
@@ -28,6 +27,7 @@ from memory_service.services.planning.recommend import recommend
 from memory_service.services.planning.request_text import read_request_text
 from tests.domain.planning.test_planner_properties import faster
 from tests.knowledge.seed_files import rows
+from tests.reading import read_alone
 
 SALT = {"competition": "tgs-salt-identification-challenge", "gpu": "t4", "minutes": 60}
 CARD = st.sampled_from(["t4", "a10", "a100", "h100", "rtx3090"])
@@ -271,7 +271,7 @@ def test_small_images_are_not_planned_far_beyond_their_own_pixels(seeded_sqlite:
 def test_series_that_come_from_groups_are_split_by_them_unless_the_future_is_asked(
     text: str, split: str | None, by: str | None
 ) -> None:
-    said = infer_facts(text)
+    said = read_alone(text)
     assert said.task == "time-series-regression"
     fact = split_read(said)
     assert (fact and fact.split, fact and fact.by) == (split, by)

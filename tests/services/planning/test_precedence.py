@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.description.task_inference import infer_facts
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.domain.recipe.notes import Note
@@ -15,13 +14,14 @@ from memory_service.services.planning.memory import split_fact
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.request_text import RequestText
 from tests.planning import seed_knowledge
+from tests.reading import read_alone
 
 MELANOMA = "siim-isic-melanoma-classification"
 LESIONS = "Photos of moles. The training set has 100 images. Metric: area under the ROC curve."
 
 
 def case(text: str, described: str | None = None, **asked: Any) -> PlanningProblem:
-    said = infer_facts(text)
+    said = read_alone(text)
     question = plan_request({"gpu": "a100", "minutes": 240, "description": text, **asked})
     return case_of(seed_knowledge(), question, RequestText(said, said, described))
 
