@@ -19,7 +19,6 @@ from memory_service.domain.description.phrases import (
 )
 from memory_service.domain.description.quantities import MOST, number_of_words, quantities_in
 from memory_service.domain.description.resources import cards_in, resources_in
-from memory_service.domain.description.task_inference import facts_and_tasks
 from memory_service.domain.hardware import device_names
 from memory_service.domain.planning import model_names
 from memory_service.errors import InvalidInput
@@ -34,6 +33,7 @@ from tests.patterns import (
     pieces_of,
     processor_seconds,
 )
+from tests.reading import read_alone
 
 OF_NAMES = (device_names, unpriced_models, model_names)
 NAMES: dict[str, Callable[[str], object]] = {
@@ -96,7 +96,7 @@ LONG = 100_000
 
 def read(text: str) -> None:
     """All that a question's description goes through before a plan is made."""
-    facts_and_tasks(text)
+    read_alone(text)
     resources_in(text, GPUS)
     cards_in(text, GPUS)
     query_passages(text)
@@ -149,10 +149,10 @@ def test_dozens_of_dozens_are_a_number(count: int):
     words = "dozen " * count
     assert 0 < number_of_words(words) <= MOST
     assert all(quantity.value <= MOST for quantity in quantities_in(f"There are {words}photos."))
-    assert facts_and_tasks(words + "photos")[0] is not None
+    assert read_alone(words + "photos").confidence <= 1.0
 
 
-WAYS: dict[str, Callable[[str], object]] = {"facts": facts_and_tasks, "passages": query_passages}
+WAYS: dict[str, Callable[[str], object]] = {"facts": read_alone, "passages": query_passages}
 
 
 @pytest.mark.parametrize("way", WAYS)

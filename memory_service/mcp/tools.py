@@ -147,8 +147,8 @@ async def report(service: Service, arguments: dict[str, Any], caller: Caller) ->
     run_id, facts = told.get("run_id"), _object_of(told, "run")
     begun = None
     if facts or "plan_id" in told or run_id is None:
-        named = {name: told[name] for name in ("run_id", "plan_id") if name in told}
-        started: dict[str, Any] = {**unquoted(facts, _fields(RunStart)), **named}
+        started = unquoted(facts, _fields(RunStart))
+        started |= {name: told[name] for name in ("run_id", "plan_id") if name in told}
         begun = await _begun(service, started, caller)
         run_id = begun.data["run_id"]
     data = begun.data if begun else {"run_id": run_id}

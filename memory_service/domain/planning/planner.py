@@ -155,7 +155,7 @@ def _runner_up(candidate: Candidate, rival: Rival) -> dict[str, Any]:
     """The best model of another family in the same minutes; index points by quality alone."""
     _, option, index = rival
     model, said = candidate.option.model, candidate.problem.preferences
-    size = {option.model.input_kind: option.input_size} if not option.is_trees else {}
+    size: dict[str, int] = {} if option.is_trees else {str(option.model.input_kind): option.input_size}
     points = said.winner_points(families_of(model.name, model.family), model.params_m)
     behind = round(candidate.quality - points - index, 2)
     return {"model": option.model.name, **size, "quality_index": round(index, 2), "behind": behind}
