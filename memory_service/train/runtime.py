@@ -57,6 +57,7 @@ class Plan(SimpleNamespace):
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
     neighbors = None  # embeddings, which are matched
+    between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
     file_members = ()  # of files, for `engine`
     train = None  # another way to train than fold after fold: see `engine`
@@ -406,19 +407,6 @@ def unnamed(folder: str, ids) -> list[str]:
     return [path.name if ended else path.stem for path in more]
 
 
-def find_masks(ids) -> dict[str, np.ndarray]:
-    """The paths of masks, empty where an image has none: then no object is on it. And the files' sizes, of
-    which folds have their shares: those of empty masks are small."""
-    found = [str(path) if path.exists() else "" for path in find_files("train_masks", ids)]
-    if not any(found):
-        raise FileNotFoundError("no file of train_masks is named as an id of train.csv: change read_data")
-    if "" in found:
-        told = f"{found.count('')} of {len(found)} images have no file in train_masks"
-        print(f"WARNING: {told}: they count as without an object", flush=True)
-    sizes = [os.path.getsize(path) if path else 0 for path in found]
-    return {"targets": np.array(found), "strata": np.array(sizes)[:, None]}
-
-
 def warn_unreadable(path: Path, error: Exception) -> None:
     """Says which file cannot be read: once in a process, and of so many files only."""
     if path not in WARNED and len(WARNED) < 20:
@@ -507,6 +495,24 @@ def read_values(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[s
     numbers = train[columns].apply(pd.to_numeric, errors="coerce")
     known = without_missing(train.assign(**numbers), np.isfinite(numbers).all(axis=1), columns)
     return known, columns, known[columns].to_numpy(dtype=np.float32), columns
+
+
+def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
+    """What `read_labels` or `read_values` says; values as they are learned."""
+    reads = read_values if plan.ANSWER == "values" else read_labels
+    known, columns, targets, outputs = reads(train, test, sample)
+    if plan.ANSWER == "values" and plan.LOGS:
+        targets = np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
+    return known, columns, targets, outputs
+
+
+def table_data(train: pd.DataFrame, test, sample, **more) -> Data:
+    """Ids, groups and times of these tables; `more` is what else Data has, and goes before them."""
+    more.setdefault("test_ids", (sample if test is None else test).iloc[:, 0].tolist())
+    if "groups" not in more:
+        more |= {"groups": groups_of(train), "times": times_of(train), "test_times": times_of(test)}
+    name = str(train.columns[0] if sample is None else sample.columns[0])
+    return Data(**({"id_column": name, "ids": train.iloc[:, 0].tolist(), "sample": sample} | more))
 
 
 def without_missing(train: pd.DataFrame, known: pd.Series, columns: list[str]) -> pd.DataFrame:
@@ -895,33 +901,37 @@ def write_baseline(data: Data) -> None:
 
 
 def write_out_of_fold(data: Data) -> None:
-    """oof.csv, the means over the folds, and test_predictions.csv, over those that are submitted: blend.py
-    joins them with other runs'."""
+    """Held-out means over the folds, and test means over those that are submitted."""
     names = [path.stem.removeprefix("answers_") for path in state.out_dir.glob("answers_*.npz")]
     known = {name: load_result(name) for name in names}
     groups = [[known[name] for name in group] for group in by_recency(data, names)]
     good = [[result for result in group if not why_left_out(result, group)] for group in groups]
     folds = [result for result in known.values() if "rows" in result]
     submitted = next(filter(None, good), folds)
-    names = [f"p_{name}" for name in data.outputs]
-    total, counts = np.zeros((len(data.targets), len(names))), np.zeros(len(data.targets))
+    total, counts = np.zeros((len(data.targets), len(data.outputs))), np.zeros(len(data.targets))
     for result in folds:
         total[result["rows"]] += result["valid"]
         counts[result["rows"]] += 1
     rows = np.flatnonzero(counts)
-    oof = pd.DataFrame(total[rows] / counts[rows, None], columns=names)
-    truth = data.targets[rows]
+    test = np.mean([result["test"] for result in submitted], axis=0)
+    write_answers(data, rows, total[rows] / counts[rows, None], test)
+
+
+def write_answers(data: Data, rows: np.ndarray, held_out: np.ndarray, test: np.ndarray) -> None:
+    """oof.csv, of these rows, and test_predictions.csv: blend.py joins them with other runs'."""
+    names, order = [f"p_{name}" for name in data.outputs], np.argsort(rows, kind="stable")
+    oof, truth = pd.DataFrame(held_out[order], columns=names), data.targets[rows[order]]
     if truth.ndim == 1 and len(data.target_columns) > 1:
         truth = np.eye(len(data.outputs), dtype=int)[truth]
     elif truth.ndim == 1:
         truth = np.array(data.outputs, dtype=object)[truth][:, None]
     for place, name in enumerate(data.target_columns):
         oof.insert(place, f"true_{name}", truth[:, place])
-    oof.insert(0, data.id_column, [data.ids[row] for row in rows])
-    test = pd.DataFrame(np.mean([result["test"] for result in submitted], axis=0), columns=names)
-    test.insert(0, data.id_column, data.test_ids)
+    oof.insert(0, data.id_column, [data.ids[row] for row in rows[order]])
+    asked = pd.DataFrame(test, columns=names)
+    asked.insert(0, data.id_column, data.test_ids)
     write_table(oof, state.out_dir / "oof.csv")
-    write_table(test, state.out_dir / "test_predictions.csv")
+    write_table(asked, state.out_dir / "test_predictions.csv")
 
 
 def run_lengths(mask: np.ndarray) -> str:

@@ -27,7 +27,6 @@ KINDS = (
     "image-segmentation",
     "object-detection",
     "text-classification-lora",
-    "tabular-regression-network",
 )
 """All networks are trained, saved and sent by one file, torch_loop.py: of them, each form of an answer, what
 saves less than its weights, and no workers. Members: tests/train."""

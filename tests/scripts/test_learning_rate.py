@@ -20,7 +20,7 @@ def nothing(_: Path) -> None:
 @pytest.fixture
 def script(opened: Open, monkeypatch: pytest.MonkeyPatch) -> object:
     """With 100 seconds left to train in, 20 of them kept back."""
-    script = opened("tabular-regression-network", nothing)
+    script = opened("text-regression", nothing)
     state = type(script.state)
     monkeypatch.setattr(state, "seconds_left", lambda self: 80.0)
     monkeypatch.setattr(state, "elapsed", lambda self: 0.0)
@@ -50,7 +50,7 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
     opened: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On an H200 an epoch of 10 s took 38 the first time; of 100 s six epochs of three steps need 47."""
-    script = opened("tabular-regression-network", nothing, epochs=6, early_stopping_patience=6)
+    script = opened("text-regression", nothing, epochs=6, early_stopping_patience=6)
     module, clock, taken = script.module, {"now": 1000.0}, iter([30.0])
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
     module.START = 1000.0

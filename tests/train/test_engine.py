@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import engine, runtime
+from memory_service.train import engine, problem, runtime
 from memory_service.train.problem import Clock, Prediction, Problem
 from tests.train.conftest import Prepare
 
@@ -42,7 +42,7 @@ def classes() -> runtime.Data:
 
 
 @dataclass
-class Member:
+class Member(problem.Member):
     """Knows the truth but for an error; `test` is what it says of every test row. `does` may raise."""
 
     name: str
