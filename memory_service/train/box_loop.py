@@ -13,9 +13,10 @@ import torch
 from PIL import Image, ImageEnhance
 from torch.utils.data import Dataset
 
+from memory_service.train.budget import plan
 from memory_service.train.detection import ranked_boxes
 from memory_service.train.media_files import read_image
-from memory_service.train.runtime import Data, plan, warn_unreadable
+from memory_service.train.reading import Data, warn_unreadable
 from memory_service.train.torch_loop import autocast, device
 
 GREY = (114, 114, 114)  # beside and below an image that is no square

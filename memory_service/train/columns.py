@@ -5,14 +5,14 @@ from __future__ import annotations
 import pandas as pd
 
 from memory_service.train.answers import use_usual
-from memory_service.train.runtime import (
+from memory_service.train.budget import plan
+from memory_service.train.reading import (
     Data,
     as_days,
     as_numbers,
     group_column,
     is_dates,
     keep_first,
-    plan,
     read_answers,
     read_tables,
     table_data,

@@ -13,17 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from memory_service.train.runtime import (
-    Data,
-    find_files,
-    load_result,
-    plan,
-    state,
-    table_data,
-    unnamed,
-    without_missing,
-    write_table,
-)
+from memory_service.train.budget import plan, state
+from memory_service.train.reading import Data, find_files, table_data, unnamed, without_missing
+from memory_service.train.writing import load_result, write_table
 
 CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
 SIZES = ("x y w h", "x y width height", "xmin ymin width height", "left top width height")

@@ -20,26 +20,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.budget import plan, report, state, usable_cores
 from memory_service.train.features import Choice, choices
+from memory_service.train.folds import baseline_score, score_predictions, split
 from memory_service.train.problem import Member, Prediction, Problem
-from memory_service.train.runtime import (
-    Data,
-    baseline_score,
-    load_result,
-    plan,
-    report,
-    save_result,
-    score_predictions,
-    split,
-    state,
-    usable_cores,
-    write_answers,
-    write_submission,
-)
+from memory_service.train.reading import Data
 from memory_service.train.series import SERIES_MEMBERS, BoostedLags
 from memory_service.train.table_network import NETWORKS, TableNetwork
 from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
 from memory_service.train.texts import TEXT_MEMBERS
+from memory_service.train.writing import load_result, save_result, write_answers, write_submission
 
 ALL = 0  # the number of the fold that holds out nothing
 MOST_CLIMB = 20  # steps of the hill climb: a weight is a whole number of them
@@ -126,7 +116,8 @@ class Loop:
             score = score_predictions(self.data, self.problem.targets[valid_rows], found.valid)[0]
             told = f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g} ({took:.1f} s)"
             print(told, flush=True)
-            rounds, columns = found.memo.get("rounds"), len(self.problem.columns) or None
+            columns, rounds = len(self.problem.columns) or None, found.memo.get("rounds")
+            rounds = None if rounds is None else int(np.median(rounds))
             facts = {"fold": fold, "seconds": took, "rows": len(train_rows), "columns": columns}
             report(self.run, "note", told, **facts, rounds=rounds, metric=score, fit=member.name)
             state.follow(None if self.run is None else self.run.verdict)

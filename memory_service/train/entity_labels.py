@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from memory_service.train.runtime import Data
+from memory_service.train.reading import Data
 
 NAMES: list[str] = []  # of the labels, by number
 MARKED = re.compile("([BIESLU])[-_](.+)")

@@ -18,25 +18,19 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from memory_service.train.budget import plan, prediction_deadline, state, usual_seconds
 from memory_service.train.ddp import gathered
+from memory_service.train.folds import latest_checkpoints, why_left_out
 from memory_service.train.media_files import read_image, read_mask
-from memory_service.train.runtime import (
-    WARNED,
-    Data,
+from memory_service.train.reading import WARNED, Data, warn_unreadable
+from memory_service.train.torch_loop import autocast, computed, device, make_loader, recover
+from memory_service.train.writing import (
     add_out_of_fold,
-    latest_checkpoints,
     load_result,
-    plan,
-    prediction_deadline,
     run_lengths,
-    state,
-    usual_seconds,
-    warn_unreadable,
-    why_left_out,
     with_earlier,
     write_submission,
 )
-from memory_service.train.torch_loop import autocast, computed, device, make_loader, recover
 
 
 class Masks(Dataset):

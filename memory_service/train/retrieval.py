@@ -13,7 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from memory_service.train.runtime import Data, plan
+from memory_service.train.budget import plan
+from memory_service.train.reading import Data
 from memory_service.train.torch_loop import device
 
 CUTS = np.arange(0.1, 1.0, 0.05)  # cosines from which two images match: the best one is found on validation

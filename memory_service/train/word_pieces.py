@@ -14,8 +14,9 @@ import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
+from memory_service.train.budget import plan
 from memory_service.train.entity_labels import name_labels
-from memory_service.train.runtime import Data, plan, table_data, target_columns, without_missing
+from memory_service.train.reading import Data, table_data, target_columns, without_missing
 
 
 def read_words(train: pd.DataFrame, test, sample) -> Data:

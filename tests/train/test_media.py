@@ -11,7 +11,7 @@ from scipy.io import wavfile
 
 from memory_service.train import kernels, masks, networks, pictures, sounds
 from memory_service.train.problem import Fit, Problem
-from memory_service.train.runtime import run_lengths
+from memory_service.train.writing import run_lengths
 
 pytest.importorskip("torch")
 

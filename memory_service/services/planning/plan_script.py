@@ -34,14 +34,14 @@ _TRAIN = Path(__file__).parents[2] / "train"
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "network": ("torch_loop",),
-    "files": ("reading", "media_files"),
-    "tokens": ("reading",),
+    "files": ("inputs", "media_files"),
+    "tokens": ("inputs",),
     "boxes": ("detection", "box_loop"),
     "masks": ("mask_loop",),
     "retrieval": ("retrieval",),
     "entities": ("word_pieces",),
     "frames": ("columns", "engine"),
-    "media": ("reading", "pictures", "sounds"),
+    "media": ("inputs", "pictures", "sounds"),
 }
 """Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
 
@@ -73,8 +73,12 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     parts = [_rendered(part, words) for part in ("settings", "read_data", *kind.parts)]
     chosen = _MODULES
     if kind.words["frames"] and kind.words["masks"]:
-        chosen = {"masks": ("masks", "reading")}
-    roots = ["answers", *(name for word, names in chosen.items() if kind.words[word] for name in names)]
+        chosen = {"masks": ("masks", "inputs")}
+    roots = [
+        "answers",
+        "runtime",
+        *(name for word, names in chosen.items() if kind.words[word] for name in names),
+    ]
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in with_imports(roots)}
 
@@ -117,7 +121,7 @@ def blend_script(plan: Mapping[str, Any]) -> str:
     joins = "blend_masks" if words["masks"] else "blending"
     texts = [_rendered(part, words) for part in ("blend_settings", "blend_folders", joins)]
     ending = _ENDING.format(_rendered("answers", words), "blend_runs()")
-    shared = [_module(name) for name in ("runtime", "metrics", "answers", "entity_labels")]
+    shared = [_module(name) for name in with_imports(("folds", "metrics", "answers", "entity_labels"))]
     return standalone(_rendered("blend_head", words), texts, shared, ending)
 
 

@@ -395,17 +395,17 @@ def test_memory_that_runs_out_changes_the_settings_and_advice_that_saves_the_dea
 @pytest.mark.parametrize(
     "roots",
     [
-        ("torch_loop", "reading", "detection", "box_loop"),
-        ("torch_loop", "reading", "mask_loop"),
-        ("torch_loop", "reading", "media_files", "retrieval"),
-        ("torch_loop", "reading", "word_pieces"),
-        ("columns", "engine", "reading", "pictures", "sounds"),
-        ("masks", "reading"),
+        ("torch_loop", "inputs", "detection", "box_loop"),
+        ("torch_loop", "inputs", "mask_loop"),
+        ("torch_loop", "inputs", "media_files", "retrieval"),
+        ("torch_loop", "inputs", "word_pieces"),
+        ("columns", "engine", "inputs", "pictures", "sounds"),
+        ("masks", "inputs"),
     ],
 )
 def test_modules_that_become_one_file_give_no_name_two_meanings(roots: tuple[str, ...]):
     meant: dict[str, str] = {}
-    for module in with_imports(["answers", *roots]):
+    for module in with_imports(["answers", "runtime", *roots]):
         for statement in _statements(_module(module))[1]:
             for name in statement.defined:
                 assert meant.setdefault(name, statement.text.strip()) == statement.text.strip(), name

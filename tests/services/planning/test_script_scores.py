@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memory_service.train import answers, detection, metrics, retrieval
-from memory_service.train.runtime import plan
+from memory_service.train.budget import plan
 
 SEEDS = range(3)
 
