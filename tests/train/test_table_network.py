@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +66,7 @@ def test_where_memory_runs_out_fewer_rows_are_learned_at_once(
 ) -> None:
     real = torch.nn.functional.cross_entropy
 
-    def short(outputs: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def short(outputs: Any, wanted: Any) -> Any:
         if len(outputs) > 20:
             raise torch.OutOfMemoryError("CUDA out of memory (pretended)")
         return real(outputs, wanted)
