@@ -70,7 +70,7 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
     state.out_dir.mkdir()
     data = script.read_data()
     rows = np.arange(len(data.targets))
-    script.train_fold(1, data, rows[:96], rows[96:], None)
+    script.train_fold(1, data, rows[:24], rows[24:], None)
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines() if "Val_loss" in line] == [
         f"Epoch {number}/6" for number in range(1, 7)
     ]
