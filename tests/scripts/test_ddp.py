@@ -67,7 +67,7 @@ def test_two_processes_with_half_of_every_weight_learn_one_model(workshop: Works
 
 def test_two_processes_end_together_when_the_time_is_over(workshop: Workshop) -> None:
     more: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000, "n_gpus": 2}
-    trial = workshop.trial("text-regression", own={"MINUTES": "0.1"}, folds=3, **more)
+    trial = workshop.trial("text-classification", own={"MINUTES": "0.3"}, folds=3, **more)
     ended = trial.train(before=two())
     assert ended.status == 0, ended.log
     assert "VALIDATION: " in ended.log, "it came to its end"
@@ -97,7 +97,7 @@ NO_MEMORY = """    if RANK == 1 and state.batch_size > 4:
 def test_a_plan_of_two_cards_becomes_torchrun_which_starts_again_with_half_the_batch(
     workshop: Workshop,
 ) -> None:
-    trial = workshop.trial("text-regression", n_gpus=2, folds=1)
+    trial = workshop.trial("text-classification", n_gpus=2, folds=1)
     edited(trial, r'(    """The loss of a training batch; `rows`.*"""\n)', r"\1" + NO_MEMORY)
     ended = trial.train(before=TORCHRUN)
     assert ended.status == 0, ended.log

@@ -54,6 +54,7 @@ def test_a_script_that_hangs_ends_at_the_end_of_its_budget_with_what_it_has(
     """The second fold never ends: it sleeps in a call that looks at no clock. The service is told so."""
     hang = """
 import time
+import numpy as np
 real, calls = np.savez, []
 def savez(*given, **named):
     real(*given, **named)
@@ -66,8 +67,8 @@ def train(*given, **named):
     return step(*given, **named)
 np.savez, torch.optim.AdamW.step = savez, train
 """
-    own = {"MINUTES": "0.1", "MEMORY_MODE": "offline", "MEMORY_HOME": str(tmp_path)}
-    trial = workshop.trial("text-regression", own=own, folds=3)
+    own = {"MINUTES": "0.3", "MEMORY_MODE": "offline", "MEMORY_HOME": str(tmp_path)}
+    trial = workshop.trial("text-classification", own=own, folds=3)
     ended = trial.train(before=hang)
     assert ended.status == 0, ended.log
     assert "the budget is over" in ended.log
@@ -76,7 +77,7 @@ np.savez, torch.optim.AdamW.step = savez, train
 
 
 def test_killed_when_its_first_fold_is_over_a_script_has_sent_what_that_learned(workshop: Workshop) -> None:
-    trial = workshop.trial("text-regression")
+    trial = workshop.trial("text-classification")
     killed = trial.train(kill_when=lambda: (trial.out / "oof.csv").exists() and written_again(trial))
     assert killed.status == -signal.SIGKILL, killed.log
     assert gain(trial.data, trial.cells()) > 0, killed.log
@@ -89,6 +90,7 @@ def written_again(trial: Trial) -> bool:
 
 TERM_IN_SECOND_FOLD = """
 import os, signal
+import numpy as np
 real = np.savez
 def savez(*given, **named):
     real(*given, **named)
@@ -98,7 +100,7 @@ np.savez = savez
 
 
 def test_sigterm_ends_a_script_cleanly_with_what_is_there(workshop: Workshop) -> None:
-    trial = workshop.trial("text-regression", folds=3)
+    trial = workshop.trial("text-classification", folds=3)
     ended = trial.train(before=TERM_IN_SECOND_FOLD)
     assert ended.status == 0, ended.log
     assert gain(trial.data, trial.cells()) > 0, ended.log

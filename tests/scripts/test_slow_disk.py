@@ -17,7 +17,7 @@ from tests.scripts.test_killed import reached
 
 ENDLESS: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000}
 BUDGETS = {
-    "text-regression": (0.3, 1e6),
+    "text-classification": (0.3, 1e6),
     "image-regression": (1.0, 1e6),
 }
 """Minutes, and bytes a second; a file takes 0.3 s to open: an epoch of images 14 s."""
@@ -49,7 +49,7 @@ def check_whole(trial: Trial, log: str) -> None:
 
 
 def test_killed_while_the_disk_is_at_work_what_lies_there_is_whole(workshop: Workshop) -> None:
-    slow, name = faults.slow_disk(0.03, 3e5), "text-regression"
+    slow, name = faults.slow_disk(0.03, 3e5), "text-classification"
     trial = workshop.short_trial(name)
     whole = trial.train(before=slow)
     assert whole.status == 0, whole.log
