@@ -77,7 +77,7 @@ np.savez, torch.optim.AdamW.step = savez, train
 
 
 def test_killed_when_its_first_fold_is_over_a_script_has_sent_what_that_learned(workshop: Workshop) -> None:
-    trial = workshop.trial("text-classification")
+    trial = workshop.trial("image-classification")
     killed = trial.train(kill_when=lambda: (trial.out / "oof.csv").exists() and written_again(trial))
     assert killed.status == -signal.SIGKILL, killed.log
     assert gain(trial.data, trial.cells()) > 0, killed.log

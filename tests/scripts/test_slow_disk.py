@@ -49,7 +49,7 @@ def check_whole(trial: Trial, log: str) -> None:
 
 
 def test_killed_while_the_disk_is_at_work_what_lies_there_is_whole(workshop: Workshop) -> None:
-    slow, name = faults.slow_disk(0.03, 3e5), "text-classification"
+    slow, name = faults.slow_disk(0.03, 3e5), "image-regression"
     trial = workshop.short_trial(name)
     whole = trial.train(before=slow)
     assert whole.status == 0, whole.log
