@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from memory_service.train.budget import plan
 from memory_service.train.metrics import score_log_loss, score_rmse
-from memory_service.train.runtime import WARNED, Data, columns_of, plan
+from memory_service.train.reading import WARNED, Data
+from memory_service.train.writing import columns_of
 
 GRADE_STEPS = (0.0, *(sign * step / 20 for step in range(1, 5) for sign in (1, -1)))
 

@@ -1,107 +1,110 @@
-"""LightGBM of a table of features, with a clock."""
+"""Boosted trees with a clock: LightGBM, and what all libraries of them share."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Clock, Fit, Prediction, Problem
 
-ROUNDS = 3000
-PATIENCE = 100
+MOST_ROUNDS = 6_000
+BY_ORDER = ("auc", "gini", "average_precision")  # metrics that only the order of the answers moves
+Side = tuple[pd.DataFrame, np.ndarray, np.ndarray | None]
+"""Features, targets and weights of rows."""
+
+
+def each_target(
+    fit: Fit, grow_one: Callable[[np.ndarray, int, float], tuple[Any, Any, int, bool]]
+) -> Prediction:
+    """A model of all classes, or one of each label or value, which get their shares of the time.
+
+    grow_one   (targets of all rows, most rounds, seconds that the clock is to have left) -> (predictions of
+               rows that validate, of test rows, rounds, whether it was not cut)
+    """
+    problem, columns = fit.problem, fit.problem.targets
+    targets = [columns] if columns.ndim == 1 else list(columns.T)
+    found = []
+    for place, target in enumerate(targets):
+        allowed = fit.clock.left() / (len(targets) - place)
+        known = np.resize(fit.memo.get("rounds", 200), len(targets))[place]
+        most = MOST_ROUNDS if len(fit.valid_rows) else max(int(known), 1)
+        found.append(grow_one(target, most, fit.clock.left() - 0.85 * allowed))
+    valid, asked, rounds, whole = zip(*found, strict=True)
+    held_out = assembled(problem, valid) if len(fit.valid_rows) else fit.nothing
+    return Prediction(held_out, assembled(problem, asked), {"rounds": list(rounds)}, all(whole))
+
+
+def assembled(problem: Problem, parts: Any) -> np.ndarray:
+    """(rows, outputs) of the models' predictions."""
+    if problem.kind == "classes":
+        (one,) = parts
+        return np.column_stack([1 - one, one]) if one.ndim == 1 else one
+    return np.column_stack([part[:, -1] if part.ndim == 2 else part for part in parts])
+
+
+def objective(problem: Problem) -> dict[str, Any]:
+    """What LightGBM minimises and what stops it."""
+    if problem.kind == "values":
+        return {"objective": "regression_l1" if problem.loss == "absolute" else "regression"}
+    if problem.kind == "classes" and problem.width > 2:
+        return {"objective": "multiclass", "num_class": problem.width}
+    return {"objective": "binary", "metric": "auc" if problem.metric in BY_ORDER else "binary_logloss"}
 
 
 def grow(
     settings: dict[str, Any],
-    train_side: tuple[pd.DataFrame, np.ndarray, np.ndarray | None],
-    valid_side: tuple[pd.DataFrame, np.ndarray, np.ndarray | None] | None,
+    learned: Side,
+    judged: Side | None,
     rounds: int,
-    until: float,
-) -> tuple[Any, bool]:
-    """(the booster, whether it ended before `until` on the clock). A side: features, targets, weights."""
+    clock: Clock,
+    reserve: float,
+    patience: int = 100,
+) -> tuple[Any, int, bool]:
+    """(LightGBM's booster, its best round, whether it ended before the clock had only `reserve` seconds)."""
     import lightgbm
 
     cut = False
 
     def stop_in_time(env: Any) -> None:
         nonlocal cut
-        if time.monotonic() > until:
+        if clock.left() <= reserve:
             cut = True
-            raise lightgbm.callback.EarlyStopException(env.iteration, env.evaluation_result_list)
+            raise lightgbm.callback.EarlyStopException(env.iteration, env.evaluation_result_list or [])
 
-    features, targets, weights = train_side
-    data = lightgbm.Dataset(features, targets, weight=weights)
-    watched = (
-        []
-        if valid_side is None
-        else [lightgbm.Dataset(valid_side[0], valid_side[1], weight=valid_side[2], reference=data)]
-    )
-    calls = [stop_in_time]
-    if valid_side is not None:
-        calls.append(lightgbm.early_stopping(PATIENCE, first_metric_only=True, verbose=False))
-    model = lightgbm.train(
-        {"verbosity": -1, "deterministic": True, "force_row_wise": True, **settings},
-        data,
-        rounds,
-        watched,
-        callbacks=calls,
-    )
-    return model, not cut
+    def dataset(side: Side, **more: Any) -> Any:
+        plain = side[0].set_axis([f"c{n}" for n in range(side[0].shape[1])], axis=1)  # no name is refused
+        return lightgbm.Dataset(plain, side[1], weight=side[2], free_raw_data=False, **more)
+
+    data, calls, more = dataset(learned), list[Any]([stop_in_time]), dict[str, Any]()
+    stop_in_time.order = 40  # type: ignore[attr-defined]
+    if judged is not None:
+        calls.append(lightgbm.early_stopping(patience, first_metric_only=True, verbose=False))
+        more["valid_sets"] = [dataset(judged, reference=data)]
+    model = lightgbm.train({"verbosity": -1, **settings}, data, rounds, callbacks=calls, **more)
+    return model, model.best_iteration or model.current_iteration(), not cut
 
 
 def boost(
-    problem: Problem,
-    table: pd.DataFrame,
-    train_rows: np.ndarray,
-    valid_rows: np.ndarray,
-    seed: int,
-    clock: Clock,
-    memo: dict[str, Any],
-) -> Prediction:
-    """One booster of classes, or one of each label or target. `table` has training rows, then test rows."""
-    objective = {"classes": "multiclass", "labels": "binary"}.get(
-        problem.kind, "l1" if problem.loss == "absolute" else "l2"
-    )
-    settings: dict[str, Any] = {
-        "objective": objective,
-        "learning_rate": 0.04,
-        "num_leaves": 31,
-        "min_child_samples": 20,
-    }
-    settings |= {
-        "feature_fraction": 0.5,
-        "bagging_fraction": 0.8,
-        "bagging_freq": 1,
-        "seed": seed,
-        "num_threads": problem.cores,
-    }
-    columns = problem.targets.reshape(len(problem.targets), -1)
-    if problem.kind == "classes":
-        settings |= {"num_class": problem.width} if problem.width > 2 else {"objective": "binary"}
-    test = table.iloc[len(problem.inputs) :]
-    valid_found, test_found, rounds, complete = [], [], [], True
-    for place, column in enumerate(columns.T):
-        until = time.monotonic() + 0.9 * clock.left() / (columns.shape[1] - place)
-        fit, held = (
-            (table.iloc[train_rows], column[train_rows], None),
-            (table.iloc[valid_rows], column[valid_rows], None),
-        )
-        wanted = ROUNDS if len(valid_rows) else int(1.05 * memo.get("rounds", 200)) + 1
-        model, whole = grow(settings, fit, held if len(valid_rows) else None, wanted, until)
-        complete &= whole
-        best = model.best_iteration or None
-        rounds.append(best or model.current_iteration())
-        shape = (-1, problem.width) if problem.kind == "classes" and problem.width > 2 else (-1, 1)
-        if len(valid_rows):
-            valid_found.append(model.predict(held[0], num_iteration=best).reshape(shape))
-        test_found.append(model.predict(test, num_iteration=best).reshape(shape))
+    fit: Fit, table: pd.DataFrame, test: pd.DataFrame, settings: dict[str, Any], patience: int = 100
+) -> tuple[Prediction, np.ndarray]:
+    """(predictions, the gain of each column) of LightGBM with these settings in place of its own."""
+    problem, gains = fit.problem, np.zeros(table.shape[1])
+    settings = {
+        "learning_rate": 0.05, "num_leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 0.8,
+        "bagging_fraction": 0.8, "bagging_freq": 1, "num_threads": problem.cores, "seed": fit.seed,
+        **objective(problem), **settings,
+    }  # fmt: skip
 
-    def joined(found: list[np.ndarray]) -> np.ndarray:
-        together = np.hstack(found) if found else np.zeros((0, problem.width))
-        two = problem.kind == "classes" and problem.width == 2 and len(together)
-        return np.hstack([1 - together, together]) if two else together
+    def one(target: np.ndarray, most: int, reserve: float) -> tuple[Any, Any, int, bool]:
+        nonlocal gains
+        learned, held = ((table.iloc[r], target[r], None) for r in (fit.train_rows, fit.valid_rows))
+        judged = held if len(fit.valid_rows) else None
+        model, best, whole = grow(settings, learned, judged, most, fit.clock, reserve, patience)
+        gains = gains + model.feature_importance("gain")
+        valid = model.predict(held[0], num_iteration=best) if judged else []
+        return valid, model.predict(test, num_iteration=best), best, whole
 
-    return Prediction(joined(valid_found), joined(test_found), {"rounds": int(np.median(rounds))}, complete)
+    return each_target(fit, one), gains

@@ -1,6 +1,7 @@
 """What scripts of networks for boxes share: samples that are moved with their boxes, batches, predictions.
 
-train.py has `build_model`, `boxes_in` and `loss_of` of its network, and how files are read (`read_image`).
+train.py has `build_model`, `boxes_in` and `loss_of` of its network; a `read_image` of its own goes before
+that of media_files.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import torch
 from PIL import Image, ImageEnhance
 from torch.utils.data import Dataset
 
+from memory_service.train.budget import plan
 from memory_service.train.detection import ranked_boxes
-from memory_service.train.runtime import Data, plan, warn_unreadable
+from memory_service.train.media_files import read_image
+from memory_service.train.reading import Data, warn_unreadable
 from memory_service.train.torch_loop import autocast, device
 
 GREY = (114, 114, 114)  # beside and below an image that is no square
@@ -110,4 +113,4 @@ def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict
 
 
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
-plan.validation_loss = validation_loss
+plan.validation_loss, plan.read_image = validation_loss, read_image

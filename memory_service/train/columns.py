@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pandas as pd
 
 from memory_service.train.answers import use_usual
-from memory_service.train.runtime import (
+from memory_service.train.budget import plan
+from memory_service.train.reading import (
     Data,
     as_days,
     as_numbers,
-    files_of,
     group_column,
-    groups_of,
     is_dates,
     keep_first,
-    plan,
-    read_labels,
+    read_answers,
     read_tables,
-    read_values,
+    table_data,
     target_columns,
-    times_of,
 )
 
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
@@ -98,9 +92,7 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         told = "values" if values else "classes"
         print(f"WARNING: the plan was made for {plan.ANSWER}, but the target has {told}", flush=True)
         use_usual("values" if values else "labels")
-    train, columns, targets, outputs = (read_values if values else read_labels)(train, test, sample)
-    if values and plan.LOGS:
-        targets = in_logs(targets)
+    train, columns, targets, outputs = read_answers(train, test, sample)
     keep_first(train, test)
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     kinds = {name: column_kind(train[name]) for name in given}
@@ -110,52 +102,17 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         given.remove(group)  # all its values are new in the test set: what is learned of them helps nobody
         print(f"NOTE: {group} is no input: the test set has other groups", flush=True)
     given = [name for name in given if train[name].notna().any()]
-    data: dict[str, Any] = {
-        "inputs": pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}),
-        "test_inputs": pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}),
-    }
-    return Data(
-        id_column=str(train.columns[0] if sample is None else sample.columns[0]),
-        ids=train.iloc[:, 0].tolist(),
+    return table_data(
+        train,
+        test,
+        sample,
         target_columns=columns,
         targets=targets,
         outputs=outputs,
-        test_ids=test.iloc[:, 0].tolist(),
-        sample=sample,
-        groups=groups_of(train),
-        times=times_of(train),
-        test_times=times_of(test),
         columns={name: kinds[name] for name in given},
-        **data,
+        inputs=pd.DataFrame({name: typed(train[name], kinds[name]) for name in given}),
+        test_inputs=pd.DataFrame({name: typed(test[name], kinds[name]) for name in given}),
     )
-
-
-def read_files(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> Data:
-    """The data of a problem of pictures or sounds: `inputs` are paths."""
-    reads = read_values if plan.ANSWER == "values" else read_labels
-    train, columns, targets, outputs = reads(train, test, sample)
-    if plan.ANSWER == "values" and plan.LOGS:
-        targets = in_logs(targets)
-    asked: Any = sample if test is None else test
-    return Data(
-        id_column=str(train.columns[0] if sample is None else sample.columns[0]),
-        ids=train.iloc[:, 0].tolist(),
-        target_columns=columns,
-        inputs=files_of("train", train),
-        targets=targets,
-        outputs=outputs,
-        test_ids=asked.iloc[:, 0].tolist(),
-        test_inputs=files_of("test", asked),
-        sample=sample,
-        groups=groups_of(train),
-        times=times_of(train),
-        test_times=times_of(test),
-    )
-
-
-def in_logs(targets: np.ndarray) -> np.ndarray:
-    """Targets as they are judged."""
-    return np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
 
 
 def other_data() -> Data | None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
-from memory_service.train.runtime import plan
+from memory_service.train.budget import plan
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 

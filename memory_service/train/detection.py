@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from memory_service.train.runtime import Data, load_result, plan, state, write_table
+from memory_service.train.budget import plan, state
+from memory_service.train.reading import Data, find_files, table_data, unnamed, without_missing
+from memory_service.train.writing import load_result, write_table
 
 CORNERS = ("xmin ymin xmax ymax", "x0 y0 x1 y1", "x1 y1 x2 y2", "left top right bottom")
 SIZES = ("x y w h", "x y width height", "xmin ymin width height", "left top width height")
@@ -80,6 +82,47 @@ def table_of(data: Data, ids: list, predictions: np.ndarray) -> pd.DataFrame:
         texts[image].append(f"{name} {score:.4f} {corner}" if with_class else f"{score:.4f} {corner}")
     shown = shown.drop_duplicates(data.id_column).set_index(data.id_column).reindex(ids)
     return shown.assign(**{column: [" ".join(text) for text in texts]}).reset_index()
+
+
+def read_boxes(train: pd.DataFrame, test, sample) -> Data:
+    """The data of boxes: `targets` are of each image (boxes, 5), class and corners in pixels."""
+    train = without_missing(train, train.iloc[:, 0].notna(), list(train.columns[:1]))
+    ids, boxes = train.iloc[:, 0], boxes_of(train)
+    classes = train.get(first_of(CLASSES, train.columns), pd.Series("object", train.index))
+    whole = (boxes[:, 2:] > boxes[:, :2]).all(axis=1) & classes.notna().to_numpy()  # not of NaN
+    if left := int((np.isfinite(boxes).all(axis=1) & ~whole).sum()):
+        print(f"NOTE: {left} boxes without an area or a class are left out", flush=True)
+    if whole.any() and boxes[whole].max() < 2:
+        raise ValueError("boxes are shares of their images, not pixels: change read_data")
+    numbers, names = pd.factorize(classes[whole].convert_dtypes(), sort=True)  # 1.0 of fractions is 1
+    table = np.column_stack([numbers, boxes[whole]])
+    images = train.drop_duplicates(train.columns[0])
+    more = pd.DataFrame({train.columns[0]: unnamed("train", images.iloc[:, 0])}, dtype=object)
+    images = pd.concat([images, more], ignore_index=True)
+    places = pd.Series(range(len(table))).groupby(ids[whole].to_numpy()).indices
+    targets = np.empty(len(images), dtype=object)  # of each image (boxes, 5): class, x0, y0, x1, y1
+    for row, name in enumerate(images.iloc[:, 0]):
+        targets[row] = table[places.get(name, [])]
+    if (most := max(map(len, targets))) > plan.MAX_BOXES:
+        print(f"NOTE: {most} boxes are on an image, but MAX_BOXES is {plan.MAX_BOXES}: raise it", flush=True)
+    key = np.bincount(numbers, minlength=1).__getitem__  # how often a class is
+    rarest = [min(each[:, 0].astype(int), key=key, default=-1) for each in targets]
+    test_ids = (sample if test is None else test).iloc[:, 0].drop_duplicates().tolist()
+    if test is None and box_columns(sample.columns)[0]:  # not each image has a row there
+        test_ids += unnamed("test", test_ids)
+    return table_data(
+        images,
+        test,
+        sample,
+        id_column=train.columns[0] if sample is None else sample.columns[0],
+        target_columns=["boxes"],
+        inputs=find_files("train", images.iloc[:, 0]),
+        targets=targets,
+        outputs=names.tolist(),
+        test_ids=test_ids,
+        test_inputs=find_files("test", test_ids),
+        strata=np.array(rarest) + 1,
+    )
 
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -154,6 +197,34 @@ def ranked_boxes(targets: np.ndarray, predictions: np.ndarray, ious) -> Iterator
     order = np.argsort(-boxes[:, 0], kind="stable")
     for kind in np.unique(true):
         yield right[:, order[boxes[order, 1] == kind]], int((true == kind).sum())
+
+
+def score_map_iou(targets: np.ndarray, predictions: np.ndarray, percent: int = 0) -> float:
+    """Mean over the classes: the area under the highest precision at each recall. Right is an IoU of so many
+    percent, or K, or more."""
+    ranked = ranked_boxes(targets, predictions, [(percent or plan.K) / 100])
+    each = [(highest_precision(right) * right).sum() / true for right, true in ranked]
+    return float(np.mean(each)) if each else 0.0
+
+
+def highest_precision(right: np.ndarray) -> np.ndarray:
+    """At the recall of each box, or a higher one."""
+    precision = right.cumsum(axis=1) / np.arange(1, right.shape[1] + 1)
+    return np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+
+
+def score_map_coco(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """COCO's: mean over the classes, IoU 0.5, 0.55 ... 0.95, and precision at 101 places of recall."""
+    each, places = [], np.linspace(0, 1, 101)
+    for right, true in ranked_boxes(targets, predictions, np.linspace(0.5, 0.95, 10)):
+        for recall, one in zip(right.cumsum(axis=1) / true, highest_precision(right), strict=True):
+            each.append(np.append(one, 0)[np.searchsorted(recall, places)].mean())
+    return float(np.mean(each)) if each else 0.0
+
+
+def score_missed_boxes(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """One less the mean average precision at IoU 0.5."""
+    return 1 - score_map_iou(targets, predictions, 50)
 
 
 def write_held_out(data: Data) -> None:

@@ -20,26 +20,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.budget import plan, report, state, usable_cores
 from memory_service.train.features import Choice, choices
+from memory_service.train.folds import baseline_score, score_predictions, split
 from memory_service.train.problem import Member, Prediction, Problem
-from memory_service.train.runtime import (
-    Data,
-    baseline_score,
-    load_result,
-    plan,
-    report,
-    save_result,
-    score_predictions,
-    split,
-    state,
-    usable_cores,
-    write_submission,
-    write_table,
-)
+from memory_service.train.reading import Data
 from memory_service.train.series import SERIES_MEMBERS, BoostedLags
-from memory_service.train.table_network import TableNetwork
+from memory_service.train.table_network import NETWORKS, TableNetwork
 from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
 from memory_service.train.texts import TEXT_MEMBERS
+from memory_service.train.writing import load_result, save_result, write_answers, write_submission
 
 ALL = 0  # the number of the fold that holds out nothing
 MOST_CLIMB = 20  # steps of the hill climb: a weight is a whole number of them
@@ -90,7 +80,7 @@ class Loop:
 
     def price(self, member: Member) -> float:
         """Seconds of one more fit: what the last took, else by its law and the cores."""
-        if member.name in self.seconds and not getattr(member, "once", False):
+        if member.name in self.seconds and not member.once:
             return self.seconds[member.name]
         return float(member.price(self.problem)) / max(self.problem.cores**0.7, 1.0)
 
@@ -126,7 +116,8 @@ class Loop:
             score = score_predictions(self.data, self.problem.targets[valid_rows], found.valid)[0]
             told = f"{member.name}, fold {fold}: {plan.METRIC}={score:.5g} ({took:.1f} s)"
             print(told, flush=True)
-            rounds, columns = found.memo.get("rounds"), len(self.problem.columns) or None
+            columns, rounds = len(self.problem.columns) or None, found.memo.get("rounds")
+            rounds = None if rounds is None else int(np.median(rounds))
             facts = {"fold": fold, "seconds": took, "rows": len(train_rows), "columns": columns}
             report(self.run, "note", told, **facts, rounds=rounds, metric=score, fit=member.name)
             state.follow(None if self.run is None else self.run.verdict)
@@ -270,7 +261,7 @@ class Loop:
             return score
         test = sum(weight * self.answers(name, folds) for name, weight in self.weights.items())
         write_submission(self.data, plan.submission_of(self.data, np.asarray(test)), state.out_dir)
-        self.write_answers(rows, np.asarray(blended), np.asarray(test))
+        write_answers(self.data, rows, np.asarray(blended), np.asarray(test))
         self.shown = shown
         return score
 
@@ -282,24 +273,6 @@ class Loop:
         if whole is not None and whole.complete:  # one that the time cut knows less than the folds
             found = [whole.test] if self.latest or self.series else [*found, whole.test, whole.test]
         return np.mean(found, axis=0)
-
-    def write_answers(self, rows: np.ndarray, held_out: np.ndarray, test: np.ndarray) -> None:
-        """oof.csv and test_predictions.csv: blend.py joins them with other runs'."""
-        data, names = self.data, [f"p_{name}" for name in self.data.outputs]
-        order = np.argsort(rows, kind="stable")
-        oof = pd.DataFrame(held_out[order], columns=names)
-        truth = data.targets[rows[order]]
-        if truth.ndim == 1 and len(data.target_columns) > 1:
-            truth = np.eye(len(data.outputs), dtype=int)[truth]
-        elif truth.ndim == 1:
-            truth = np.array(data.outputs, dtype=object)[truth][:, None]
-        for place, name in enumerate(data.target_columns):
-            oof.insert(place, f"true_{name}", truth[:, place])
-        oof.insert(0, data.id_column, [data.ids[row] for row in rows[order]])
-        asked = pd.DataFrame(test, columns=names)
-        asked.insert(0, data.id_column, data.test_ids)
-        write_table(oof, state.out_dir / "oof.csv")
-        write_table(asked, state.out_dir / "test_predictions.csv")
 
     # The order of work
 
@@ -316,8 +289,8 @@ class Loop:
             if kept and state.seconds_left() < kept + min(self.price(member), 0.34 * state.seconds_left()):
                 print(f"NOTE: no time for {member.name} and to fit all rows behind it", flush=True)
                 continue
-            anytime = getattr(member, "anytime", False) and state.seconds_left() > 20
-            share = 0.65 if getattr(member, "once", False) else 0.34
+            anytime = member.anytime and state.seconds_left() > 20
+            share = 0.65 if member.once else 0.34
             if not anytime and not self.affordable(member, share):
                 told = f"{self.price(member):.0f} s of {state.seconds_left():.0f} s left"
                 print(f"NOTE: no time for {member.name}: a fit takes about {told}", flush=True)
@@ -337,8 +310,8 @@ class Loop:
         wanted += [name for name in names if name not in wanted][:extra]
         wanted = [name for name in wanted if name in by_name]
         each = sum(self.price(by_name[name]) for name in wanted)
-        more = max(1, len(self.folds) - 1)
-        whole = self.latest or self.series or 1.2 * each * more > 0.8 * state.seconds_left()
+        more = len(self.folds) - 1
+        whole = not more or self.latest or self.series or 1.2 * each * more > 0.8 * state.seconds_left()
         if self.series:
             for fold in range(2, len(self.folds) + 1):
                 for name in wanted:
@@ -412,14 +385,7 @@ def choose_features(loop: Loop) -> None:
         except Exception as error:
             print(f"NOTE: features cannot be tried: {error!r:.200}", flush=True)
             return None
-        truth = problem.targets[valid_rows]
-        if problem.kind == "values":
-            apart = found.valid - truth
-            return (np.abs(apart) if problem.loss == "absolute" else apart**2).mean(axis=1)
-        chances = found.valid.clip(1e-6, 1 - 1e-6)
-        if problem.kind == "labels":
-            return -np.where(truth > 0.5, np.log(chances), np.log(1 - chances)).mean(axis=1)
-        return -np.log(chances[np.arange(len(truth)), truth])
+        return problem.losses(valid_rows, found.valid)
 
     best = errors(choice)
     for what, tried in choices(problem, choice, problem.shared.get("gains", {})):
@@ -466,6 +432,8 @@ def members_of(problem: Problem) -> list[Member]:
     if isinstance(problem.inputs, list):
         return [member for member in plan.file_members if member.applies(problem)]
     rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork())
+    if plan.MODEL in NETWORKS:
+        rows += (TableNetwork(plan.MODEL, plan.BATCH_SIZE, plan.EPOCHS, plan.LEARNING_RATE, plan.PATIENCE),)
     if is_series(problem):
         others = rows if not plan.TASK.startswith("time-series") else TABLE_MEMBERS[:1]
         return [member for member in (*SERIES_MEMBERS, *others) if member.applies(problem)]
@@ -474,7 +442,7 @@ def members_of(problem: Problem) -> list[Member]:
 
     def order(member: Member) -> tuple[bool, float]:
         """The plan's model, then what is cheaper."""
-        price = some if getattr(member, "anytime", False) else member.price(problem)
+        price = some if member.anytime else member.price(problem)
         return plan.MODEL.lower() != member.name.lower(), price
 
     return sorted(found, key=order)
@@ -485,7 +453,7 @@ def further(members: list[Member], number: int, best: str = "") -> Member | None
     matter to it, with another one, and LightGBM with other settings."""
     boosted = [member for member in SERIES_MEMBERS if isinstance(member, BoostedLags) and member in members]
     trees = any(isinstance(member, LightGBM) for member in members)
-    leading = [member for member in members if member.name == best and getattr(member, "seeded", False)]
+    leading = [member for member in members if member.name == best and member.seeded]
     if boosted or (leading and (number % 2 or not trees)):
         another = copy.copy(boosted[number % len(boosted)] if boosted else leading[0])
         another.name = f"{another.name.partition(', seed')[0]}, seed {number}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Fit, Prediction, Problem
 
 LANDMARKS = 2000
 ROWS = 20_000
@@ -16,15 +16,8 @@ RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 SHARPNESS = (3.0, 5.0, 8.0, 12.0, 18.0, 27.0)
 
 
-def kernel_regression(
-    problem: Problem,
-    blocks: Sequence[np.ndarray],
-    rows: tuple[np.ndarray, np.ndarray],
-    seed: int,
-    _clock: Clock,
-    memo: dict[str, Any],
-) -> Prediction:
-    """Fit `problem` on blocks of features that count alike: (rows and then test rows, features) each.
+def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
+    """Fit on blocks of features that count alike: (rows and then test rows, features) each.
 
     Width of the kernel, ridge and sharpness of the probabilities are those with the least loss on
     `valid_rows`; where there are none, those of `memo`. At most 20 000 rows are learned from, and 2000
@@ -32,8 +25,9 @@ def kernel_regression(
     """
     from scipy.linalg import cholesky, eigh, solve_triangular
 
-    rng, valid_rows = np.random.default_rng(seed), rows[1]
-    train_rows = rng.permutation(rows[0])[:ROWS]
+    problem, valid_rows, memo = fit.problem, fit.valid_rows, fit.memo
+    rng = np.random.default_rng(fit.seed)
+    train_rows = rng.permutation(fit.train_rows)[:ROWS]
     x = np.hstack([_scaled(block, train_rows, valid_rows, len(problem.inputs)) for block in blocks])
     y = targets_of(problem)[train_rows]
     centre, spread = y.mean(0), (y.std(0) + 1e-9 if problem.kind == "values" else np.ones(y.shape[1]))
@@ -52,7 +46,7 @@ def kernel_regression(
             raw = kernel[n:] @ solve_triangular(lower, weights, lower=True, trans=1) * spread + centre
             for sharpness in _sharpness(problem, bool(v), memo):
                 given = _given(problem, raw, sharpness)
-                loss = mean_loss(problem, problem.targets[valid_rows], given[:v]) if v else 0.0
+                loss = fit.loss(given[:v]) if v else 0.0
                 if loss < best:
                     chosen = {"width": width, "ridge": ridge, "sharpness": sharpness}
                     best, result = loss, Prediction(given[:v], given[v:], chosen)
@@ -88,14 +82,3 @@ def _given(problem: Problem, raw: np.ndarray, sharpness: float) -> np.ndarray:
         return np.asarray(1 / (1 + np.exp(-sharpness * (raw - 0.5))))
     power = np.exp(sharpness * (raw - raw.max(1, keepdims=True)))
     return np.asarray(power / power.sum(1, keepdims=True))
-
-
-def mean_loss(problem: Problem, truth: np.ndarray, given: np.ndarray) -> float:
-    """What a fit minimises: of classes and labels the log loss."""
-    if problem.kind == "classes":
-        return float(-np.log(given[np.arange(len(truth)), truth] + 1e-9).mean())
-    truth = truth.reshape(given.shape)
-    if problem.kind == "labels":
-        return float(-np.log(np.where(truth > 0.5, given, 1 - given) + 1e-9).mean())
-    off = np.abs(truth - given)
-    return float(off.mean() if problem.loss == "absolute" else (off**2).mean())

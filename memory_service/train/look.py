@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.runtime import IMAGE_FILES, as_days, plan, read_table, target_columns
+from memory_service.train.reading import IMAGE_FILES, as_days, read_table, target_columns
 
 SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3")
 MOST_ROWS = 50_000  # that are looked at

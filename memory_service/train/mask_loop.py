@@ -1,6 +1,7 @@
 """What scripts of networks for masks share: samples, the loss, validation, and writing what was found.
 
-train.py has `build_model`, `make_dataset`, how files are read (`read_image`, `read_mask`) and MEAN and STD.
+train.py has `build_model`, `make_dataset`, MEAN and STD; a `read_image` or `read_mask` of its own goes before
+that of media_files.
 """
 
 from __future__ import annotations
@@ -17,24 +18,19 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from memory_service.train.budget import plan, prediction_deadline, state, usual_seconds
 from memory_service.train.ddp import gathered
-from memory_service.train.runtime import (
-    WARNED,
-    Data,
+from memory_service.train.folds import latest_checkpoints, why_left_out
+from memory_service.train.media_files import read_image, read_mask
+from memory_service.train.reading import WARNED, Data, warn_unreadable
+from memory_service.train.torch_loop import autocast, computed, device, make_loader, recover
+from memory_service.train.writing import (
     add_out_of_fold,
-    latest_checkpoints,
     load_result,
-    plan,
-    prediction_deadline,
     run_lengths,
-    state,
-    usual_seconds,
-    warn_unreadable,
-    why_left_out,
     with_earlier,
     write_submission,
 )
-from memory_service.train.torch_loop import autocast, computed, device, make_loader, recover
 
 
 class Masks(Dataset):
@@ -49,7 +45,7 @@ class Masks(Dataset):
     def __getitem__(self, index: int):
         row, side = int(self.rows[index]), (plan.IMAGE_SIZE, plan.IMAGE_SIZE)
         try:
-            image = plan.read_image(self.paths[row], partial=self.masks is None)
+            image = plan.read_image(self.paths[row], partial=self.masks is None, upright=False)
             part = random_part() if self.train else np.array([0.0, 0.0, 1.0, 1.0])
             pixels = np.array(image.resize(side, box=tuple(part * (image.size * 2))))
             pixels = (torch.from_numpy(pixels).permute(2, 0, 1) / 255 - plan.MEAN) / plan.STD
@@ -198,7 +194,7 @@ def encode_mask(probabilities: torch.Tensor, size: list[int]) -> str:
 def seconds_to_encode(path: Path) -> float:
     """What predicting a mask takes beyond validating it, of an image as large as this one."""
     try:
-        width, height = plan.read_image(path, partial=True).size
+        width, height = plan.read_image(path, partial=True, upright=False).size
     except Exception:  # cannot be read, which was said
         return 0.0
     object_there = nn.functional.pad(torch.ones(1, 32, 32, device=device), (16, 16, 16, 16))
@@ -227,3 +223,4 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
 plan.batch_loss, plan.validate_masks = batch_loss, validate_masks
 plan.predict_masks, plan.write_held_out = predict_masks, write_held_out
 plan.seconds_to_encode = seconds_to_encode
+plan.read_image, plan.read_mask = read_image, read_mask

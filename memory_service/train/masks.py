@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memory_service.train.budget import plan, report, state, usable_cores
+from memory_service.train.folds import split
 from memory_service.train.networks import Augmentation, multiplications, speed, train
 from memory_service.train.pictures import picture
 from memory_service.train.problem import Clock
-from memory_service.train.runtime import (
-    Data,
-    add_out_of_fold,
-    plan,
-    report,
-    run_lengths,
-    split,
-    state,
-    usable_cores,
-    write_submission,
-)
+from memory_service.train.reading import Data
+from memory_service.train.writing import add_out_of_fold, run_lengths, write_submission
 
 if TYPE_CHECKING:
     from torch import Tensor

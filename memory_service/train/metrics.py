@@ -18,7 +18,7 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from memory_service.train.runtime import plan
+from memory_service.train.budget import plan
 
 
 def score_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_service.train.kernels import mean_loss
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Clock, Fit, Prediction, Problem
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -178,27 +177,21 @@ def train(
 
 
 def fit_network(
-    problem: Problem,
-    known: tuple[np.ndarray, Augmentation, Sequence[tuple[Callable[[Tensor], Tensor], int]]],
-    rows: tuple[np.ndarray, np.ndarray],
-    seed: int,
-    clock: Clock,
-    memo: dict[str, Any],
+    fit: Fit, known: tuple[np.ndarray, Augmentation, Sequence[tuple[Callable[[Tensor], Tensor], int]]]
 ) -> Prediction:
     """Fit the largest network that sees enough pictures in the time.
 
     known   pictures, uint8, (rows and then test rows, channels, height, width); how they are changed;
             sizes, the dearest first: how pictures are made smaller, and the width of the network
-    rows    those that train and those that validate
     """
     import torch
 
+    problem, train_rows, valid_rows, clock = fit.problem, fit.train_rows, fit.valid_rows, fit.clock
     pictures, augment, sizes = known
     every = torch.from_numpy(pictures)
     x, test = every[: len(problem.inputs)], every[len(problem.inputs) :]
     torch.set_num_threads(problem.cores)
-    torch.manual_seed(seed)
-    train_rows, valid_rows = rows
+    torch.manual_seed(fit.seed)
     wanted, n = samples_wanted(len(train_rows)), len(valid_rows) + len(test)
     shapes = [tuple(shrink(x[:1]).shape[1:]) for shrink, _ in sizes]
     trial = small_network(shapes[-1], problem.width, sizes[-1][1])
@@ -209,7 +202,11 @@ def fit_network(
         if cost * (3 * wanted + n * (1 + VIEWS)) < 0.9 * clock.left():
             break
     views = int(np.clip(0.2 * clock.left() / (cost * n + 1e-9) - 1, 0, VIEWS))
-    targets, centre, spread = _targets(problem, train_rows)
+    centre, spread = problem.scales(train_rows)
+    targets = torch.from_numpy(problem.targets[train_rows])
+    if problem.kind != "classes":
+        known_targets = problem.targets[train_rows].reshape(len(train_rows), -1)
+        targets = torch.tensor((known_targets - centre) / spread, dtype=torch.float32)
     small, small_valid, small_test = shrink(x[train_rows]), shrink(x[valid_rows]), shrink(test)
     sample = small[:: max(1, len(small) // 2000)].float()
     mean, deviation = (f((0, 2, 3), keepdim=True).to(device()) for f in (sample.mean, sample.std))
@@ -223,15 +220,12 @@ def fit_network(
 
     batch = int(np.clip(len(train_rows) // 25, 16, 64))
     seconds = clock.left() - 1.5 * cost * n * (1 + views) - 1
-    seen = train(network, len(train_rows), loss, clock, seconds, seed, batch)
+    seen = train(network, len(train_rows), loss, clock, seconds, fit.seed, batch)
     given = {
         many: predict_network(network, (small_valid, small_test), normal, augment, many, problem.kind)
-        for many in ({0, views} if len(valid_rows) else {views * memo.get("views", 1)})
+        for many in ({0, views} if len(valid_rows) else {views * fit.memo.get("views", 1)})
     }
-    truth = problem.targets[valid_rows]
-    off = {
-        m: mean_loss(problem, truth, valid * spread + centre) for m, (valid, _) in given.items() if len(valid)
-    }
+    off = {m: fit.loss(valid * spread + centre) for m, (valid, _) in given.items() if len(valid)}
     best = min(given, key=lambda many: off.get(many, 0.0))
     valid, answer = (part * spread + centre for part in given[best])
     return Prediction(valid, answer, {"views": int(best > 0)}, seen >= 0.6 * wanted)
@@ -261,18 +255,6 @@ def predict_network(
                 answers.append(np.mean([ending(network(y)).cpu().numpy() for y in shown], 0))
             out.append(np.concatenate(answers))
     return out
-
-
-def _targets(problem: Problem, rows: np.ndarray) -> tuple[Tensor, np.ndarray, np.ndarray]:
-    import torch
-
-    if problem.kind == "classes":
-        return torch.tensor(problem.targets[rows], dtype=torch.int64), np.zeros(1), np.ones(1)
-    targets = problem.targets[rows].reshape(len(rows), -1)
-    if problem.kind == "labels":
-        return torch.tensor(targets, dtype=torch.float32), np.zeros(1), np.ones(1)
-    centre, spread = targets.mean(0), targets.std(0) + 1e-9
-    return torch.tensor((targets - centre) / spread, dtype=torch.float32), centre, spread
 
 
 def _loss(problem: Problem) -> Callable[[Any, Any], Any]:

@@ -1,9 +1,10 @@
-"""What a member of a training run is given, and what it gives back."""
+"""A member of a training run: what it is given, and what it gives back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -47,6 +48,23 @@ class Problem:
     def width(self) -> int:
         return len(self.outputs)
 
+    def losses(self, rows: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+        """What a fit minimises, of each of these rows: log loss, or absolute or squared errors."""
+        truth = self.targets[rows]
+        if self.kind == "classes":
+            return np.asarray(-np.log(predictions[np.arange(len(truth)), truth].clip(1e-7)))
+        truth = truth.reshape(predictions.shape)
+        if self.kind == "labels":
+            return np.asarray(-np.log(np.where(truth > 0.5, predictions, 1 - predictions).clip(1e-7)).mean(1))
+        off = np.abs(truth - predictions)
+        return np.asarray((off if self.loss == "absolute" else off**2).mean(1))
+
+    def scales(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(center, scale) of these rows, by which a fit standardises values; else 0 and 1."""
+        if self.kind != "values":
+            return np.zeros(1), np.ones(1)
+        return self.targets[rows].mean(axis=0), self.targets[rows].std(axis=0).clip(1e-9)
+
 
 @dataclass
 class Prediction:
@@ -67,8 +85,29 @@ class Clock(Protocol):
         """Seconds that this fit may still use, with predicting."""
 
 
-class Member(Protocol):
-    """One way to learn a problem. Three more attributes are read where a member has them:
+@dataclass
+class Fit:
+    """What a member is given for a fit; `valid_rows` may be none, and then `memo` is that of earlier fits."""
+
+    problem: Problem
+    train_rows: np.ndarray
+    valid_rows: np.ndarray
+    seed: int
+    clock: Clock
+    memo: dict[str, Any]
+
+    @property
+    def nothing(self) -> np.ndarray:
+        """Predictions of no rows."""
+        return np.zeros((0, self.problem.width))
+
+    def loss(self, predictions: np.ndarray) -> float:
+        """The mean loss of the rows that validate."""
+        return float(self.problem.losses(self.valid_rows, predictions).mean())
+
+
+class Member:
+    """One way to learn a problem.
 
     anytime   it ends whenever the clock says so, and is fitted however little time there is
     once      most of its price is paid once, whatever the number of fits
@@ -76,11 +115,16 @@ class Member(Protocol):
     """
 
     name: str
+    anytime: bool = False
+    once: bool = False
+    seeded: bool = False
 
-    def applies(self, problem: Problem) -> bool: ...
+    def applies(self, problem: Problem) -> bool:
+        raise NotImplementedError
 
     def price(self, problem: Problem) -> float:
         """Seconds that one fit takes on one core, at the median."""
+        raise NotImplementedError
 
     def fit(
         self,
@@ -92,3 +136,11 @@ class Member(Protocol):
         memo: dict[str, Any],
     ) -> Prediction:
         """Learn from `train_rows`; `valid_rows` may be none, and then `memo` is that of earlier fits."""
+        return self.learn(Fit(problem, train_rows, valid_rows, seed, clock, memo))
+
+    def learn(self, fit: Fit) -> Prediction:
+        raise NotImplementedError
+
+
+def installed(*names: str) -> bool:
+    return all(find_spec(name) is not None for name in names)

@@ -6,7 +6,6 @@ drawn 1 to `horizon` periods before, so that a model learns what it will be aske
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import pandas as pd
 
 from memory_service.train.boosting import grow
 from memory_service.train.day_effects import day_effects
-from memory_service.train.problem import Clock, Prediction, Problem
+from memory_service.train.problem import Fit, Member, Prediction, Problem, installed
 from memory_service.train.smoothing import smooth
 
 MOST_CELLS = 40_000_000  # periods times series
@@ -219,16 +218,9 @@ def parts(problem: Problem, series: Series, train_rows: np.ndarray, valid_rows: 
     return {"valid": (valid_rows, last), "test": (test_rows, newest)}
 
 
-def judged(problem: Problem, rows: np.ndarray, predictions: np.ndarray) -> float:
-    """The mean error of predictions of validation rows, as the fit minimises it."""
-    errors = problem.targets.reshape(len(problem.targets), -1)[rows] - predictions
-    return float(np.abs(errors).mean() if problem.loss == "absolute" else (errors**2).mean())
-
-
-class Forecaster:
+class Forecaster(Member):
     """What members have in common: series of a problem are looked for once."""
 
-    name = ""
     _found: tuple[Any, Series | None] = (None, None)
 
     def series(self, problem: Problem) -> Series | None:
@@ -247,17 +239,10 @@ class Forecaster:
         tests = len(problem.test_inputs)
         return series, [grid_of(series, rows, column.astype(float), tests) for column in columns.T]
 
-    def choose(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        choices: list[dict[str, int]],
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def choose(self, fit: Fit, choices: list[dict[str, int]]) -> Prediction:
         """The forecast of the best choice for the validation rows; without them, of the memo's."""
-        chosen, found, complete = memo, np.zeros((0, problem.width)), True
+        problem, train_rows, valid_rows = fit.problem, fit.train_rows, fit.valid_rows
+        chosen, found, complete = fit.memo, fit.nothing, True
         if len(valid_rows):
             best = np.inf
             series, grids = self.grids(problem, train_rows)
@@ -265,10 +250,10 @@ class Forecaster:
             for choice in choices:
                 began = time.monotonic()
                 tried = np.column_stack([self.forecast(series, grid, rows, origin, choice) for grid in grids])
-                loss = judged(problem, valid_rows, tried)
+                loss = fit.loss(tried)
                 if loss < best:
                     best, chosen, found = loss, choice, tried
-                if clock.left() < 3 * (time.monotonic() - began):
+                if fit.clock.left() < 3 * (time.monotonic() - began):
                     complete = False
                     break
         series, grids = self.grids(problem, np.concatenate([train_rows, valid_rows]).astype(int))
@@ -299,22 +284,14 @@ class SeasonalNaive(Forecaster):
     def price(self, problem: Problem) -> float:
         return 1 + 1e-5 * len(problem.inputs)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        series = self.series(problem)
+    def learn(self, fit: Fit) -> Prediction:
+        series = self.series(fit.problem)
         seasons = [*(series.seasons if series else []), 1]
         choices = [
             {"season": s, "values": k, "median": m} for s in seasons for k in (1, 2, 4, 8, 16) for m in (0, 1)
         ]
         choices = [choice for choice in choices if choice["values"] > 2 or not choice["median"]]
-        return self.choose(problem, train_rows, valid_rows, choices, clock, memo)
+        return self.choose(fit, choices)
 
     def forecast(
         self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
@@ -333,20 +310,12 @@ class Smoothing(Forecaster):
     def price(self, problem: Problem) -> float:
         return 2 + 2e-4 * len(problem.inputs)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        series = self.series(problem)
-        positive = [1, 0] if problem.targets.min() >= 0 else [0]
+    def learn(self, fit: Fit) -> Prediction:
+        series = self.series(fit.problem)
+        positive = [1, 0] if fit.problem.targets.min() >= 0 else [0]
         seasons = [*(series.seasons if series else []), 1]
         choices = [{"season": season, "log": log} for season in seasons for log in positive]
-        return self.choose(problem, train_rows, valid_rows, choices, clock, memo)
+        return self.choose(fit, choices)
 
     def forecast(
         self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
@@ -368,7 +337,7 @@ class BoostedLags(Forecaster):
         self.name, self.relative, self.objective = name, relative, objective
 
     def applies(self, problem: Problem) -> bool:
-        if importlib.util.find_spec("lightgbm") is None or self.series(problem) is None:
+        if not installed("lightgbm") or self.series(problem) is None:
             return False
         targets = problem.targets
         return not self.objective or bool(targets.min() >= 0 and np.array_equal(targets, targets.round()))
@@ -376,20 +345,13 @@ class BoostedLags(Forecaster):
     def price(self, problem: Problem) -> float:
         return 8 + 4e-4 * max(len(problem.inputs), 20_000)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
+        problem, train_rows, valid_rows, clock = fit.problem, fit.train_rows, fit.valid_rows, fit.clock
         everything = np.concatenate([train_rows, valid_rows]).astype(int)
         series, grids = self.grids(problem, everything)
         columns = problem.targets.reshape(len(problem.targets), -1).astype(float)
         asked = parts(problem, series, train_rows, valid_rows)
-        rows, origins = drawn(series, train_rows, seed)
+        rows, origins = drawn(series, train_rows, fit.seed)
         found: dict[str, list[np.ndarray]] = {"valid": [], "test": []}
         rounds, complete, began = [], True, clock.left()
         for place, grid in enumerate(grids):
@@ -418,15 +380,15 @@ class BoostedLags(Forecaster):
                 weight = (base if problem.loss == "absolute" else base**2) if ratios else None
                 return table, column[rows] / base if ratios else column[rows] - base, weight
 
-            settings = self._settings(problem, seed)
-            fit = turned(rows, side(rows, origins), columns[:, place])
+            learned = turned(rows, side(rows, origins), columns[:, place])
             valid = side(valid_rows, np.full(len(valid_rows), asked["valid"][1])) if len(valid_rows) else None
             held = turned(valid_rows, valid, columns[:, place]) if valid else None
-            until = time.monotonic() + max(0.85 * clock.left() - 0.1 * began, 0.5) / (len(grids) - place)
-            wanted = 4000 if held else int(1.05 * memo.get("rounds", 300)) + 1
-            model, whole = grow(settings, fit, held, wanted, until)
-            best, complete = model.best_iteration or None, complete and whole
-            rounds.append(best or model.current_iteration())
+            share = max(0.85 * clock.left() - 0.1 * began, 0.5) / (len(grids) - place)
+            wanted = 4000 if held else int(1.05 * fit.memo.get("rounds", 300)) + 1
+            settings = self._settings(problem, fit.seed)
+            model, best, whole = grow(settings, learned, held, wanted, clock, clock.left() - share)
+            complete &= whole
+            rounds.append(best)
             test = side(asked["test"][0], np.full(len(asked["test"][0]), asked["test"][1]))
             for name, made in (("valid", valid), ("test", test)):
                 if made:
@@ -435,26 +397,18 @@ class BoostedLags(Forecaster):
                     found[name].append(
                         np.clip(raw, 0, None) if columns[train_rows, place].min() >= 0 else raw
                     )
-        valid_found = np.column_stack(found["valid"]) if found["valid"] else np.zeros((0, problem.width))
-        return Prediction(
-            valid_found, np.column_stack(found["test"]), {"rounds": int(np.median(rounds))}, complete
-        )
+        held_out = np.column_stack(found["valid"]) if found["valid"] else fit.nothing
+        memo = {"rounds": int(np.median(rounds))}
+        return Prediction(held_out, np.column_stack(found["test"]), memo, complete)
 
     def _settings(self, problem: Problem, seed: int) -> dict[str, Any]:
         loss = "l1" if problem.loss == "absolute" else "l2"
         return {
-            "objective": self.objective or loss,
-            "metric": loss,
-            "learning_rate": 0.03,
-            "num_leaves": 31,
-            "min_child_samples": 20,
-            "feature_fraction": 0.6,
-            "bagging_fraction": 0.8,
-            "bagging_freq": 1,
-            "cat_smooth": 20,
-            "seed": seed,
-            "num_threads": problem.cores,
-        }
+            "objective": self.objective or loss, "metric": loss, "learning_rate": 0.03, "num_leaves": 31,
+            "min_child_samples": 20, "feature_fraction": 0.6, "bagging_fraction": 0.8, "bagging_freq": 1,
+            "cat_smooth": 20, "seed": seed, "num_threads": problem.cores, "deterministic": True,
+            "force_row_wise": True,
+        }  # fmt: skip
 
 
 def drawn(series: Series, rows: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

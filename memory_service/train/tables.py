@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,11 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from memory_service.train.boosting import BY_ORDER, boost, each_target
 from memory_service.train.features import Choice, features_of, matrices_of
-from memory_service.train.problem import Clock, Prediction, Problem
-
-MOST_ROUNDS = 6_000
-BY_ORDER = ("auc", "gini", "average_precision")  # metrics that only the order of the answers moves
+from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
 
 
 def is_table(problem: Problem) -> bool:
@@ -45,25 +42,8 @@ def matrices(problem: Problem, train_rows: np.ndarray) -> tuple[np.ndarray, np.n
     return cached(problem, "matrix", train_rows, lambda: matrices_of(problem, choice, train_rows, 0))
 
 
-def each_target(problem: Problem) -> list[np.ndarray]:
-    """A model each: classes are one, labels and values one by one."""
-    return [problem.targets] if problem.targets.ndim == 1 else list(problem.targets.T)
-
-
-def assembled(problem: Problem, parts: list[np.ndarray]) -> np.ndarray:
-    """(rows, outputs) of the models' predictions."""
-    if problem.kind == "classes":
-        (one,) = parts
-        return np.column_stack([1 - one, one]) if one.ndim == 1 else one
-    return np.column_stack([part[:, -1] if part.ndim == 2 else part for part in parts])
-
-
-def installed(*names: str) -> bool:
-    return all(importlib.util.find_spec(name) is not None for name in names)
-
-
 @dataclass
-class LightGBM:
+class LightGBM(Member):
     """settings   of LightGBM, in place of its own"""
 
     name: str = "LightGBM"
@@ -79,81 +59,15 @@ class LightGBM:
         rounds = 40 / self.settings.get("learning_rate", 0.05)
         return 0.3 + models * rounds * (4e-4 + 6e-9 * cells)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        import lightgbm
-
-        table, test, _ = sides(problem, train_rows)
-        table, test = (
-            each.set_axis([f"c{n}" for n in range(each.shape[1])], axis=1) for each in (table, test)
-        )
-        settings: dict[str, Any] = {
-            "learning_rate": 0.05, "num_leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 0.8,
-            "bagging_fraction": 0.8, "bagging_freq": 1, "verbosity": -1, "num_threads": problem.cores,
-            "seed": seed, **objective(problem), **self.settings,
-        }  # fmt: skip
-        targets = each_target(problem)
-        rounds: list[int] = []
-        valid: list[Any] = []
-        asked: list[Any] = []
-        complete = True
-        gains = np.zeros(table.shape[1])
-        for place, target in enumerate(targets):
-            allowed = clock.left() / (len(targets) - place)
-            stop = Stop(clock, clock.left() - 0.85 * allowed)
-            learn = lightgbm.Dataset(table.iloc[train_rows], target[train_rows], free_raw_data=False)
-            callbacks: list[Any] = [stop]
-            more: dict[str, Any] = {}
-            if len(valid_rows):
-                callbacks.append(lightgbm.early_stopping(self.patience, verbose=False))
-                more["valid_sets"] = [learn.create_valid(table.iloc[valid_rows], target[valid_rows])]
-            most = MOST_ROUNDS if len(valid_rows) else int(np.atleast_1d(memo.get("rounds", 200))[place])
-            model = lightgbm.train(settings, learn, max(most, 1), callbacks=callbacks, **more)
-            best = model.best_iteration or model.current_iteration()
-            rounds.append(best)
-            complete &= not stop.cut
-            gains += model.feature_importance("gain")
-            valid.append(model.predict(table.iloc[valid_rows], num_iteration=best) if len(valid_rows) else [])
-            asked.append(model.predict(test, num_iteration=best))
-        problem.shared["gains"] = dict(zip(sides(problem, train_rows)[0].columns, gains, strict=True))
-        held_out = assembled(problem, valid) if len(valid_rows) else np.empty((0, problem.width))
-        return Prediction(held_out, assembled(problem, asked), {"rounds": rounds}, complete)
-
-
-def objective(problem: Problem) -> dict[str, Any]:
-    """What LightGBM minimises and what stops it."""
-    if problem.kind == "values":
-        return {"objective": "regression_l1" if problem.loss == "absolute" else "regression"}
-    if problem.kind == "classes" and problem.width > 2:
-        return {"objective": "multiclass", "num_class": problem.width}
-    return {"objective": "binary", "metric": "auc" if problem.metric in BY_ORDER else "binary_logloss"}
-
-
-class Stop:
-    """Ends boosting when the clock has no more than `until` seconds left."""
-
-    order = 40
-
-    def __init__(self, clock: Clock, until: float) -> None:
-        self.clock, self.until, self.cut = clock, until, False
-
-    def __call__(self, env: Any) -> None:
-        import lightgbm
-
-        if self.clock.left() <= self.until:
-            self.cut = True
-            raise lightgbm.callback.EarlyStopException(env.iteration, env.evaluation_result_list or [])
+    def learn(self, fit: Fit) -> Prediction:
+        table, test, _ = sides(fit.problem, fit.train_rows)
+        found, gains = boost(fit, table, test, self.settings, self.patience)
+        fit.problem.shared["gains"] = dict(zip(table.columns, gains, strict=True))
+        return found
 
 
 @dataclass
-class CatBoost:
+class CatBoost(Member):
     name: str = "CatBoost"
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -166,17 +80,10 @@ class CatBoost:
         categories = sum(kind == "category" for kind in problem.columns.values())
         return 2 + models * 500 * (1.5e-3 + (4e-8 + 3e-7 * (categories > 0)) * cells / 2)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
         import catboost
 
+        problem, train_rows, valid_rows, clock = fit.problem, fit.train_rows, fit.valid_rows, fit.clock
         table, test, categories = sides(problem, train_rows)
         table, test = (each.astype(dict.fromkeys(categories, str)) for each in (table, test))
         end = clock.left() * 0.15
@@ -194,23 +101,17 @@ class CatBoost:
             kind, loss = catboost.CatBoostRegressor, "MultiRMSE" if several else loss
         else:
             kind, loss = catboost.CatBoostClassifier, "MultiClass" if problem.width > 2 else "Logloss"
-        most = 3_000 if len(valid_rows) else int(memo.get("rounds", 300))
+        most = 3_000 if len(valid_rows) else int(fit.memo.get("rounds", 300))
         settings = {
             "iterations": max(most, 1), "learning_rate": 0.06, "depth": 6, "loss_function": loss,
-            "random_seed": seed, "thread_count": problem.cores, "allow_writing_files": False,
+            "random_seed": fit.seed, "thread_count": problem.cores, "allow_writing_files": False,
             "verbose": False, **self.settings,
         }  # fmt: skip
-        if (
-            len(valid_rows)
-            and problem.kind == "classes"
-            and problem.width == 2
-            and problem.metric in BY_ORDER
-        ):
+        if len(valid_rows) and loss == "Logloss" and problem.metric in BY_ORDER:
             settings["eval_metric"] = "AUC"
         model = kind(**settings)
-        target = (
-            problem.targets[:, 0] if problem.targets.ndim == 2 and problem.width == 1 else problem.targets
-        )
+        target = problem.targets
+        target = target[:, 0] if target.ndim == 2 and problem.width == 1 else target
         more: dict[str, Any] = {"callbacks": [InTime()]}
         if len(valid_rows):
             more |= {"eval_set": (table.iloc[valid_rows], target[valid_rows]), "early_stopping_rounds": 80}
@@ -223,12 +124,12 @@ class CatBoost:
             found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(part)
             return found
 
-        held_out = answers(table.iloc[valid_rows]) if len(valid_rows) else np.empty((0, problem.width))
+        held_out = answers(table.iloc[valid_rows]) if len(valid_rows) else fit.nothing
         return Prediction(held_out, answers(test), {"rounds": int(model.tree_count_)}, not cut)
 
 
 @dataclass
-class XGBoost:
+class XGBoost(Member):
     name: str = "XGBoost"
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -240,58 +141,41 @@ class XGBoost:
         cells = len(problem.inputs) * max(len(problem.columns), 1)
         return 0.5 + models * 600 * (1e-3 + 1.2e-8 * cells)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
         import xgboost
 
-        table, test, _ = sides(problem, train_rows)
-        table, test = (
-            each.set_axis([f"c{n}" for n in range(each.shape[1])], axis=1) for each in (table, test)
-        )
+        problem, by_order = fit.problem, fit.problem.metric in BY_ORDER
+        table, test, _ = sides(problem, fit.train_rows)
+        names = [f"c{n}" for n in range(table.shape[1])]
+        table, test = (each.set_axis(names, axis=1) for each in (table, test))
         settings: dict[str, Any] = {
             "eta": 0.06, "max_depth": 6, "subsample": 0.8, "colsample_bytree": 0.7, "min_child_weight": 3,
-            "tree_method": "hist", "nthread": problem.cores, "seed": seed, "verbosity": 0, **self.settings,
+            "tree_method": "hist", "nthread": problem.cores, "seed": fit.seed, "verbosity": 0,
+            **self.settings,
         }  # fmt: skip
         if problem.kind == "values":
             settings["objective"] = "reg:absoluteerror" if problem.loss == "absolute" else "reg:squarederror"
         elif problem.kind == "classes" and problem.width > 2:
             settings |= {"objective": "multi:softprob", "num_class": problem.width}
         else:
-            by_order = problem.metric in BY_ORDER
             settings |= {"objective": "binary:logistic", "eval_metric": "auc" if by_order else "logloss"}
-        targets = each_target(problem)
-        rounds: list[int] = []
-        valid: list[Any] = []
-        asked: list[Any] = []
-        complete = True
         frame = xgboost.DMatrix(test, enable_categorical=True)
-        for place, target in enumerate(targets):
-            allowed = clock.left() / (len(targets) - place)
-            until = clock.left() - 0.85 * allowed
-            cut: list[int] = []
 
-            stop = rounds_callback(xgboost, clock, until, cut)
-            learn = xgboost.DMatrix(table.iloc[train_rows], target[train_rows], enable_categorical=True)
-            more: dict[str, Any] = {"callbacks": [stop]}
-            if len(valid_rows):
-                judge = xgboost.DMatrix(table.iloc[valid_rows], target[valid_rows], enable_categorical=True)
+        def one(target: np.ndarray, most: int, reserve: float) -> tuple[Any, Any, int, bool]:
+            cut: list[int] = []
+            learned, judge = (
+                xgboost.DMatrix(table.iloc[rows], target[rows], enable_categorical=True)
+                for rows in (fit.train_rows, fit.valid_rows)
+            )
+            more: dict[str, Any] = {"callbacks": [rounds_callback(xgboost, fit.clock, reserve, cut)]}
+            if len(fit.valid_rows):
                 more |= {"evals": [(judge, "valid")], "early_stopping_rounds": 80, "verbose_eval": False}
-            most = MOST_ROUNDS if len(valid_rows) else int(np.atleast_1d(memo.get("rounds", 200))[place])
-            model = xgboost.train(settings, learn, max(most, 1), **more)
-            best = model.best_iteration + 1 if len(valid_rows) else model.num_boosted_rounds()
-            rounds.append(best)
-            complete &= not cut
-            valid.append(model.predict(judge, iteration_range=(0, best)) if len(valid_rows) else [])
-            asked.append(model.predict(frame, iteration_range=(0, best)))
-        held_out = assembled(problem, valid) if len(valid_rows) else np.empty((0, problem.width))
-        return Prediction(held_out, assembled(problem, asked), {"rounds": rounds}, complete)
+            model = xgboost.train(settings, learned, most, **more)
+            best = model.best_iteration + 1 if len(fit.valid_rows) else model.num_boosted_rounds()
+            valid: Any = model.predict(judge, iteration_range=(0, best)) if len(fit.valid_rows) else []
+            return valid, model.predict(frame, iteration_range=(0, best)), best, not cut
+
+        return each_target(fit, one)
 
 
 def rounds_callback(library: Any, clock: Clock, until: float, cut: list[int]) -> Any:
@@ -307,7 +191,7 @@ def rounds_callback(library: Any, clock: Clock, until: float, cut: list[int]) ->
 
 
 @dataclass
-class Estimator:
+class Estimator(Member):
     """A scikit-learn estimator of the table as numbers.
 
     make      (problem, seed, strength) -> estimator
@@ -333,72 +217,42 @@ class Estimator:
         one = self.seconds * cells * (1 + 0.2 * several) + self.pairs * len(problem.inputs) * asked
         return 0.3 + len(self.strengths) * one
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
+        problem, train_rows, valid_rows, clock = fit.problem, fit.train_rows, fit.valid_rows, fit.clock
         table, test = matrices(problem, train_rows)
-        target = problem.targets
+        target, (center, scale) = problem.targets, problem.scales(train_rows)
         if problem.kind == "values":
-            center, scale = target[train_rows].mean(axis=0), target[train_rows].std(axis=0).clip(1e-9)
             target = (target - center) / scale
             target = target[:, 0] if problem.width == 1 else target
-        best: tuple[float, float, Any] | None = None
-        strengths = self.strengths if len(valid_rows) else (memo.get("strength", self.strengths[0]),)
+
+        def answers(inputs: np.ndarray) -> np.ndarray:
+            if problem.kind == "values":
+                return np.reshape(model.predict(inputs), (len(inputs), -1)) * scale + center
+            chances = model.predict_proba(inputs)
+            if isinstance(chances, list):  # of forests: (rows, 2) for each label
+                each = [one[:, -1] if one.shape[1] > 1 else 0 * one[:, 0] for one in chances]
+                return np.column_stack(each)
+            if problem.kind == "labels":
+                return np.asarray(chances)
+            found = np.zeros((len(inputs), problem.width))
+            found[:, np.asarray(model.classes_, dtype=int)] = chances
+            return found
+
+        best: Any = None
+        strengths = self.strengths if len(valid_rows) else (fit.memo.get("strength", self.strengths[0]),)
         for strength in strengths:
             began = clock.left()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = self.make(problem, seed, strength).fit(table[train_rows], target[train_rows])
-            if not len(valid_rows):
-                best = (0.0, strength, model)
-                break
-            loss = loss_of(problem, valid_rows, self.answers(problem, model, table[valid_rows], train_rows))
+                model = self.make(problem, fit.seed, strength).fit(table[train_rows], target[train_rows])
+            found = answers(table[valid_rows]) if len(valid_rows) else fit.nothing
+            loss = fit.loss(found) if len(valid_rows) else 0.0
             if best is not None and loss >= best[0]:
                 break
-            best = (loss, strength, model)
+            best = (loss, Prediction(found, answers(test), {"strength": strength}))
             if clock.left() < 2.5 * (began - clock.left()):
                 break
-        assert best is not None  # there is a strength
-        _, strength, model = best
-        held_out = self.answers(problem, model, table[valid_rows], train_rows) if len(valid_rows) else None
-        asked = self.answers(problem, model, test, train_rows)
-        return Prediction(
-            np.empty((0, problem.width)) if held_out is None else held_out, asked, {"strength": strength}
-        )
-
-    def answers(self, problem: Problem, model: Any, inputs: np.ndarray, train_rows: np.ndarray) -> np.ndarray:
-        if problem.kind == "values":
-            known = problem.targets[train_rows]
-            scale = known.std(axis=0).clip(1e-9)
-            return np.reshape(model.predict(inputs), (len(inputs), -1)) * scale + known.mean(axis=0)
-        chances = model.predict_proba(inputs)
-        if problem.kind == "labels":
-            if isinstance(chances, list):  # of forests: (rows, 2) for each label
-                return np.column_stack(
-                    [each[:, -1] if each.shape[1] > 1 else 0 * each[:, 0] for each in chances]
-                )
-            return np.asarray(chances)
-        found = np.zeros((len(inputs), problem.width))
-        found[:, np.asarray(model.classes_, dtype=int)] = chances
-        return found
-
-
-def loss_of(problem: Problem, rows: np.ndarray, predictions: np.ndarray) -> float:
-    """What members minimise, of these rows."""
-    truth = problem.targets[rows]
-    if problem.kind == "values":
-        errors = predictions - truth
-        return float(np.abs(errors).mean() if problem.loss == "absolute" else (errors**2).mean())
-    chances = predictions.clip(1e-7, 1 - 1e-7)
-    if problem.kind == "labels":
-        return float(-np.where(truth > 0.5, np.log(chances), np.log(1 - chances)).mean())
-    return float(-np.log(chances[np.arange(len(truth)), truth]).mean())
+        return best[1]
 
 
 def linear(problem: Problem, seed: int, strength: float) -> Any:

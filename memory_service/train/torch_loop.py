@@ -21,22 +21,18 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, DistributedSampler
 
+from memory_service.train.budget import agreed, plan, report, state, usable_cores
 from memory_service.train.ddp import RANK, WORLD, accumulating, gathered, is_sharded, together
-from memory_service.train.runtime import (
-    Data,
-    agreed,
+from memory_service.train.folds import (
     baseline_score,
     is_worse,
     mean_of,
     metric_of,
-    plan,
     predict,
-    report,
     score_predictions,
-    state,
-    usable_cores,
-    write_submission,
 )
+from memory_service.train.reading import Data
+from memory_service.train.writing import write_submission
 
 SECONDS_BETWEEN_SAVES = 30  # of the last epoch, from which a new start goes on
 SECONDS_WITHIN = 180  # the same within an epoch, of at most so many weights that are trained

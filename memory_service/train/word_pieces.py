@@ -1,15 +1,74 @@
-"""What scripts that label words share: texts in pieces that overlap, and their batches.
+"""What scripts that label words share: how words are read, texts in pieces that overlap, and their batches.
 
 train.py has `load_tokenizer` and `padding`.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+from itertools import compress
+
 import numpy as np
+import pandas as pd
 import torch
 from torch.utils.data import Dataset
 
-from memory_service.train.runtime import plan
+from memory_service.train.budget import plan
+from memory_service.train.entity_labels import name_labels
+from memory_service.train.reading import Data, table_data, target_columns, without_missing
+
+
+def read_words(train: pd.DataFrame, test, sample) -> Data:
+    """The data of words: a row of Data is a word, `inputs` are the words of each text."""
+    label = target_columns(train, test, sample)[0]
+    inputs = [name for name in train.columns[1:] if name in test.columns and name != label]
+    column = next((name for name in ("tokens", "words", "text") if name in inputs), inputs[0])
+    train = without_missing(train, pd.Series([names != [""] for names in words_of(train[label])]), [label])
+    texts, test_texts, labels = map(words_of, (train[column], test[column], train[label]))
+    right = [len(words) == len(names) for words, names in zip(texts, labels, strict=True)]
+    if not all(right):
+        told = f"{right.count(False)} of {len(right)} rows have more or fewer labels in {label} than words"
+        told += f" in {column}, the first is {train.iloc[right.index(False), 0]}"
+        if 2 * right.count(False) > len(right):
+            raise ValueError(f"{told}: change read_data")
+        print(f"WARNING: {told}: they are left out", flush=True)
+        train, texts, labels = train[right], list(compress(texts, right)), list(compress(labels, right))
+    numbers, names = pd.factorize(np.concatenate(labels), sort=True)
+    if plan.SCORE == "f1_entities":
+        name_labels(names.tolist())
+    return table_data(
+        train,
+        test,
+        sample,
+        ids=word_ids(train.iloc[:, 0], texts),
+        target_columns=[label],
+        inputs=texts,
+        targets=numbers.astype(np.int64),
+        outputs=names.tolist(),
+        test_ids=word_ids(test.iloc[:, 0], test_texts),
+        test_inputs=test_texts,
+        groups=np.repeat(np.arange(len(texts)), [len(words) for words in texts]),  # a text stays whole
+        samples=len(texts),
+    )
+
+
+def words_of(column: pd.Series) -> list[list[str]]:
+    """Those of each cell between spaces; of lists such as ['a', 'b'] or ['a' 'b'], where all are, theirs."""
+    cells = ["" if pd.isna(text) else str(text).strip(" \t\r\n") for text in column]
+    if all(cell[:1] + cell[-1:] in ("", "[]") for cell in cells):
+        lists = [re.sub(r"(?<=[^,\[\s])(['\"])\s+(?=['\"])", r"\1, ", cell) or "[]" for cell in cells]
+        try:
+            return [list(map(str, ast.literal_eval(cell))) or [""] for cell in lists]
+        except (ValueError, SyntaxError):  # words that begin and end so
+            pass
+    return [re.findall(r"(?a:\S+)", cell) or [""] for cell in cells]  # a no-break space is within a word
+
+
+def word_ids(ids: pd.Series, texts: list[list[str]]) -> list[str]:
+    """`text:word`, counted from 0."""
+    pairs = zip(ids, texts, strict=True)
+    return [f"{name}:{place}" for name, words in pairs for place in range(len(words))]
 
 
 class Pieces(Dataset):

@@ -112,7 +112,16 @@ def test_a_folder_of_scripts_holds_all_runs_and_run_n_starts_the_one_of_that_num
     answer = ask("recommend", *question, "--script", str(folder), "--database", url)
     runs = [run["run"] for run in json.loads(answer.stdout)["portfolio"]]
     assert len(runs) > 1
-    shared = {"train.py", "blend.py", "runtime.py", "metrics.py", "answers.py", "engine.py", "tables.py"}
+    shared = {
+        "train.py",
+        "blend.py",
+        "runtime.py",
+        "folds.py",
+        "metrics.py",
+        "answers.py",
+        "engine.py",
+        "tables.py",
+    }
     assert {path.name for path in folder.iterdir()} >= shared | {f"run_{run}.py" for run in runs}
     lines = 'print("run", __file__)\n'
     (folder / f"run_{runs[-1]}.py").write_text(lines, encoding="utf-8")

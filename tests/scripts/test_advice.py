@@ -95,7 +95,7 @@ def replayed(script: Script, box: Box, advised: bool) -> tuple[int, int]:
 
 
 def test_who_follows_the_verdicts_never_ends_with_fewer_folds(opened: Open, capsys: Any) -> None:
-    script = opened("tabular-regression-network", lambda folder: None, folds=5)
+    script = opened("text-regression", lambda folder: None, folds=5)
     data = script.read_data()
     script.state.out_dir.mkdir()
     script.read_data = lambda: data

@@ -12,14 +12,14 @@ import pytest
 from memory_service.domain.description.metric_resolution import resolve_metric
 from memory_service.services.planning.plan_script import blend_script
 from memory_service.services.planning.script_choice import NoScript
-from tests.scripts.harness.kinds import KINDS
+from tests.scripts.harness.kinds import KINDS, OTHERS
 from tests.scripts.harness.runner import Ended, plainly
 from tests.scripts.harness.submission import check_submission, decode, gain
 from tests.scripts.harness.workshop import Trial, Workshop, rows_of, write_rows
 
 SCRIPTS = Path(__file__).parents[2] / "memory_service" / "scripts"
 CASES = (
-    ("tabular-classification-members", "tabular-classification-network", "accuracy"),
+    ("text-regression-members", "text-regression", "RMSE"),
     ("image-multi-label", None, "ROC AUC"),
 )
 
@@ -37,7 +37,7 @@ def blended(trial: Trial, out: Path, *folders: Path, forked: bool = True) -> End
 def test_a_blend_is_no_worse_than_its_best_run(
     workshop: Workshop, first: str, second: str | None, metric: str
 ) -> None:
-    told = resolve_metric(metric, "as asked", KINDS[first].question["task"]).as_dict()
+    told = resolve_metric(metric, "as asked", (KINDS | OTHERS)[first].question["task"]).as_dict()
     trials = [
         workshop.trial(first, metric=told),
         workshop.trial(second or first, metric=told, learning_rate=0.02),
@@ -67,7 +67,7 @@ def one_id_twice(folder: Path) -> None:
 
 
 def test_a_run_that_knows_nothing_gets_no_weight(workshop: Workshop) -> None:
-    trial = workshop.trial("tabular-regression-network", spoil=one_id_twice)
+    trial = workshop.trial("text-regression", spoil=one_id_twice)
     assert trial.train().status == 0
     useless = trial.folder / "useless"
     useless.mkdir()
@@ -123,7 +123,7 @@ def test_a_vote_covers_what_has_the_votes_that_are_needed() -> None:
 
 
 def test_without_answers_it_says_what_to_name_and_boxes_have_none(workshop: Workshop) -> None:
-    trial = workshop.trial("tabular-regression-network")
+    trial = workshop.trial("text-regression")
     done = blended(trial, trial.folder / "blend", trial.folder / "nothing")
     assert done.status == 1
     assert "python blend.py run_1 run_2" in done.log

@@ -15,7 +15,7 @@ from tests.scripts.test_recipe import recipe
 
 __all__ = ["opened"]
 
-NETWORK = "tabular-regression-network"
+NETWORK, TABLE = "text-regression", "tabular-regression-members"
 
 
 def with_series(folder: Path) -> None:
@@ -42,11 +42,8 @@ def test_windows_are_as_long_as_the_test_and_cut_between_days(opened: Open, work
     told = by_time(workshop, NETWORK)
     script = opened(NETWORK, with_series, recipe=told, folds=3)
     data = script.read_data()
-    first = data.inputs["date"].min()
-    found = [
-        [(data.inputs["date"].iloc[rows] - first).unique().tolist() for rows in fold]
-        for fold in script.split(data)
-    ]
+    days = data.times - data.times.min()
+    found = [[np.unique(days[rows]).tolist() for rows in fold] for fold in script.split(data)]
     assert found == [[list(range(end - 7)), list(range(end - 7, end))] for end in (63, 56, 49)], (
         "older folds are not repeated"
     )
@@ -59,7 +56,7 @@ def test_networks_repeat_the_latest_fold_alone(opened: Open, workshop: Workshop)
     told = by_time(workshop, NETWORK)
     script = opened(NETWORK, with_series, recipe=told, folds=3, seeds=2)
     data = script.read_data()
-    latest = [int(data.inputs["date"].iloc[valid].max()) for _, valid in script.split(data)]
+    latest = [int(data.times[valid].max()) for _, valid in script.split(data)]
     assert latest == [latest[0], latest[0], latest[0] - 7, latest[0] - 14]
     assert script.by_recency(data, ["1", "2", "3", "4"]) == [["1", "2"], ["3"], ["4"]]
 
@@ -136,27 +133,11 @@ def test_dates_may_be_written_otherwise_come_first_and_be_missing(
             write_rows(folder / f"{part}.csv", [head, *rows])
         (folder / "sample_submission.csv").unlink()
 
-    script = opened(NETWORK, dated, recipe=by_time(workshop, NETWORK), folds=1)
+    script = opened(TABLE, dated, recipe=by_time(workshop, TABLE))
     data = script.read_data()
     name = "date " if first else "date"
-    assert {name, f"{name} weekday", "heat"} < set(data.inputs)
+    assert {name, "heat"} == set(data.inputs)
     assert data.test_inputs[name].tolist() == list(range(20_514, 20_521))
-    ((learned, held_out),) = script.split(data)
+    (learned, held_out), *_ = script.split(data)
     assert held_out.tolist() == list(range(53, 60))
     assert len(learned) == 53
-
-
-def test_the_time_of_day_is_a_column(opened: Open, workshop: Workshop) -> None:
-    import pandas as pd
-
-    def hourly(folder: Path) -> None:
-        dates = [str(pd.Timestamp("2026-01-01") + pd.Timedelta(hours=hour)) for hour in range(96)]
-        rows = [[str(hour), date, str(hour % 24)] for hour, date in enumerate(dates)]
-        write_rows(folder / "train.csv", [["id", "date", "sold"], *rows[:90]])
-        write_rows(folder / "test.csv", [["id", "date"], *(row[:2] for row in rows[90:])])
-        (folder / "sample_submission.csv").unlink()
-
-    data = opened(NETWORK, hourly, recipe=by_time(workshop, NETWORK)).read_data()
-    assert (24 * data.inputs["date time of day"]).tolist() == pytest.approx(
-        data.targets[:, 0].tolist(), abs=1e-6
-    )

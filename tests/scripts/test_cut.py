@@ -66,7 +66,7 @@ def test_a_fold_that_was_cut_off_counts_if_it_gains_nearly_what_whole_folds_do(
     opened: Open, score: float, counts: bool
 ) -> None:
     """An error of 1 is the constant's; whole folds have 0.2, and an unknown fold is one cut off."""
-    script = opened("tabular-regression-network", nothing)
+    script = opened("text-regression", nothing)
     data = script.read_data()
     script.state.out_dir.mkdir()
     for name, answer, reached, done in ((1, 1.0, 0.2, True), (2, 3.0, 0.2, True), (3, 8.0, score, False)):

@@ -23,7 +23,7 @@ if os.fork() == 0:
 """What torchrun tells two processes, without its imports."""
 
 TOGETHER = (
-    "image-classification", "image-segmentation", "text-classification-lora", "tabular-regression-network",
+    "image-classification", "image-segmentation", "text-classification-lora",
 )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_two_processes_with_half_of_every_weight_learn_one_model(workshop: Works
 
 def test_two_processes_end_together_when_the_time_is_over(workshop: Workshop) -> None:
     more: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000, "n_gpus": 2}
-    trial = workshop.trial("tabular-regression-network", own={"MINUTES": "0.1"}, folds=3, **more)
+    trial = workshop.trial("text-classification", own={"MINUTES": "0.3"}, folds=3, **more)
     ended = trial.train(before=two())
     assert ended.status == 0, ended.log
     assert "VALIDATION: " in ended.log, "it came to its end"
@@ -88,7 +88,7 @@ os.execv = execv
 """
 """torchrun itself, with the script's arguments; its processes are forked, which spares them their imports."""
 
-NO_MEMORY = """    if RANK == 1 and state.batch_size > 16:
+NO_MEMORY = """    if RANK == 1 and state.batch_size > 4:
         raise torch.OutOfMemoryError("CUDA out of memory")
 """
 
@@ -97,10 +97,10 @@ NO_MEMORY = """    if RANK == 1 and state.batch_size > 16:
 def test_a_plan_of_two_cards_becomes_torchrun_which_starts_again_with_half_the_batch(
     workshop: Workshop,
 ) -> None:
-    trial = workshop.trial("tabular-regression-network", n_gpus=2, folds=1)
+    trial = workshop.trial("text-classification", n_gpus=2, folds=1)
     edited(trial, r'(    """The loss of a training batch; `rows`.*"""\n)', r"\1" + NO_MEMORY)
     ended = trial.train(before=TORCHRUN)
     assert ended.status == 0, ended.log
     assert ended.log.count("GPU=2 x none") == 2, ended.log
-    assert (trial.out / "batch_size.txt").read_text() == "16"
+    assert (trial.out / "batch_size.txt").read_text() == "4"
     assert gain(trial.data, trial.cells()) > 0, ended.log

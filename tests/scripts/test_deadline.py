@@ -9,16 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.scripts.harness.submission import gain
-from tests.scripts.harness.workshop import Trial, Workshop, rows_of
+from tests.scripts.harness.workshop import Trial, Workshop
 from tests.scripts.test_reading import Open, opened
 
 __all__ = ["opened"]
-
-QUICK = ("tabular-regression-network", "image-classification")
 
 SLOW_IMPORT = "import time; time.sleep({seconds})"
 """Sleeping takes no time of the processor: it is what a cold disk does to imports."""
@@ -31,7 +28,7 @@ def minutes_said(log: str) -> float:
 
 
 def test_seconds_before_the_script_that_used_no_processor_are_of_the_budget(workshop: Workshop) -> None:
-    trial = workshop.trial("tabular-regression-network", own={"MINUTES": "5"}, folds=1, epochs=1)
+    trial = workshop.trial("text-regression", own={"MINUTES": "5"}, folds=1, epochs=1)
     ended = trial.train(before=SLOW_IMPORT.format(seconds=4))
     assert ended.status == 0, ended.log
     assert minutes_said(ended.log) >= 0.1
@@ -43,7 +40,7 @@ def test_a_moment_goes_before_the_minutes(workshop: Workshop, zone: object) -> N
     told = moment.isoformat() if zone else str(moment.timestamp())
     own = {"MINUTES": "500", "MEMORY_DEADLINE": told}
     epochs: dict[str, Any] = {"epochs": 100_000, "early_stopping_patience": 100_000}
-    trial = workshop.trial("tabular-regression-network", own=own, **epochs)
+    trial = workshop.trial("text-regression", own=own, **epochs)
     ended = trial.train()
     assert ended.status == 0, ended.log
     trial.cells()
@@ -70,8 +67,8 @@ def train(*given, **named):
     return step(*given, **named)
 np.savez, torch.optim.AdamW.step = savez, train
 """
-    own = {"MINUTES": "0.1", "MEMORY_MODE": "offline", "MEMORY_HOME": str(tmp_path)}
-    trial = workshop.trial("tabular-regression-network", own=own, folds=3)
+    own = {"MINUTES": "0.3", "MEMORY_MODE": "offline", "MEMORY_HOME": str(tmp_path)}
+    trial = workshop.trial("text-classification", own=own, folds=3)
     ended = trial.train(before=hang)
     assert ended.status == 0, ended.log
     assert "the budget is over" in ended.log
@@ -79,11 +76,8 @@ np.savez, torch.optim.AdamW.step = savez, train
     assert gain(trial.data, trial.cells()) > 0, ended.log
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_killed_when_its_first_fold_is_over_a_script_has_sent_what_that_learned(
-    workshop: Workshop, name: str
-) -> None:
-    trial = workshop.trial(name)
+def test_killed_when_its_first_fold_is_over_a_script_has_sent_what_that_learned(workshop: Workshop) -> None:
+    trial = workshop.trial("image-classification")
     killed = trial.train(kill_when=lambda: (trial.out / "oof.csv").exists() and written_again(trial))
     assert killed.status == -signal.SIGKILL, killed.log
     assert gain(trial.data, trial.cells()) > 0, killed.log
@@ -105,34 +99,18 @@ np.savez = savez
 """
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_sigterm_ends_a_script_cleanly_with_what_is_there(workshop: Workshop, name: str) -> None:
-    trial = workshop.trial(name, folds=3)
+def test_sigterm_ends_a_script_cleanly_with_what_is_there(workshop: Workshop) -> None:
+    trial = workshop.trial("text-classification", folds=3)
     ended = trial.train(before=TERM_IN_SECOND_FOLD)
     assert ended.status == 0, ended.log
     assert gain(trial.data, trial.cells()) > 0, ended.log
     assert "=== Fold 3" not in ended.log
 
 
-@pytest.mark.parametrize("name", [*QUICK, "text-classification"])
-def test_out_of_fold_answers_are_those_of_every_row(workshop: Workshop, name: str) -> None:
-    trial = workshop.trial(name)
-    ended = trial.train()
-    assert ended.status == 0, ended.log
-    head, *rows = rows_of(trial.out / "oof.csv")
-    train = rows_of(trial.data.folder / "train.csv")
-    assert [row[0] for row in rows] == [row[0] for row in train[1:]]
-    assert [str(row[1]) for row in rows] == [row[-1] for row in train[1:]] or "regression" in name
-    assert all(column.startswith("p_") for column in head[2:])
-    assert np.isfinite([[float(cell) for cell in row[2:]] for row in rows]).all()
-    tests = rows_of(trial.out / "test_predictions.csv")
-    assert len(tests) == len(trial.data.ids) + 1
-
-
 def test_cores_are_those_of_the_affinity_and_of_the_quota(
     opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
-    script = opened("tabular-regression-network", lambda folder: None)
+    script = opened("text-regression", lambda folder: None)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
     monkeypatch.setattr(os, "cpu_count", lambda: 128)
     files: dict[str, str] = {}
@@ -164,7 +142,7 @@ def test_cores_are_those_of_the_affinity_and_of_the_quota(
 def test_no_fold_that_fits_is_given_up(opened: Open) -> None:
     """Of 60 s 12 are over; the first fold takes 25 s, for it warms up, later ones 5 s and less if they are
     cut: three fit by R14's 51 s."""
-    script = opened("tabular-regression-network", lambda folder: None, folds=5)
+    script = opened("text-regression", lambda folder: None, folds=5)
     clock = {"now": 12.0}
     module = script.module
     state = script.state

@@ -17,7 +17,7 @@ from tests.scripts.test_reading import Open, opened
 
 __all__ = ["opened"]
 
-KINDS = ("image-classification", "image-segmentation", "object-detection", "tabular-regression-network")
+KINDS = ("image-classification", "image-segmentation", "object-detection")
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -35,8 +35,8 @@ def test_a_fold_that_diverges_at_once_is_left_out(workshop: Workshop, name: str)
 def test_a_fold_that_diverges_later_ends_with_its_best_epoch(workshop: Workshop) -> None:
     import torch
 
-    trial = workshop.trial("tabular-regression-network", folds=1, epochs=6)
-    batches = -(-4 * 240 // 5 // trial.plan["batch_size"])
+    trial = workshop.trial("text-regression", folds=1, epochs=6)
+    batches = -(-4 * 96 // 5 // trial.plan["batch_size"])
     ended = trial.train(before=faults.diverging(after=4 * batches + 1))
     assert ended.status == 0, ended.log
     assert "fold 1 has diverged in epoch 5" in ended.log, ended.log
@@ -49,7 +49,7 @@ def test_a_fold_that_diverges_later_ends_with_its_best_epoch(workshop: Workshop)
 @pytest.fixture
 def half_precision(opened: Open, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A script whose half precision overflows for every row, but for the full one."""
-    script = opened("tabular-regression-network", lambda folder: None)
+    script = opened("text-regression", lambda folder: None)
     inside: list[bool] = []
 
     @contextlib.contextmanager
@@ -81,7 +81,7 @@ def test_rows_that_overflow_in_half_precision_are_predicted_in_full(half_precisi
 def test_few_rows_without_a_number_get_the_prior_and_many_are_an_error(
     opened: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = opened("tabular-regression-network", lambda folder: None)
+    script = opened("text-regression", lambda folder: None)
     predictions = np.ones((2, 200, 1), np.float32)
     predictions[1, 7] = np.nan
     script.fill_lost(predictions, [5.0], "test")

@@ -21,13 +21,12 @@ from tests.scripts.harness import faults
 from tests.scripts.harness.runner import Ended
 from tests.scripts.harness.workshop import Trial, Workshop
 
-MOMENTS = int(os.environ.get("MOMENTS", "20"))
+MOMENTS = int(os.environ.get("MOMENTS", "12"))
 KINDS = (
     "image-classification",
     "image-segmentation",
     "object-detection",
     "text-classification-lora",
-    "tabular-regression-network",
 )
 """All networks are trained, saved and sent by one file, torch_loop.py: of them, each form of an answer, what
 saves less than its weights, and no workers. Members: tests/train."""

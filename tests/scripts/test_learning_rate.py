@@ -20,7 +20,7 @@ def nothing(_: Path) -> None:
 @pytest.fixture
 def script(opened: Open, monkeypatch: pytest.MonkeyPatch) -> object:
     """With 100 seconds left to train in, 20 of them kept back."""
-    script = opened("tabular-regression-network", nothing)
+    script = opened("text-regression", nothing)
     state = type(script.state)
     monkeypatch.setattr(state, "seconds_left", lambda self: 80.0)
     monkeypatch.setattr(state, "elapsed", lambda self: 0.0)
@@ -50,7 +50,7 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
     opened: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On an H200 an epoch of 10 s took 38 the first time; of 100 s six epochs of three steps need 47."""
-    script = opened("tabular-regression-network", nothing, epochs=6, early_stopping_patience=6)
+    script = opened("text-regression", nothing, epochs=6, early_stopping_patience=6)
     module, clock, taken = script.module, {"now": 1000.0}, iter([30.0])
     module.time = type("Clock", (), {"monotonic": staticmethod(lambda: clock["now"])})
     module.START = 1000.0
@@ -70,7 +70,7 @@ def test_what_only_a_first_step_takes_costs_no_epochs(
     state.out_dir.mkdir()
     data = script.read_data()
     rows = np.arange(len(data.targets))
-    script.train_fold(1, data, rows[:96], rows[96:], None)
+    script.train_fold(1, data, rows[:24], rows[24:], None)
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines() if "Val_loss" in line] == [
         f"Epoch {number}/6" for number in range(1, 7)
     ]

@@ -132,7 +132,7 @@ def test_a_sound_is_read_by_soundfile_where_there_is_one(opened: Open) -> None:
     file.read = lambda frames, **_: np.stack([ramp, 0 * ramp], axis=1)[begun[-1] : begun[-1] + frames]
     script.module.soundfile = types.SimpleNamespace(SoundFile=lambda path: nullcontext(file))
     for place in (0.0, 0.5, 1.0):
-        sound = script.read_sound(Path("any.flac"), 0.1, place)
+        sound = script.read_sound(Path("any.flac"), 0.1, place, 32_000)
         assert sound.shape == (3204,)
         assert sound[[5, -5]] == pytest.approx([0.45 * place, 0.05 + 0.45 * place], abs=2e-3)
 
@@ -159,7 +159,7 @@ def test_a_part_of_a_sound_is_read_and_what_is_too_high_for_the_rate_is_not_hear
     with wave.open(str(tmp_path / "long.wav"), "wb") as file:
         file.setparams((1, 2, 48_000, 0, "NONE", "NONE"))
         file.writeframes((20_000 * np.sin(2 * np.pi * pitch * moments)).astype("<i2").tobytes())
-    high, low = (script.read_sound(tmp_path / "long.wav", 0.5, place) for place in (0.3, 1.0))
+    high, low = (script.read_sound(tmp_path / "long.wav", 0.5, place, 32_000) for place in (0.3, 1.0))
     assert len(high) == len(low) == pytest.approx(16_000, abs=2)
     assert np.std(high) < 0.01
     assert np.std(low) == pytest.approx(20_000 / 2**15.5, rel=0.01)

@@ -78,7 +78,7 @@ def test_without_the_client_nothing_is_missing(workshop: Workshop) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tabular-classification-network"])
+@pytest.mark.parametrize("name", ["text-classification"])
 def test_a_server_is_told_of_every_epoch_and_of_the_submission(
     workshop: Workshop, service: Service, name: str
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_server_is_told_of_every_epoch_and_of_the_submission(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tabular-classification-network"])
+@pytest.mark.parametrize("name", ["text-classification"])
 def test_seeds_repeat_all_folds_on_other_splits(workshop: Workshop, name: str) -> None:
     trial = workshop.trial(name, seeds=2)
     ended = trial.train()

@@ -34,7 +34,6 @@ DONE = {
     "text-classification": ("ema-swa", "class-weights", "layerwise-lr", "sliding-window"),
     "text-classification-lora": ("class-weights",),
     "audio-classification": ("mixup", "ema-swa", "class-weights"),
-    "tabular-classification-network": ("ema-swa", "class-weights"),
 }
 
 
@@ -80,15 +79,14 @@ def with_days(folder: Path) -> None:
 
 
 def test_later_rows_validate_and_a_gap_is_left_out(opened: Open, workshop: Workshop) -> None:
-    told = recipe(workshop, "tabular-regression-network", split="time", by=None)
-    script = opened("tabular-regression-network", with_days, recipe=told, folds=3)
+    told = recipe(workshop, "text-regression", split="time", by=None)
+    script = opened("text-regression", with_days, recipe=told, folds=3)
     data = script.read_data()
-    days = data.inputs["day"].to_numpy()
+    days = data.times
     for gap in (0, 10):
         script.plan.GAP = gap
         for learned, validated in script.split(data):
             assert days[learned].max() + gap < days[validated].min()
-    assert {"day weekday", "day of the year"} & set(data.inputs.columns)
 
 
 def test_a_patch_of_another_image_takes_its_share_of_the_label(opened: Open, workshop: Workshop) -> None:
@@ -171,8 +169,8 @@ def test_digits_and_letters_are_not_mirrored(opened: Open) -> None:
 def test_a_rare_class_counts_as_much_as_a_frequent_one(opened: Open, workshop: Workshop) -> None:
     import torch
 
-    told = recipe(workshop, "tabular-classification-network", "class-weights")
-    script = opened("tabular-classification-network", lambda folder: None, recipe=told)
+    told = recipe(workshop, "text-classification", "class-weights")
+    script = opened("text-classification", lambda folder: None, recipe=told)
     script.module.class_shares = torch.tensor([0.9, 0.05, 0.05])
     ones, outputs = torch.ones(1), torch.zeros(1, 3)
     frequent, rare = (script.loss_of(outputs, torch.tensor([kind]), ones) for kind in (0, 1))

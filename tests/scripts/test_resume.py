@@ -19,7 +19,7 @@ from tests.scripts.test_reading import Open, opened
 
 __all__ = ["opened"]
 
-KINDS = ("image-segmentation", "object-detection", "tabular-regression-network")
+KINDS = ("image-segmentation", "object-detection", "text-regression")
 
 
 def edited(trial: Trial, before: str, after: str) -> None:
@@ -57,9 +57,8 @@ def test_folds_that_are_done_are_not_trained_again(workshop: Workshop, name: str
     assert "=== Fold 1" in trial.train().log, "answers alone are no fold"
 
 
-@pytest.mark.parametrize("name", ["image-classification", "tabular-regression-network"])
-def test_a_fold_goes_on_behind_its_last_epoch(workshop: Workshop, name: str) -> None:
-    trial = workshop.short_trial(name, folds=1, epochs=12, early_stopping_patience=12)
+def test_a_fold_goes_on_behind_its_last_epoch(workshop: Workshop) -> None:
+    trial = workshop.short_trial("text-regression", folds=1, epochs=12, early_stopping_patience=12)
     edited(trial, r"SECONDS_BETWEEN_SAVES = \d+", "SECONDS_BETWEEN_SAVES = 0")
     log = trial.folder / "log.txt"
     killed = trial.train(kill_when=lambda: log.exists() and b"Epoch 5/12" in log.read_bytes())
@@ -78,7 +77,7 @@ def test_a_fold_goes_on_behind_its_last_epoch(workshop: Workshop, name: str) -> 
 def test_a_better_epoch_of_an_earlier_start_is_kept(workshop: Workshop, whole: bool) -> None:
     """Killed before last.pt was written, or after a better epoch than it knows of. One that the time cut was
     checked on a few rows only, which says less."""
-    trial = workshop.short_trial("tabular-regression-network", folds=1, epochs=3)
+    trial = workshop.short_trial("text-regression", folds=1, epochs=3)
     edited(trial, r"SECONDS_BETWEEN_SAVES = \d+", "SECONDS_BETWEEN_SAVES = 1000")
     killed = trial.train(kill_when=(trial.out / "fold_1.pt").exists)
     assert killed.status == -9, killed.log
@@ -101,7 +100,7 @@ def test_folds_with_fewer_epochs_than_planned_are_trained_again_where_there_is_m
     workshop: Workshop,
 ) -> None:
     """Behind those that are missing; with no more time than they had they stay as they are."""
-    trial = workshop.short_trial("tabular-regression-network", folds=2, epochs=6, early_stopping_patience=6)
+    trial = workshop.short_trial("text-regression", folds=2, epochs=6, early_stopping_patience=6)
     edited(trial, r"epoch \+ int\(state.seconds_left\(\) / lasts\)", 'int(os.environ["FITTING"])')
     trial.own["FITTING"] = "2"
     assert trial.train().log.count("Epoch 2/2") == 2
@@ -124,9 +123,8 @@ def test_folds_with_fewer_epochs_than_planned_are_trained_again_where_there_is_m
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["image-classification", "tabular-regression-network"])
-def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> None:
-    trial = workshop.short_trial(name)
+def test_of_other_settings_nothing_is_touched(workshop: Workshop) -> None:
+    trial = workshop.short_trial("text-regression")
     assert trial.train().status == 0
     before = content(trial.out)
     edited(trial, r"\nSEED = 42", "\nSEED = 43")
@@ -149,7 +147,7 @@ def test_of_other_settings_nothing_is_touched(workshop: Workshop, name: str) -> 
 
 
 def test_a_run_beside_its_data_goes_on(workshop: Workshop, tmp_path: Path) -> None:
-    trial = workshop.short_trial("tabular-regression-network")
+    trial = workshop.short_trial("text-regression")
     here = str(shutil.copytree(trial.data.folder, tmp_path / "data"))
     environment = {**trial.environment, "DATA_DIR": here, "OUT_DIR": here}
     assert trial.forks.run(trial.folder, environment=environment).status == 0
@@ -157,7 +155,7 @@ def test_a_run_beside_its_data_goes_on(workshop: Workshop, tmp_path: Path) -> No
 
 
 def test_of_other_tables_nothing_is_touched(workshop: Workshop, tmp_path: Path) -> None:
-    trial = workshop.short_trial("tabular-regression-network")
+    trial = workshop.short_trial("text-regression")
     copied = {**trial.environment, "DATA_DIR": str(shutil.copytree(trial.data.folder, tmp_path / "data"))}
     assert trial.forks.run(trial.folder, environment=copied).status == 0
     before, table = content(trial.out), tmp_path / "data" / "train.csv"
@@ -172,7 +170,7 @@ def test_of_other_tables_nothing_is_touched(workshop: Workshop, tmp_path: Path) 
 def test_of_another_test_set_the_same_folds_are_asked_again(
     opened: Open, capsys: pytest.CaptureFixture[str], changed: str
 ) -> None:
-    script = opened("tabular-regression-network", lambda _: None)
+    script = opened("text-regression", lambda _: None)
     data, other = script.read_data(), script.read_data()
     asked: list[None] = []
     script.state.out_dir.mkdir()
@@ -189,9 +187,9 @@ def test_of_another_test_set_the_same_folds_are_asked_again(
     script.predict(data, None)
     assert len(asked) == 1
     if changed == "ids":
-        other.test_ids, other.test_inputs = other.test_ids[1:], other.test_inputs.iloc[1:]
+        other.test_ids, other.test_inputs = other.test_ids[1:], other.test_inputs[1:]
     else:
-        other.test_inputs = other.test_inputs.iloc[::-1]
+        other.test_inputs = other.test_inputs[::-1]
     other.sample = None
     for _ in range(2):
         script.predict(other, None)
@@ -204,7 +202,7 @@ def test_of_another_test_set_the_same_folds_are_asked_again(
 def test_within_an_epoch_a_new_start_and_a_smaller_batch_go_on_with_the_rest(
     opened: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = opened("tabular-regression-network", lambda _: None, epochs=1)
+    script = opened("text-regression", lambda _: None, epochs=1)
     script.module.SECONDS_WITHIN, learn = 0, script.plan.batch_loss
     save, data = script.save_checkpoint, script.read_data()
     batches: list[list[int]] = []
@@ -224,17 +222,17 @@ def test_within_an_epoch_a_new_start_and_a_smaller_batch_go_on_with_the_rest(
 
     script.module.plan.batch_loss, script.module.save_checkpoint = failing, saved_at_once
     with pytest.raises(KeyboardInterrupt):
-        script.train_fold(1, data, rows[:224], rows[224:], None)
-    assert script.train_fold(1, data, rows[:224], rows[224:], None)["done"]
+        script.train_fold(1, data, rows[:56], rows[56:], None)
+    assert script.train_fold(1, data, rows[:56], rows[56:], None)["done"]
     assert "Going on behind epoch 0 of fold 1 and 43% of the next" in capsys.readouterr().out
-    assert [len(each) for each in batches] == [32] * 6 + [16] * 6, "3 of 7, 1 of them, 6 of 14"
+    assert [len(each) for each in batches] == [8] * 6 + [4] * 6, "3 of 7, 1 of them, 6 of 14"
     assert set(batches[4]) != set(batches[0]), "the order is another one"
 
 
 def test_stopped_within_a_first_epoch_what_it_learned_is_kept_and_nan_ends_it_within_50_steps(
     opened: Open,
 ) -> None:
-    script = opened("tabular-regression-network", lambda _: None, epochs=1, batch_size=2)
+    script = opened("text-regression", lambda _: None, epochs=1, batch_size=1)
     data, learn = script.read_data(), script.plan.batch_loss
     steps: list[None] = []
     stops = True
@@ -247,23 +245,23 @@ def test_stopped_within_a_first_epoch_what_it_learned_is_kept_and_nan_ends_it_wi
         return learn(*given)
 
     script.module.plan.batch_loss = stopping
-    result = script.train_fold(1, data, rows[:224], rows[224:], None)
-    assert result["checked"] == 16
+    result = script.train_fold(1, data, rows[:56], rows[56:], None)
+    assert result["checked"] == 40
     assert not result["done"]
     assert torch.load(script.state.out_dir / "fold_1.pt", weights_only=True)["model"]
     steps.clear()
-    assert script.train_fold(2, data, rows[:224], rows[224:], None) is None, "the first is there already"
+    assert script.train_fold(2, data, rows[:56], rows[56:], None) is None, "the first is there already"
     script.state.stop = stops = False
     script.module.plan.batch_loss = lambda *given: math.nan * stopping(*given)
     steps.clear()
-    assert script.train_fold(2, data, rows[:224], rows[224:], None) is None
+    assert script.train_fold(2, data, rows[:56], rows[56:], None) is None
     assert len(steps) == 50
 
 
 def test_predict_finds_the_run_of_the_same_script_whose_test_rows_were_others(
     opened: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = opened("tabular-regression-network", lambda _: None)
+    script = opened("text-regression", lambda _: None)
     own = script.own_settings()
     for name, settings in (("out", {**own, "SEED": 1, "EPOCHS": 1}), ("out-2", own)):
         folder = script.OUT_DIR.with_name(name)

@@ -103,9 +103,8 @@ def test_weights_without_a_vocabulary_are_none(workshop: Workshop) -> None:
     assert "no vocabulary in" in ended.log.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", ["tabular-regression-network", "image-regression"])
-def test_what_is_worse_than_the_baseline_is_not_written_over_it(workshop: Workshop, name: str) -> None:
-    trial = workshop.trial(name, learning_rate=1e4, epochs=1)
+def test_what_is_worse_than_the_baseline_is_not_written_over_it(workshop: Workshop) -> None:
+    trial = workshop.trial("text-regression", learning_rate=1e4, epochs=1)
     ended = trial.train()
     assert ended.status == 0, ended.log
     assert "worse than the baseline" in ended.log or "has diverged" in ended.log

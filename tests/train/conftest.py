@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.train import answers, runtime
+from memory_service.train import answers, budget, reading
 
 Prepare = Callable[..., Any]
 
@@ -18,7 +18,7 @@ Prepare = Callable[..., Any]
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepare]:
     """Begins a run as a script with these settings would. The data are to lie in `tmp_path / "data"`."""
-    plan, state, known = runtime.plan, runtime.state, dict(vars(runtime.plan))
+    plan, state, known = budget.plan, budget.state, dict(vars(budget.plan))
     (tmp_path / "data").mkdir()
 
     def prepare(answer: str = "values", **settings: Any) -> Any:
@@ -29,7 +29,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepar
             "SETTINGS": {}, "DATA_DIR": tmp_path / "data", "OUT_DIR": tmp_path / "out",
         }  # fmt: skip
         answers.use_usual(answer)
-        runtime.begin(SimpleNamespace(**(usual | settings)))
+        budget.begin(SimpleNamespace(**(usual | settings)))
         state.out_dir.mkdir(exist_ok=True)
         return plan
 
@@ -38,10 +38,10 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepar
         vars(plan).update(known)
         vars(state).clear()
         vars(state).update(vars(type(state)()))
-        runtime.WARNED.clear()
+        reading.WARNED.clear()
 
     anew()
     monkeypatch.delenv("MEMORY_DEADLINE", raising=False)
-    monkeypatch.setattr(runtime, "START", time.monotonic())
+    monkeypatch.setattr(budget, "START", time.monotonic())
     yield prepare
     anew()

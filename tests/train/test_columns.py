@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import columns, engine, runtime
+from memory_service.train import columns, engine, folds, reading, runtime
 from memory_service.train.columns import column_kind, read_frames, typed
 from tests.train.conftest import Prepare
 
@@ -23,8 +23,8 @@ def lay(folder: Path, train: dict[str, Any], asked: dict[str, Any], **sample: An
         pd.DataFrame(sample).to_csv(folder / "sample_submission.csv", index=False)
 
 
-def read() -> runtime.Data:
-    return read_frames(*runtime.read_tables("test.csv"))
+def read() -> reading.Data:
+    return read_frames(*reading.read_tables("test.csv"))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_dates_may_be_written_otherwise_come_first_and_be_missing(
     name = "date " if first else "date"
     assert data.columns == {name: "date", "heat": "number"}
     assert data.test_inputs[name].tolist() == list(range(20_514, 20_521))
-    ((learned, held_out),) = runtime.split(data)
+    ((learned, held_out),) = folds.split(data)
     assert held_out.tolist() == list(range(53, 60))
     assert len(learned) == 53
 
@@ -116,7 +116,7 @@ def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
 def test_a_table_where_the_plan_expected_pictures_is_learned(
     prepared: Prepare, tmp_path: Path, capsys: Any
 ) -> None:
-    def pictures() -> runtime.Data:
+    def pictures() -> reading.Data:
         raise FileNotFoundError("no folder train")
 
     plan = prepared("labels", read_data=pictures)
@@ -133,7 +133,7 @@ def test_other_data_that_cannot_be_learned_from_say_what_is_missing(
 ) -> None:
     """Files that only lie elsewhere, and a table that shares no column with the test's."""
 
-    def pictures() -> runtime.Data:
+    def pictures() -> reading.Data:
         raise FileNotFoundError("no folder test")
 
     prepared("labels", read_data=pictures)

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import engine, runtime
+from memory_service.train import budget, engine, folds, problem, reading, writing
 from memory_service.train.problem import Clock, Prediction, Problem
 from tests.train.conftest import Prepare
 
 ROWS, ASKED = 60, 8
 
 
-def values(**more: Any) -> runtime.Data:
+def values(**more: Any) -> reading.Data:
     targets = np.linspace(0.0, 6.0, ROWS)[:, None]
-    return runtime.Data(
+    return reading.Data(
         id_column="id",
         ids=[f"a{n}" for n in range(ROWS)],
         target_columns=["y"],
@@ -35,14 +35,14 @@ def values(**more: Any) -> runtime.Data:
     )
 
 
-def classes() -> runtime.Data:
+def classes() -> reading.Data:
     data = values()
     data.targets, data.outputs = np.arange(ROWS) % 2, ["no", "yes"]
     return data
 
 
 @dataclass
-class Member:
+class Member(problem.Member):
     """Knows the truth but for an error; `test` is what it says of every test row. `does` may raise."""
 
     name: str
@@ -84,7 +84,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
     """The loop with these members and further ones. The plan is prepared before."""
 
     def trained(
-        data: runtime.Data, *members: Member, more: tuple[Member, ...] = (), run: Any = None
+        data: reading.Data, *members: Member, more: tuple[Member, ...] = (), run: Any = None
     ) -> list[float]:
         monkeypatch.setattr(engine, "members_of", lambda _: list(members))
         monkeypatch.setattr(engine, "choose_features", lambda _: None)
@@ -96,7 +96,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
 
 
 def submitted() -> list[float]:
-    table = pd.read_csv(runtime.state.out_dir / "submission.csv")
+    table = pd.read_csv(budget.state.out_dir / "submission.csv")
     assert table["id"].tolist() == [f"t{n}" for n in range(ASKED)]
     return [float(one) for one in table["y"].unique()]
 
@@ -126,14 +126,14 @@ def test_members_whose_errors_differ_are_blended_and_a_poor_one_is_not(prepared:
 def test_what_is_held_out_and_what_is_sent_are_written_for_blends(prepared: Prepare, train: Any) -> None:
     prepared("labels")
     train(classes(), Member("one"))
-    oof = pd.read_csv(runtime.state.out_dir / "oof.csv")
+    oof = pd.read_csv(budget.state.out_dir / "oof.csv")
     assert list(oof) == ["id", "true_y", "p_no", "p_yes"]
     assert oof["id"].tolist() == [f"a{n}" for n in range(ROWS)]
     assert oof["true_y"].tolist() == ["no", "yes"] * (ROWS // 2)
     assert ((oof["p_yes"] > 0.5) == (oof["true_y"] == "yes")).all()
-    tests = pd.read_csv(runtime.state.out_dir / "test_predictions.csv")
+    tests = pd.read_csv(budget.state.out_dir / "test_predictions.csv")
     assert tests[["p_no", "p_yes"]].to_numpy() == pytest.approx(np.tile([0.3, 0.7], (ASKED, 1)))
-    assert set(pd.read_csv(runtime.state.out_dir / "submission.csv")["y"]) == {"yes"}
+    assert set(pd.read_csv(budget.state.out_dir / "submission.csv")["y"]) == {"yes"}
 
 
 def test_a_run_that_was_cut_goes_on_and_predict_fits_nothing(prepared: Prepare, train: Any) -> None:
@@ -151,8 +151,8 @@ def test_a_run_that_was_cut_goes_on_and_predict_fits_nothing(prepared: Prepare, 
     scores = train(values(), again, other)
     assert (len(again.fitted), len(other.fitted)) == (3 - done, 2)
     sent = submitted()
-    (runtime.state.out_dir / "submission.csv").unlink()
-    runtime.state.stop = True
+    (budget.state.out_dir / "submission.csv").unlink()
+    budget.state.stop = True
     idle = [Member("first", does=broken), Member("second", does=broken)]
     assert train(values(), *idle) == scores
     assert submitted() == sent
@@ -163,7 +163,7 @@ def test_a_run_that_was_cut_goes_on_and_predict_fits_nothing(prepared: Prepare, 
 def test_a_torn_file_of_answers_costs_that_fit_alone(prepared: Prepare, train: Any, left: int) -> None:
     prepared()
     train(values(), Member("one"), Member("two", lambda _: 0.2))
-    torn = runtime.state.out_dir / "answers_one_1.npz"
+    torn = budget.state.out_dir / "answers_one_1.npz"
     torn.write_bytes(torn.read_bytes()[:left])
     again, other = Member("one"), Member("two", lambda _: 0.2)
     assert train(values(), again, other) == [pytest.approx(0.1)]
@@ -183,7 +183,7 @@ def test_answers_of_another_test_set_are_not_used(prepared: Prepare, train: Any)
 def test_without_minutes_nothing_is_fitted(prepared: Prepare, train: Any, capsys: Any) -> None:
     prepared(MINUTES=1e-6)
     member, data = Member("one"), values()
-    runtime.write_baseline(data)
+    writing.write_baseline(data)
     assert train(data, member, more=(Member("more"),)) == []
     assert submitted() == [3.0], "the mean"
     assert not member.fitted
@@ -193,7 +193,7 @@ def test_without_minutes_nothing_is_fitted(prepared: Prepare, train: Any, capsys
 def test_what_is_no_better_than_a_constant_is_not_sent(prepared: Prepare, train: Any, capsys: Any) -> None:
     prepared()
     data = values()
-    runtime.write_baseline(data)
+    writing.write_baseline(data)
     assert train(data, Member("poor", lambda _: 50.0)) == []
     assert submitted() == [3.0]
     assert "no better than a constant" in capsys.readouterr().out
@@ -214,7 +214,7 @@ def test_stopped_from_outside_it_sends_what_there_is(prepared: Prepare, train: A
     prepared()
 
     def stop() -> None:
-        runtime.state.stop = True
+        budget.state.stop = True
 
     late = Member("late")
     assert train(values(), Member("one", test=2.0, does=stop), late) == [pytest.approx(0.1)]
@@ -281,7 +281,7 @@ def test_the_service_is_told_of_each_fit_and_its_verdict_is_followed(
     assert (one["fit"], one["fold"], one["rows"], one["columns"]) == ("one", 1, 40, 1)
     assert one["seconds"] >= 0.0
     assert np.isfinite(one["metric"])
-    assert runtime.state.verdict is verdict
+    assert budget.state.verdict is verdict
     assert capsys.readouterr().out.count("VERDICT: ") == 1
 
 
@@ -297,8 +297,8 @@ def test_windows_by_time_are_as_long_as_the_test_and_a_gap_is_left_out(prepared:
     days = np.repeat(np.arange(30), 2)
     data = values(times=days, test_times=np.repeat(np.arange(30, 35), 2))
     for gap in (0, 4):
-        runtime.plan.GAP = gap
-        found = runtime.split(data)
+        budget.plan.GAP = gap
+        found = folds.split(data)
         assert [sorted(set(days[valid])) for _, valid in found] == [
             list(range(end - 5, end)) for end in (30, 25, 20)
         ]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from memory_service.train import engine, runtime
+from memory_service.train import engine, folds, reading
 from memory_service.train.features import Choice, choices, features_of, matrices_of
 from memory_service.train.problem import Prediction, Problem
 from tests.train.conftest import Prepare
@@ -118,10 +118,10 @@ def test_an_input_is_turned_on_only_where_held_out_rows_gain(
 
     monkeypatch.setattr(engine, "LightGBM", Trial)
     inputs = pd.DataFrame({"place": np.arange(900) % 60.0})
-    data = runtime.Data(
+    data = reading.Data(
         "id", [str(n) for n in range(900)], ["y"], inputs, np.zeros((900, 1)), ["y"], ["t"],
         inputs[:1].copy(), columns={"place": "code"},
     )  # fmt: skip
-    loop = engine.Loop(data, engine.problem_of(data), runtime.split(data), None)
+    loop = engine.Loop(data, engine.problem_of(data), folds.split(data), None)
     engine.choose_features(loop)
     assert loop.problem.shared["choice"] == Choice(codes=helps)

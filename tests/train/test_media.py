@@ -10,8 +10,8 @@ from PIL import Image
 from scipy.io import wavfile
 
 from memory_service.train import kernels, masks, networks, pictures, sounds
-from memory_service.train.problem import Problem
-from memory_service.train.runtime import run_lengths
+from memory_service.train.problem import Fit, Problem
+from memory_service.train.writing import run_lengths
 
 pytest.importorskip("torch")
 
@@ -257,7 +257,8 @@ def test_a_kernel_of_few_centres_learns_values():
     x = rng.normal(size=(300, 3))
     y = np.sin(x[:, :1]) + 10
     problem = Problem("values", list(range(250)), list(range(50)), y[:250], ["y"], _accuracy, loss="squared")
-    fit = kernels.kernel_regression(problem, [x], (np.arange(200), np.arange(200, 250)), 0, Readings(9), {})
+    given = Fit(problem, np.arange(200), np.arange(200, 250), 0, Readings(9), {})
+    fit = kernels.kernel_regression(given, [x])
     assert np.abs(fit.test - y[250:]).mean() < 0.15
 
 

@@ -34,7 +34,7 @@ class Measure:
     """A metric as scripts compute it.
 
     of            its name in `domain.description.metrics`
-    function      in `scripts/metrics.py.txt`; label: its word in a line of the log
+    function      `score_` and this, in `memory_service.train`; label: its word in a line of the log
     form          what it judges: chances | classes | cut (classes by a cut in the chances, tuned on the rows
                   held out) | grades (cut likewise) | ranked (the k likeliest classes, or nearest images) |
                   values | logs (of values) | masks | matches (images nearer than a cut, tuned likewise) |

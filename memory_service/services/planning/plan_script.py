@@ -4,10 +4,9 @@ The parts are Python with a few lines for Jinja (`#% if labels`); each begins wi
 joined by task and library. What all scripts share are the modules of `memory_service.train`.
 """
 
-import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,16 @@ _STOP_SHARE = 0.70  # R15
 _ENDING = 'import sys\n\n{}\nif __name__ == "__main__":\n    {}\n'
 _TRAIN = Path(__file__).parents[2] / "train"
 
-_MODULES = {
+_MODULES: dict[str, tuple[str, ...]] = {
     "network": ("torch_loop",),
+    "files": ("inputs", "media_files"),
+    "tokens": ("inputs",),
     "boxes": ("detection", "box_loop"),
     "masks": ("mask_loop",),
+    "retrieval": ("retrieval",),
     "entities": ("word_pieces",),
     "frames": ("columns", "engine"),
-    "media": ("pictures", "sounds"),
+    "media": ("inputs", "pictures", "sounds"),
 }
 """Word of the parts -> modules of `memory_service.train` that such scripts use, beside what these import."""
 
@@ -68,10 +70,15 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     """(docstring, parts of train.py, its end, modules that it imports by name)."""
     kind = kind_of(plan)
     words = _words(plan, kind) | {"server": server}
-    parts = [_rendered("settings", words)]
-    parts += [text for part in _parts(kind, plan) for text in _texts(part, words)]
-    chosen = dict(_MODULES) if not kind.words["frames"] or not kind.words["masks"] else {"masks": ("masks",)}
-    roots = ["answers", *(name for word, names in chosen.items() if kind.words[word] for name in names)]
+    parts = [_rendered(part, words) for part in ("settings", "read_data", *kind.parts)]
+    chosen = _MODULES
+    if kind.words["frames"] and kind.words["masks"]:
+        chosen = {"masks": ("masks", "inputs")}
+    roots = [
+        "answers",
+        "runtime",
+        *(name for word, names in chosen.items() if kind.words[word] for name in names),
+    ]
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in with_imports(roots)}
 
@@ -109,15 +116,12 @@ def blend_script(plan: Mapping[str, Any]) -> str:
         raise NoScript(f"There is no blend for {plan['task']}: join the runs' answers yourself")
     words = _words(plan, kind) | {"files": False, "network": False, "blend": True}
     words["ranks"] = words["score"] in _ORDER_ONLY
-    joins: tuple[str, ...] = ("metric", "blending")
-    if words["of_entities"]:
-        joins = ("entity_labels", *joins)
     if words["masks"]:
-        joins = ("metric", "blend_masks")
         words |= {} if words["score"] else {"score": "dice", "metric": "Dice", "upwards": True}
-    texts = [text for part in ("blend_settings", "blend_folders", *joins) for text in _texts(part, words)]
+    joins = "blend_masks" if words["masks"] else "blending"
+    texts = [_rendered(part, words) for part in ("blend_settings", "blend_folders", joins)]
     ending = _ENDING.format(_rendered("answers", words), "blend_runs()")
-    shared = [_module(name) for name in ("runtime", "metrics", "answers")]
+    shared = [_module(name) for name in with_imports(("folds", "metrics", "answers", "entity_labels"))]
     return standalone(_rendered("blend_head", words), texts, shared, ending)
 
 
@@ -133,7 +137,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
             f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
         ),
         "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
-        "members": model["name"] == "tabm",
+        "learned": kind.words["frames"] and model["name"] in NETS,
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
     }
     words |= {"method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
@@ -145,23 +149,10 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     words |= {"encoder": encoder, "resnets": RESNETS, "coco": encoder in COCO_RESNETS}
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= techniques_of(plan, kind)
-    words["own_score"] = words["score"].endswith(("_entities", "_matches", "_boxes", "_iou", "_coco"))
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     if "deberta-v" in words["hub_name"]:
         words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model
     return words
-
-
-def _texts(part: str, words: Mapping[str, Any]) -> Iterator[str]:
-    if part != "metric":
-        yield _rendered(part, words)
-    elif words["own_score"]:
-        yield _metric(words["score"], words["k"])
-
-
-def _parts(kind: Kind, plan: Mapping[str, Any]) -> Iterator[str]:
-    for part in kind.parts:
-        yield from (NETS[plan["model"]["name"]], "tables") if part == "net" else (part,)
 
 
 def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
@@ -225,15 +216,3 @@ def with_imports(roots: Iterable[str]) -> list[str]:
 def _module(name: str) -> str:
     """The text of a module of `memory_service.train`."""
     return (_TRAIN / f"{name}.py").read_text(encoding="utf-8")
-
-
-@cache
-def _metric(name: str, k: int) -> str:
-    """The one function of `scripts/metrics.py.txt`, named `score_of`, behind the imports of all."""
-    text = _rendered("metrics", {"k": k})
-    tree = ast.parse(text)
-    wanted = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    lines = text.splitlines()
-    imports = [line for line in lines if line.startswith(("import ", "from "))]
-    body = "\n".join(lines[wanted.lineno - 1 : wanted.end_lineno]).replace(f"def {name}(", "def score_of(", 1)
-    return "\n".join(imports) + "\n\n" + body + "\n"

@@ -20,12 +20,13 @@ class Kind:
 
 
 _PLAIN: dict[str, Any] = dict.fromkeys(
-    ("labels", "masks", "boxes", "retrieval", "table", "files", "network", "layout_matters", "members",
+    ("labels", "masks", "boxes", "retrieval", "files", "network", "layout_matters",
      "tokens", "blend", "pairs", "entities", "frames", "media"), False,
 )  # fmt: skip
 _NETWORK = _PLAIN | {"network": True, "checkpoints": "fold_K.pt"}
 _IMAGES = _NETWORK | {
     "files": True,
+    "reader": "read_files",
     "layout_matters": True,
     "size": "IMAGE_SIZE",
     "layout": "the target or targets),\ntest.csv or sample_submission.csv (ids), "
@@ -34,6 +35,7 @@ _IMAGES = _NETWORK | {
 }
 _MASKS = _IMAGES | {
     "masks": True,
+    "reader": "read_masks",
     "layout": "what else there is),\nsample_submission.csv or test.csv (ids), images train/<id>.jpg, "
     "test/<id>.jpg, masks train_masks/<id>.png",
 }
@@ -44,6 +46,7 @@ _RETRIEVAL = _IMAGES | {
 }
 _BOXES = _IMAGES | {
     "boxes": True,
+    "reader": "read_boxes",
     "layout": "a row for each box: corners or\nx, y, width, height, and its class), sample_submission.csv or "
     "test.csv (ids), train/<id>.jpg, test/<id>.jpg",
 }
@@ -56,30 +59,26 @@ _SOUNDS = _IMAGES | {
 _TEXTS = _NETWORK | {
     "size": "SEQ_LEN",
     "tokens": True,
+    "reader": "read_texts",
     "layout": "a column of text, the target or targets), test.csv",
     "needs": "torch >= 2.6, transformers",
 }
 _PAIRS = _TEXTS | {"pairs": True, "layout": "columns of text, the target or targets), test.csv"}
-_ENTITIES = _TEXTS | {"entities": True, "layout": "words between spaces, as many labels), test.csv"}
-_DECODERS = _TEXTS | {"needs": "torch >= 2.6, transformers >= 5"}
-_TABLES = _NETWORK | {
-    "table": True,
-    "size": "N_FEATURES",
-    "layout": "inputs and the target or targets), test.csv",
-    "needs": "torch >= 2.4",
+_ENTITIES = _TEXTS | {
+    "entities": True,
+    "reader": "read_words",
+    "layout": "words between spaces, as many labels), test.csv",
 }
+_DECODERS = _TEXTS | {"needs": "torch >= 2.6, transformers >= 5"}
 _FRAMES = _PLAIN | {
     "frames": True,
+    "reader": "read_frames",
     "checkpoints": "answers_NAME_K.npz",
     "layout": "inputs and the target or targets), test.csv",
 }
-NETS = {  # the model's name -> its part
-    "mlp": "net_mlp",
-    "tabular-resnet": "net_resnet",
-    "ft-transformer": "net_ft",
-    "tabm": "net_tabm",
-    "realmlp": "net_realmlp",
-}
+NETS = ("mlp", "tabular-resnet", "ft-transformer", "tabm", "realmlp")
+"""Of tables: `memory_service.train.table_network` has them."""
+
 YOLOS = frozenset(f"yolo{version}{size}" for version in ("v5", "v8", "11", "12", "26") for size in "nsmlx")
 """Of ultralytics. Their names become addresses of files that hold code: no other name has a script."""
 
@@ -104,45 +103,40 @@ OWN_MODELS = {
 TREES = ("lightgbm", "xgboost", "catboost")
 
 
-def _network_kind(reading: str, model: str, words: Mapping[str, Any], labels: bool) -> Kind:
-    targets = "labels" if labels else "values"
-    batches = ("text_batches",) if reading == "texts" else ()
-    tokens = ("tokens",) if words["tokens"] else ()
-    steps = (f"network_{targets}", "network_step", "metric")
-    parts = (f"read_{reading}", *tokens, model, *batches, *steps)
-    return Kind(parts, {**words, "labels": labels})
+def _network_kind(model: str, words: Mapping[str, Any], labels: bool) -> Kind:
+    tokens, batches = (("tokens",), ("text_batches",)) if words["tokens"] else ((), ())
+    steps = (f"network_{'labels' if labels else 'values'}", "network_step")
+    return Kind((*tokens, model, *batches, *steps), {**words, "labels": labels})
 
 
 def _mask_kind(model: str, needs: str) -> Kind:
-    return Kind(("read_masks", model, "metric", "masks"), {**_MASKS, "needs": needs})
+    return Kind((model, "masks"), {**_MASKS, "needs": needs})
 
 
 def _box_kind(library: str, needs: str) -> Kind:
-    parts = ("read_boxes", f"boxes_{library}", "boxes", "metric")
-    return Kind(parts, {**_BOXES, "needs": needs})
+    return Kind((f"boxes_{library}", "boxes"), {**_BOXES, "needs": needs})
 
 
 _MASKS_FROM_RANDOM = Kind(
-    ("read_masks",), {**_FRAMES, "masks": True, "layout": _MASKS["layout"], "needs": "torch, Pillow"}
+    (),
+    {**_FRAMES, "masks": True, "reader": "read_masks", "layout": _MASKS["layout"], "needs": "torch, Pillow"},
 )
 
 
 def _file_kind(words: Mapping[str, Any], labels: bool) -> Kind:
-    layout = {name: words[name] for name in ("layout", "needs")}
-    return Kind(("read_files",), {**_FRAMES, **layout, "labels": labels, "media": True})
+    layout = {name: words[name] for name in ("layout", "needs", "reader")}
+    return Kind((), {**_FRAMES, **layout, "labels": labels, "media": True})
 
 
 def _frame_kind(labels: bool, needs: str = "lightgbm") -> Kind:
     """Rows of tables, texts or series: learned by the members of `memory_service.train`."""
-    return Kind(("read_frames",), {**_FRAMES, "labels": labels, "needs": needs})
+    return Kind((), {**_FRAMES, "labels": labels, "needs": needs})
 
 
 KINDS: dict[tuple[str, str], Kind] = {
-    ("image-classification", "timm"): _network_kind("images", "images", _IMAGES, True),
-    ("image-regression", "timm"): _network_kind("images", "images", _IMAGES, False),
-    ("image-retrieval", "timm"): Kind(
-        ("read_images", "images", "network_step", "metric", "retrieval"), _RETRIEVAL
-    ),
+    ("image-classification", "timm"): _network_kind("images", _IMAGES, True),
+    ("image-regression", "timm"): _network_kind("images", _IMAGES, False),
+    ("image-retrieval", "timm"): Kind(("images", "network_step"), _RETRIEVAL),
     ("image-segmentation", "smp"): _mask_kind(
         "masks_smp", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"
     ),
@@ -151,29 +145,29 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("object-detection", "ultralytics"): _box_kind(
         "ultralytics", "torch >= 2.4, torchvision, ultralytics (AGPL-3.0), Pillow"
     ),
-    ("audio-classification", "timm"): _network_kind("sounds", "sounds", _SOUNDS, True),
-    ("text-classification", "transformers"): _network_kind("texts", "texts", _TEXTS, True),
-    ("text-regression", "transformers"): _network_kind("texts", "texts", _TEXTS, False),
-    ("text-pair-similarity", "transformers"): _network_kind("texts", "texts", _PAIRS, False),
+    ("audio-classification", "timm"): _network_kind("sounds", _SOUNDS, True),
+    ("text-classification", "transformers"): _network_kind("texts", _TEXTS, True),
+    ("text-regression", "transformers"): _network_kind("texts", _TEXTS, False),
+    ("text-pair-similarity", "transformers"): _network_kind("texts", _PAIRS, False),
     ("text-classification", "torch"): _frame_kind(True),
     ("text-regression", "torch"): _frame_kind(False),
 }
 """(task, library) -> its sort of script."""
 
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
-    KINDS[_task, "torch"] = _network_kind("tables", "net", _TABLES, _labels)
+    KINDS[_task, "torch"] = _frame_kind(_labels, "torch >= 2.4, lightgbm")
     KINDS |= {(_task, library): _frame_kind(_labels, library) for library in TREES}
     KINDS |= {(task, "sklearn"): _frame_kind(_labels) for task in (_task, _task.replace("tabular", "text"))}
 
-_STEPS = ("network_labels", "network_step", "metric", "entity_labels")
+_STEPS = ("network_labels", "network_step")
 KINDS["token-classification", "transformers"] = Kind(
-    ("read_words", "tokens", "entities", *_STEPS), _ENTITIES | {"labels": True}
+    ("tokens", "entities", *_STEPS), _ENTITIES | {"labels": True}
 )
 
 SERIES = "time-series-regression"
 KINDS |= {(SERIES, library): _frame_kind(False, library) for library in TREES}
 
-CLASSES_OF_PAIRS = _network_kind("texts", "texts", _PAIRS, True)
+CLASSES_OF_PAIRS = _network_kind("texts", _PAIRS, True)
 
 FROM_RANDOM = {
     "image-classification": _file_kind(_IMAGES, True),
@@ -186,8 +180,8 @@ FROM_RANDOM = {
 """Task -> the sort of script of a plan without weights: small networks of `memory_service.train`."""
 
 DECODERS = {
-    "text-classification": _network_kind("texts", "decoders", _DECODERS, True),
-    "text-regression": _network_kind("texts", "decoders", _DECODERS, False),
+    "text-classification": _network_kind("decoders", _DECODERS, True),
+    "text-regression": _network_kind("decoders", _DECODERS, False),
 }
 """Task -> the sort of script of a plan with `method`."""
 

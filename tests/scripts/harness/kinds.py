@@ -67,10 +67,6 @@ def _decoder(task: str, method: str, write: Writer) -> Kind:
     return Kind(question, write, TINY_LLAMA, sizes, 1e-2, 8, 4, TEXTS)
 
 
-def _network(task: str, write: Writer) -> Kind:
-    return Kind({"task": task, "model": "mlp"}, write, "mlp", {}, 1e-2, 32, 4, TABLE, SHORT_TABLE)
-
-
 def _frames(task: str, model: str, write: Writer, rows: Size, few: Size) -> Kind:
     """Learned by members for so many minutes."""
     return Kind({"task": task, "model": model}, write, model, rows=rows, few=few, minutes=0.5)
@@ -109,8 +105,7 @@ KINDS: dict[str, Kind] = {
         "spec/test_convnext",
         {"seq_len": 64},
     ),
-    f"{CLASSES}-network": _network(CLASSES, data.table_of_classes),
-    f"{VALUES}-network": _network(VALUES, data.table_of_values),
+    f"{VALUES}-members": _frames(VALUES, "mlp", data.table_of_values, TABLE, SHORT_TABLE),
     f"{CLASSES}-members": _frames(CLASSES, "lightgbm", data.table_of_classes, TABLE, SHORT_TABLE),
 }
 

@@ -9,27 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_service.services.planning.plan_script import _metric, _rendered
-from memory_service.train import answers, metrics
-from memory_service.train.runtime import plan
+from memory_service.train import answers, detection, metrics, retrieval
+from memory_service.train.budget import plan
 
 SEEDS = range(3)
 
 
 def of_script(function: str, k: int = 0, form: str = "", **words: Any) -> dict[str, Any]:
     """The names that a script with this score has."""
-    if function.endswith(("_matches", "_boxes", "_iou", "_coco", "_entities")):
-        names: dict[str, Any] = {"Data": object}
-        exec(_metric(function, k), names)
-        return names
-    score = getattr(metrics, f"score_{function}")
+    ending = function.rpartition("_")[2]
+    module = {"matches": retrieval, "boxes": detection, "iou": detection, "coco": detection}
+    score = getattr(metrics if function == "iou" else module.get(ending, metrics), f"score_{function}")
     labelled = words.get("labels", True)
 
     def score_of(*given: Any) -> float:
         plan.K, plan.SCORE, plan.ANSWER = k, function, "labels" if labelled else "values"
         return float(score(*given))
 
-    plan.score_of, names = score_of, {"score_of": score_of}
+    names: dict[str, Any] = {"score_of": score_of}
+    plan.score_of = score_of
     graded = answers.graded_classes if labelled else answers.graded_values
     if form == "thresholds":
         names["classes_of"] = plan.classes_of = answers.cut_classes
@@ -165,10 +163,10 @@ def test_masks_are_scored_image_by_image_or_all_together():
 
 def script_of_matches(function: str, tuned: bool = True, k: int = 0) -> dict[str, Any]:
     """The names of a retrieval script, on the processor."""
-    names = of_script(function, k)
-    names.update(device="cpu", MOST_MATCHES=8, HIGHER_IS_BETTER=True)
-    exec(_rendered("retrieval", {"tuned": tuned, "k": k}), names)
-    return names
+    names = of_script(function, k) | {"neighbors": retrieval.neighbors, "CUTS": retrieval.CUTS}
+    plan.MOST_MATCHES, plan.HIGHER_IS_BETTER, plan.best_thresholds = 8, True, tuned
+    matches = {"classes_of": retrieval.match_classes, "best_thresholds": retrieval.match_cuts}
+    return names | matches | {"submission_of": retrieval.match_table}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -193,7 +191,7 @@ def test_matches_are_scored_against_the_other_images_of_the_group(seed: int):
     assert names["score_of"](groups, matches) == pytest.approx(f1(0.4))
     missed = of_script("missed_matches")["score_of"]
     assert missed(groups, matches) == pytest.approx(1 - f1(0.4))
-    [best] = names["best_thresholds"](None, groups, embeddings)
+    [best] = script_of_matches("f1_matches")["best_thresholds"](None, groups, embeddings)
     assert f1(best) == pytest.approx(max(f1(cut) for cut in names["CUTS"]))
 
     average = []

@@ -1,9 +1,15 @@
+"""Labels of words: entities that they mark, their score, and the table of the labels of texts."""
+
+from __future__ import annotations
+
 import re
 
 import numpy as np
 import pandas as pd
 
-NAMES = []  # of the labels, by number
+from memory_service.train.reading import Data
+
+NAMES: list[str] = []  # of the labels, by number
 MARKED = re.compile("([BIESLU])[-_](.+)")
 
 
@@ -18,7 +24,8 @@ def name_labels(names: list) -> None:
 def entities_of(numbers: np.ndarray) -> set[tuple]:
     """(first word, word behind it, kind) of each: B-X I-X, also with the marks E, S, L and U, or labels
     without marks that are alike in a row. O is none."""
-    found, start, kind, last = set(), 0, "O", ""
+    found: set[tuple] = set()
+    start, kind, last = 0, "O", ""
     for place, name in enumerate([*(NAMES[number] for number in numbers), "O"]):
         marked = MARKED.fullmatch(name)
         mark, now = marked.groups() if marked else ("", name)
@@ -30,10 +37,10 @@ def entities_of(numbers: np.ndarray) -> set[tuple]:
     return found
 
 
-#% if entities
-def submission_of(data: Data, predictions: np.ndarray) -> pd.DataFrame:
+def label_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     """The likeliest label of each word, those of a text between spaces, or a list as in the sample."""
-    ids, texts = [], []
+    ids: list[str] = []
+    texts: list[list[str]] = []
     for word, best in zip(data.test_ids, predictions.argmax(axis=1), strict=True):
         name, _, place = word.rpartition(":")
         if place == "0":
@@ -47,4 +54,9 @@ def submission_of(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     lists = [f"[{', '.join(names)}]" if bare else str(names) for names in texts]
     cells = lists if shown.startswith("[") else [" ".join(names) for names in texts]
     return pd.DataFrame({data.id_column: ids, column: cells})
-#% endif
+
+
+def score_f1_entities(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Of whole entities, of all kinds together, as seqeval has it, but that a text's end does not end one."""
+    true, found = (entities_of(numbers) for numbers in (targets, predictions.argmax(axis=1)))
+    return 2 * len(true & found) / max(len(true) + len(found), 1)

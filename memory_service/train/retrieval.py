@@ -1,8 +1,21 @@
+"""What scripts that match images share: embeddings by ArcFace, their nearest, and which of these match.
+
+DIMENSIONS, ARC_SCALE, ARC_MARGIN and MOST_MATCHES are settings of train.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional
+
+from memory_service.train.budget import plan
+from memory_service.train.reading import Data
+from memory_service.train.torch_loop import device
 
 CUTS = np.arange(0.1, 1.0, 0.05)  # cosines from which two images match: the best one is found on validation
 
@@ -13,7 +26,7 @@ class Embedder(nn.Module):
     def __init__(self, network: nn.Module, groups: int) -> None:
         super().__init__()
         self.network = network
-        self.centers = nn.Parameter(torch.randn(groups, DIMENSIONS))
+        self.centers = nn.Parameter(torch.randn(groups, plan.DIMENSIONS))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         embeddings = functional.normalize(self.network(images).float())
@@ -23,7 +36,7 @@ class Embedder(nn.Module):
 
 def prior_of(targets: np.ndarray, width: int) -> np.ndarray:
     """An embedding like no other. Each fold has its own DIMENSIONS, so that a mean joins them end to end."""
-    return np.zeros(DIMENSIONS * FOLDS * SEEDS, dtype=np.float32)
+    return np.zeros(plan.DIMENSIONS * plan.FOLDS * plan.SEEDS, dtype=np.float32)
 
 
 def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[torch.Tensor, dict]:
@@ -34,9 +47,11 @@ def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[torch.Tensor, dict
 def loss_of(cosines: torch.Tensor, groups: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
     """ArcFace: cross entropy, with the angle to the own group's center taken ARC_MARGIN wider than it is."""
     own = cosines.float().gather(1, groups[:, None]).clamp(-0.999, 0.999)
-    wider = torch.cos(torch.acos(own) + ARC_MARGIN)
-    wider = torch.where(own > -np.cos(ARC_MARGIN), wider, own - ARC_MARGIN * np.sin(ARC_MARGIN))
-    logits = ARC_SCALE * cosines.float().scatter(1, groups[:, None], wider)
+    margin = plan.ARC_MARGIN
+    wider = torch.where(
+        own > -np.cos(margin), torch.cos(torch.acos(own) + margin), own - margin * np.sin(margin)
+    )
+    logits = plan.ARC_SCALE * cosines.float().scatter(1, groups[:, None], wider)
     losses = functional.cross_entropy(logits, groups, reduction="none")
     return (losses * readable).sum() / readable.sum().clamp(min=1)
 
@@ -57,39 +72,64 @@ def neighbors(embeddings: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray
         own = torch.arange(len(cosines), device=device)
         cosines[own, start + own] = 2.0
         found.append([part.cpu().numpy() for part in cosines.topk(min(most, len(unit)))[::-1]])
-    rows, cosines = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return rows, cosines
+    rows, near = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return rows, near
 
 
-#% if tuned
-def classes_of(predictions: np.ndarray, thresholds) -> np.ndarray:
+def match_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
     """Rows that match each, (n, MOST_MATCHES), itself first; -1: none."""
-    rows, cosines = neighbors(predictions, MOST_MATCHES)
+    rows, cosines = neighbors(predictions, plan.MOST_MATCHES)
     return np.where(cosines >= thresholds[0], rows, -1)
 
 
-def default_thresholds(data: Data) -> list[float]:
+def match_defaults(data: Data) -> list[float]:
     return [0.5]
 
 
-def best_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
+def match_cuts(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
     """Where the score of these rows is best. They are held out, so the score is only a little too good."""
-    rows, cosines = neighbors(predictions, MOST_MATCHES)
-    scores = [score_of(truth, np.where(cosines >= cut, rows, -1)) for cut in CUTS]
-    return [float(CUTS[np.argmax(scores) if HIGHER_IS_BETTER else np.argmin(scores)])]
+    rows, cosines = neighbors(predictions, plan.MOST_MATCHES)
+    scores = [plan.score_of(truth, np.where(cosines >= cut, rows, -1)) for cut in CUTS]
+    return [float(CUTS[np.argmax(scores) if plan.HIGHER_IS_BETTER else np.argmin(scores)])]
 
 
-#% endif
-def submission_of(data: Data, predictions: np.ndarray) -> pd.DataFrame:
-    """The ids of the test images that match each of the sample's, {{ "the nearest first" if not tuned else "its own first" }}, between spaces."""
-#% if tuned
-    matches = classes_of(predictions, np.mean(data.thresholds, axis=0) if data.thresholds else [0.5])
-#% else
-    matches = neighbors(predictions, {{ k }} + 1)[0][:, 1:]
-#% endif
+def match_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
+    """The ids of the test images that match each of the sample's between spaces: those that are near enough,
+    itself first, or as many as the metric counts, the nearest first."""
+    if plan.best_thresholds:
+        cuts = np.mean(data.thresholds, axis=0) if data.thresholds else [0.5]
+        matches = match_classes(predictions, cuts)
+    else:
+        matches = neighbors(predictions, plan.K + 1)[0][:, 1:]
     names = np.array([str(name) for name in data.test_ids])
     texts = [" ".join(names[row[row >= 0]]) for row in matches]
     column = "matches" if data.sample is None else data.sample.columns[1]
     table = pd.DataFrame({data.id_column: data.test_ids, column: texts})
     asked = {*names} if data.sample is None else {*data.sample.iloc[:, 0].map(str)}
     return table[[name in asked for name in names]]  # all of test.csv may match; the sample's are answered
+
+
+def score_f1_matches(targets: np.ndarray, matches: np.ndarray) -> float:
+    """The mean over the rows of 2 x right matches / (matches + rows of its group), itself among them."""
+    right = (targets[matches] == targets[:, None]) & (matches >= 0)
+    true = pd.Series(targets).groupby(targets).transform("size").to_numpy()
+    return float((2 * right.sum(axis=1) / ((matches >= 0).sum(axis=1) + true)).mean())
+
+
+def score_missed_matches(targets: np.ndarray, matches: np.ndarray) -> float:
+    """One less the mean F1 of the rows' matches."""
+    return 1 - score_f1_matches(targets, matches)
+
+
+def score_map_matches(targets: np.ndarray, embeddings: np.ndarray) -> float:
+    """Mean average precision of the K nearest others, of rows that have one of their group."""
+    nearest = neighbors(embeddings, plan.K + 1)[0][:, 1:]
+    hits = targets[nearest] == targets[:, None]
+    precision = hits.cumsum(axis=1) / np.arange(1, nearest.shape[1] + 1)
+    others = pd.Series(targets).groupby(targets).transform("size").to_numpy() - 1
+    each = (precision * hits).sum(axis=1) / others.clip(1, plan.K)
+    return float(each[others > 0].mean()) if (others > 0).any() else 0.0
+
+
+plan.prior_of, plan.prepare_fold, plan.loss_of = prior_of, prepare_fold, loss_of
+plan.validation_loss, plan.neighbors, plan.submission_of = validation_loss, neighbors, match_table

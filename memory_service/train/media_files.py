@@ -1,0 +1,81 @@
+"""Reads the files of images, masks and sounds for networks."""
+
+from __future__ import annotations
+
+import math
+import wave
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+try:
+    import soundfile  # type: ignore[import-not-found]  # reads flac, ogg and mp3, too
+except ImportError:
+    soundfile = None
+
+
+def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool = True) -> Any:
+    """An RGB image, greys of over 8 bits from black to white, upright as EXIF says.
+
+    partial   of a truncated file what there is
+    side      pixels that are enough, so that a large JPEG is decoded at a half, a quarter or an eighth
+    """
+    from PIL import Image, ImageFile, ImageOps
+
+    ImageFile.LOAD_TRUNCATED_IMAGES = partial
+    with Image.open(path) as file:
+        image: Any = file
+        if side:
+            image.draft(None, (side, side))
+        if image.mode[0] in "IF":
+            levels = np.asarray(image, dtype=np.float32)
+            low, high = float(levels.min()), float(levels.max())
+            image = Image.fromarray((255 * (levels - low) / max(high - low, 1e-6)).astype(np.uint8))
+        image = image.convert("RGB")
+    with suppress(Exception):  # of a broken EXIF
+        if upright:
+            ImageOps.exif_transpose(image, in_place=True)
+    plain = partial and max(image.resize((16, 16), 0).getcolors())[0] > 240  # as an end that is missing is
+    return read_image(path, upright=upright) if plain else image  # fails, if there is one
+
+
+def read_mask(path: str, size: tuple[int, int] = (1, 1)) -> Any:
+    """255 where the object is, else 0 (of a JPEG up to 127); of the size given where there is no file."""
+    from PIL import Image
+
+    if not path:
+        return Image.new("L", size)
+    with Image.open(path) as image:
+        levels = np.asarray(image if len(image.getbands()) == 1 else image.convert("L"))
+        most = 127 if image.format == "JPEG" else 0
+    return Image.fromarray(np.where(levels > most, 255, 0).astype(np.uint8))
+
+
+def read_sound(path: Path, seconds: float, place: float, rate: int) -> np.ndarray:
+    """So many seconds of a sound, or all of a shorter one, at `rate`, one channel, in [-1, 1]; place: 0 at
+    its beginning to 1 at its end. Without soundfile of a .wav of whole numbers only."""
+    if soundfile is not None:
+        with soundfile.SoundFile(str(path)) as file:
+            frames = int(seconds * file.samplerate) + 1
+            file.seek(int(place * max(file.frames - frames, 0)))
+            sound = file.read(frames, dtype="float32", always_2d=True)
+            return resampled(sound.mean(axis=1), file.samplerate, rate)
+    with wave.open(str(path)) as file:
+        own, width, channels = file.getframerate(), file.getsampwidth(), file.getnchannels()
+        frames = int(seconds * own) + 1
+        file.setpos(int(place * max(file.getnframes() - frames, 0)))
+        raw = np.frombuffer(file.readframes(frames), dtype=np.uint8).reshape(-1, width)
+    whole = np.zeros((len(raw), 4), dtype=np.uint8)
+    whole[:, 4 - width :] = raw ^ 128 if width == 1 else raw  # 8 bits are unsigned
+    return resampled(whole.view("<i4").reshape(-1, channels).mean(axis=1) / 2**31, own, rate)
+
+
+def resampled(sound: np.ndarray, own: int, rate: int) -> np.ndarray:
+    from scipy.signal import resample_poly
+
+    if rate != own and len(sound):
+        common = math.gcd(rate, own)
+        sound = resample_poly(sound, rate // common, own // common, padtype="edge")
+    return sound.astype(np.float32)

@@ -1,0 +1,312 @@
+"""Reads tables: ids, targets, groups and times of train.csv, test.csv and sample_submission.csv, and where
+files lie."""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.budget import plan
+
+
+@dataclass
+class Data:
+    """What is learned from and what is predicted. Row i of `inputs` belongs to row i of `targets`."""
+
+    id_column: str
+    ids: list[str]
+    target_columns: list[str]
+    inputs: Any  # a DataFrame, texts, or paths of files
+    targets: np.ndarray  # class numbers, a 0/1 matrix of labels, a column for each value, or paths of masks
+    outputs: list  # names of the classes or of the targets
+    test_ids: list[str]
+    test_inputs: Any
+    sample: pd.DataFrame | None = None  # sample_submission.csv: its columns and order are the submission's
+    groups: np.ndarray | None = None  # one value a row: rows of a group stay on one side of every split
+    times: np.ndarray | None = None  # one value a row: later rows validate
+    test_times: np.ndarray | None = None  # the same of the test rows: for as long a time is validated
+    samples: int | None = None  # how many there are, where each has several rows
+    strata: np.ndarray | None = None  # numbers a row, where targets are no classes: splits share them alike
+    thresholds: list = field(default_factory=list)  # of each fold that is averaged, where classes are cut
+    columns: dict[str, str] = field(default_factory=dict)  # of a table: column -> number, code, date ...
+
+    def __post_init__(self) -> None:
+        if self.times is not None and len(np.unique(self.times)) < 2:  # none is later
+            self.times = None
+
+    @cached_property
+    def test_set(self) -> int:
+        """A checksum of what is predicted: answers are of one test set."""
+        rows = self.test_inputs
+        if isinstance(rows, pd.DataFrame):
+            rows = pd.util.hash_pandas_object(rows, index=False)
+        names = [row.name if isinstance(row, Path) else row for row in rows]
+        return zlib.crc32("\n".join(map(str, [*self.test_ids, *names])).encode(errors="replace"))
+
+
+MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"]  # not None
+
+WARNED: set[Path | str] = set()
+
+IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
+
+
+def read_tables(needed: str) -> list[pd.DataFrame | None]:
+    """train.csv, test.csv and sample_submission.csv; None for one of the last two that is not `needed`."""
+    train, test, sample = (read_table(f"{name}.csv") for name in ("train", "test", "sample_submission"))
+    if train is None or (test is None and (sample is None or "sample" not in needed)):
+        missing = f"train.csv and {needed} must be in {plan.DATA_DIR.resolve()}"
+        raise FileNotFoundError(f"{missing}: set DATA_DIR or change read_data")
+    first = train.columns[0]
+    if test is not None and first in test.columns[1:] and test.columns[0] not in train.columns:
+        print(f"NOTE: train.csv has no ids; its first column {first} is learned from", flush=True)
+        with suppress(ValueError):  # it was read as text
+            train[first] = pd.to_numeric(train[first])
+        train.insert(0, test.columns[0], [str(row) for row in range(len(train))])
+    return [train, test, sample]
+
+
+def read_table(name: str) -> pd.DataFrame | None:
+    """A table of DATA_DIR, ids as text; None where there is none. A malformed line costs no other."""
+    path = plan.DATA_DIR / name
+    if not path.exists():
+        return None
+    columns = pd.read_csv(path, nrows=0, encoding_errors="replace").columns
+    settings: dict[str, Any] = {"dtype": {columns[0]: str}, "encoding_errors": "replace"}
+    settings |= {"keep_default_na": False, "na_values": MISSING}  # "None" is often a class
+    try:
+        return pd.read_csv(path, low_memory=False, **settings)
+    except pd.errors.ParserError as error:
+        print(f"WARNING: {name}: {str(error).strip()}; longer lines are cut", flush=True)
+        return pd.read_csv(path, engine="python", on_bad_lines=lambda line: line[: len(columns)], **settings)
+
+
+def as_numbers(column: pd.Series) -> pd.Series:
+    """What is no finite number is missing."""
+    return pd.to_numeric(column, errors="coerce").astype(float).replace([np.inf, -np.inf], np.nan)
+
+
+def as_days(column: pd.Series) -> pd.Series:
+    """Dates such as 2026-01-31 12:00, 31.1.2026 or 1/31/2026 as days since 1970; what is none is missing."""
+    text = column.astype(object).astype(str).str.replace(r"^(\d+)/(\d+)/(\d{4})", r"\3-\1-\2", regex=True)
+    text = text.str.replace(r"^(\d+)\.(\d+)\.(\d{4})", r"\3-\2-\1", regex=True)
+    days = pd.to_datetime(text.astype(object), errors="coerce", format="ISO8601", utc=True)
+    return (days - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+
+
+def is_dates(column: pd.Series) -> bool:
+    """Whether nearly all that is there is a date; of numbers none is."""
+    some = column.dropna().head(1000)
+    return bool(as_numbers(some).isna().mean() > 0.9 and as_days(some).notna().mean() > 0.9)
+
+
+def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
+    """A first column of dates, or of values that repeat, is more than an id: it is an input, too."""
+    first = train.columns[0]
+    if first in test.columns and (is_dates(train[first]) or train[first].duplicated().mean() > 0.5):
+        for table in (train, test):
+            table.insert(1, f"{first} ", table[first])
+
+
+def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
+    """(the folder, of each id the file with or without its ending or another's, or `<id>_mask`)."""
+    places, known = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio")], {}
+    place = next((path for path in places if path.is_dir()), None)
+    if place is None:
+        there = ", ".join(sorted(path.name for path in plan.DATA_DIR.iterdir() if path.is_dir()))
+        raise FileNotFoundError(f"{places[0]} is not there, but {there or 'no folder'}: change read_data")
+    for path in sorted(place.iterdir()):
+        known[path.name] = known[path.stem] = path
+        known.setdefault(path.stem.removesuffix("_mask"), path)
+    return place, [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
+
+
+def find_files(folder: str, ids, *others) -> list[Path]:
+    """The file of each id; where these name none, of the first of the other columns that does. A missing one
+    is a file that cannot be read."""
+    place, found = look_up(folder, ids)
+    for column in others:
+        if not any(found):
+            ids, (place, found) = column, look_up(folder, column)
+    if folder == "test" and None in found:
+        told = f"{found.count(None)} of {len(found)} files of the test set are not in {place}"
+        if not any(found):
+            raise FileNotFoundError(f"{told}: change read_data")
+        print(f"WARNING: {told}", flush=True)
+    return [path or place / str(name) for path, name in zip(found, ids, strict=True)]
+
+
+def files_of(folder: str, table: pd.DataFrame) -> list[Path]:
+    """The file of each row: its id's, or where ids name none that of a column such as image or file_name."""
+    marks = ("image", "img", "file", "path")
+    named = [name for name in table.columns[1:] if any(mark in str(name).lower() for mark in marks)]
+    return find_files(folder, table.iloc[:, 0], *(table[name] for name in named))
+
+
+def unnamed(folder: str, ids) -> list[str]:
+    """Its images that no id names, each as those are written: with an ending or without."""
+    place, paths = look_up(folder, ids)
+    files = {path.stem: path for path in place.iterdir() if path.suffix.lower() in IMAGE_FILES}
+    more = [files[name] for name in sorted(files.keys() - {path.stem for path in paths if path})]
+    if more:
+        print(f"NOTE: {len(more)} images of {place.name} are in no table: taken all the same", flush=True)
+    ended = any(str(name).lower().endswith(IMAGE_FILES) for name in ids)
+    return [path.name if ended else path.stem for path in more]
+
+
+def warn_unreadable(path: Path, error: Exception) -> None:
+    """Says which file cannot be read: once in a process, and of so many files only."""
+    if path not in WARNED and len(WARNED) < 20:
+        WARNED.add(path)
+        print(f"WARNING: {path} cannot be read: {error!r:.200}", flush=True)
+
+
+def tell_unread(data: Data, rows) -> None:
+    """How many test files could not be read, or words that have no token, and the first: once."""
+    if len(rows) and "test files" not in WARNED:
+        WARNED.add("test files")
+        first = [data.test_ids[row] if data.samples else Path(data.test_inputs[row]).name for row in rows[:5]]
+        what = f"{len(data.test_ids)} test {'words' if data.samples else 'files'}"
+        told = f"{len(rows)} of {what} cannot be read ({', '.join(first)})"
+        print(f"WARNING: {told}: what is predicted without them, the constant, is submitted", flush=True)
+
+
+def target_columns(train: pd.DataFrame, test: pd.DataFrame | None, sample: pd.DataFrame | None) -> list[str]:
+    """The columns to predict: those that the sample submission shares, else those that test.csv has not, and
+    of these the one with the classes that the sample's columns name. Never the one that GROUP_BY names."""
+    asked = pd.Index([]) if sample is None else sample.columns[1:]
+    if shared := [name for name in asked if name in train.columns]:
+        return [name for name in shared if test is None or name not in test.columns] or shared
+    given = {train.columns[0], group_column(train), *([] if test is None else test.columns)}
+    left = [name for name in train.columns if name not in given]
+    named = [name for name in left if len(asked) > 1 and asked.isin(train[name].astype(str)).all()]
+    return named or left
+
+
+def read_labels(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
+    """(rows whose class is known, target columns, class numbers, class names). Several columns of 0 and 1
+    are multi-label, and so is one of labels between spaces: a 0/1 matrix and their names. Where each row has
+    one 1 they are classes."""
+    columns = target_columns(train, test, sample)
+    several = len(columns) > 1 and train[columns].dropna().isin([0, 1]).all(axis=None)
+    if len(columns) > 1 and not several:
+        print(f"WARNING: {columns[0]} is predicted, not {', '.join(columns[1:])}: see read_data", flush=True)
+        columns = columns[:1]
+    known = without_missing(train, train[columns].notna().all(axis=1), columns)
+    if several:
+        targets = of_one_hot(known[columns].to_numpy(dtype=np.float32))
+        if targets.ndim == 1:
+            print(f"NOTE: each row is of one of {', '.join(columns)}: classes, not labels", flush=True)
+        return known, columns, targets, columns
+    classes = known[columns[0]]
+    if (labels := labels_between_spaces(classes)) is not None:
+        print(f"NOTE: {columns[0]} has one label or several of {len(labels.columns)} in a row", flush=True)
+        return known, list(labels.columns), labels.to_numpy(), list(labels.columns)
+    if pd.api.types.is_float_dtype(classes) and (classes % 1 == 0).all():
+        classes = classes.astype(int)
+    numbers, names = pd.factorize(classes, sort=True)
+    in_steps = pd.api.types.is_numeric_dtype(classes) and len(set(np.diff(names))) == 1
+    if plan.METRIC == "quadratic weighted kappa" and not in_steps:
+        print(f"WARNING: grades count as equally far apart, in this order: {names.tolist()}", flush=True)
+    return known, columns, numbers.astype(np.int64), names.tolist()
+
+
+def of_one_hot(labels: np.ndarray) -> np.ndarray:
+    """Class numbers where each row has one label, else the labels."""
+    return labels.argmax(axis=1) if (labels.sum(axis=1) == 1).all() else labels
+
+
+def labels_between_spaces(classes: pd.Series) -> pd.DataFrame | None:
+    """A column of 0 and 1 for each label; None where a cell is one class: then its words are not fewer than
+    the classes, as many in each, or, of few classes, none of several words that also stand alone."""
+    if pd.api.types.is_numeric_dtype(classes) or plan.TASK == "image-retrieval":
+        return None
+    cells = [str(cell).split() for cell in classes]
+    names = sorted({name for cell in cells for name in cell})
+    counts = {len(cell) for cell in cells}
+    if min(counts, default=0) != 1 or max(counts) < 2 or len(names) >= classes.nunique():
+        return None
+    alone = {cell[0] for cell in cells if len(cell) == 1}
+    together = any(len(cell) > 1 and alone.issuperset(cell) for cell in cells)
+    if not together and classes.nunique() < 2 * len(names):
+        return None
+    labels, places = np.zeros((len(cells), len(names)), np.float32), {name: n for n, name in enumerate(names)}
+    for row, cell in enumerate(cells):
+        labels[row, [places[name] for name in cell]] = 1
+    return pd.DataFrame(labels, columns=names)
+
+
+def read_values(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
+    """(rows whose targets are finite numbers, target columns, one column a target, their names)."""
+    columns = target_columns(train, test, sample)
+    numbers = train[columns].apply(pd.to_numeric, errors="coerce")
+    known = without_missing(train.assign(**numbers), np.isfinite(numbers).all(axis=1), columns)
+    return known, columns, known[columns].to_numpy(dtype=np.float32), columns
+
+
+def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[str], np.ndarray, list]:
+    """What `read_labels` or `read_values` says; values as they are learned."""
+    reads = read_values if plan.ANSWER == "values" else read_labels
+    known, columns, targets, outputs = reads(train, test, sample)
+    if plan.ANSWER == "values" and plan.LOGS:
+        targets = np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
+    return known, columns, targets, outputs
+
+
+def table_data(train: pd.DataFrame, test, sample, **more) -> Data:
+    """Ids, groups and times of these tables; `more` is what else Data has, and goes before them."""
+    more.setdefault("test_ids", (sample if test is None else test).iloc[:, 0].tolist())
+    if "groups" not in more:
+        more |= {"groups": groups_of(train), "times": times_of(train), "test_times": times_of(test)}
+    name = str(train.columns[0] if sample is None else sample.columns[0])
+    return Data(**({"id_column": name, "ids": train.iloc[:, 0].tolist(), "sample": sample} | more))
+
+
+def without_missing(train: pd.DataFrame, known: pd.Series, columns: list[str]) -> pd.DataFrame:
+    if not known.all():
+        print(f"NOTE: {(~known).sum()} rows without {', '.join(columns)} are left out", flush=True)
+    return train[known].reset_index(drop=True)
+
+
+def group_column(train: pd.DataFrame) -> str | None:
+    """The column that GROUP_BY names: `patient` or `patient_id`."""
+    names = {f"{plan.GROUP_BY}{end}".lower() for end in ("", "_id", "id")}
+    return next((name for name in train.columns[1:] if str(name).lower() in names), None)
+
+
+def groups_of(train: pd.DataFrame) -> np.ndarray | None:
+    """Of each row, where rows are to be split by groups: the column that GROUP_BY names, else the part of the
+    id before _ or - where many ids share it (10_left and 10_right). Elsewhere a warning, where many do."""
+    if plan.SPLIT == "time":
+        return None
+    column = group_column(train) if "group" in plan.SPLIT else None
+    if column is not None:
+        return train[column].astype(str).to_numpy() if train[column].nunique() > 1 else None
+    begins = train.iloc[:, 0].astype(str).str.extract(r"^([^_-]+)[_-]", expand=False)
+    sizes = begins.value_counts()
+    if begins.isna().any() or sizes.mean() < 1.5 or len(sizes) < 20 or sizes.max() > len(train) / 10:
+        return None
+    if "group" not in plan.SPLIT:
+        told = f"ids have {len(sizes)} beginnings, such as {begins.iloc[0]}, each on both sides of splits"
+        print(f'WARNING: {told}: if such rows belong together, set SPLIT = "group"', flush=True)
+        return None
+    print(f"NOTE: no column {plan.GROUP_BY}; grouped by the id's beginning: {len(sizes)} groups", flush=True)
+    return begins.to_numpy()
+
+
+def times_of(table: pd.DataFrame | None) -> np.ndarray | None:
+    """The column that GROUP_BY names, else the first of dates, where later rows validate."""
+    if plan.SPLIT != "time" or table is None:
+        return None
+    for name in [plan.GROUP_BY, *table.columns[1:]]:
+        if name in table.columns and is_dates(table[name]):
+            days = as_days(table[name])
+            return days.fillna(days.min()).to_numpy()  # a row without a date validates no later one
+    return table[plan.GROUP_BY].to_numpy() if plan.GROUP_BY in table.columns else None

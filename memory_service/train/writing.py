@@ -1,0 +1,141 @@
+"""Writes what a run leaves, whole or not at all: the submission, answers of folds, out-of-fold tables."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pandas as pd
+
+from memory_service.train.budget import plan, state
+from memory_service.train.reading import WARNED, Data
+
+
+def save_result(fold: int | str, result: dict) -> None:
+    """answers_K.npz: what `train_fold` and `predict_fold` returned for a fold that has ended."""
+    temporary = state.out_dir / "answers.tmp"
+    with open(temporary, "wb") as file:
+        np.savez(file, **result)
+    os.replace(temporary, state.out_dir / f"answers_{fold}.npz")
+
+
+def load_result(fold: int | str) -> Any:
+    """What `save_result` wrote, a dictionary. None where there is none, or half of a file."""
+    try:
+        with open(state.out_dir / f"answers_{fold}.npz", "rb") as file, np.load(file) as result:
+            return dict(result)
+    except (OSError, ValueError, EOFError, BadZipFile):
+        return None
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Whole or not at all."""
+    began, temporary = time.monotonic(), path.with_name(f"{path.name}.tmp")
+    table.to_csv(temporary, index=False)
+    os.replace(temporary, path)
+    state.table_seconds = max(state.table_seconds, time.monotonic() - began)
+
+
+def write_submission(data: Data, table: pd.DataFrame, folder: Path) -> None:
+    """submission.csv, in the order of the sample, where that has its ids, each as often."""
+    if data.sample is not None:
+        asked, given = occurrences(data.sample.iloc[:, 0]), occurrences(table.iloc[:, 0])
+        place = given.get_indexer(asked)
+        if len(asked) == len(given) and (place >= 0).all():
+            table = table.iloc[place]
+        elif not plan.fuse and "sample" not in WARNED:  # each box may have a row
+            WARNED.add("sample")
+            shared = f"{(place >= 0).sum()} of the {len(asked)} rows of sample_submission.csv are predicted"
+            print(f"WARNING: {shared}: submission.csv has the {len(given)} of the test set, in its order")
+    write_table(table, folder / "submission.csv")
+
+
+def occurrences(ids) -> pd.MultiIndex:
+    """Of each row its id, and how many rows before have the same."""
+    names = pd.Series([str(name) for name in ids], dtype=object)
+    return pd.MultiIndex.from_arrays([names, names.groupby(names).cumcount()])
+
+
+def columns_of(classes: list[str], columns: list[str]) -> dict[str, str]:
+    """Class -> the sample's column, where it has not the class's name: the one that begins or ends with it,
+    of several names the longest (prob_cat); where that is not one to one they are taken in their order."""
+    if set(classes) <= set(columns):
+        return {}
+    found: dict[str, list[str]] = {name: [] for name in classes}
+    for column in columns:
+        written = column.lower()
+        alike = [n for n in classes if written.startswith(n.lower()) or written.endswith(n.lower())]
+        if alike:
+            found[max(alike, key=len)].append(column)
+    taken, how = {name: each[0] for name, each in found.items() if len(each) == 1}, "NOTE: taken by name"
+    if len(taken) < len(classes):
+        if len(classes) != len(columns):
+            told = f"the sample has the columns {columns[:9]}, the classes are {classes[:9]}"
+            raise ValueError(f"{told}: change read_data or submission_of")
+        taken = dict(zip(classes, columns, strict=True))
+        how = "WARNING: the sample names other classes, taken in this order"
+    if "classes" not in WARNED:
+        WARNED.add("classes")
+        print(f"{how}: {taken}", flush=True)
+    return taken
+
+
+def write_baseline(data: Data) -> None:
+    """A submission that needs no model, so that there is one whatever happens."""
+    if plan.ANSWER == "masks":  # no object on any
+        table = pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: ""})
+    else:
+        constant = np.tile(plan.prior_of(data.targets, len(data.outputs)), (len(data.test_ids), 1))
+        table = plan.submission_of(data, constant)
+    write_submission(data, table, state.out_dir)
+    print(f"Baseline submission written{plan.BASELINE}", flush=True)
+
+
+def write_answers(data: Data, rows: np.ndarray, held_out: np.ndarray, test: np.ndarray) -> None:
+    """oof.csv, of these rows, and test_predictions.csv: blend.py joins them with other runs'."""
+    names, order = [f"p_{name}" for name in data.outputs], np.argsort(rows, kind="stable")
+    oof, truth = pd.DataFrame(held_out[order], columns=names), data.targets[rows[order]]
+    if truth.ndim == 1 and len(data.target_columns) > 1:
+        truth = np.eye(len(data.outputs), dtype=int)[truth]
+    elif truth.ndim == 1:
+        truth = np.array(data.outputs, dtype=object)[truth][:, None]
+    for place, name in enumerate(data.target_columns):
+        oof.insert(place, f"true_{name}", truth[:, place])
+    oof.insert(0, data.id_column, [data.ids[row] for row in rows[order]])
+    asked = pd.DataFrame(test, columns=names)
+    asked.insert(0, data.id_column, data.test_ids)
+    write_table(oof, state.out_dir / "oof.csv")
+    write_table(asked, state.out_dir / "test_predictions.csv")
+
+
+def run_lengths(mask: np.ndarray) -> str:
+    """`start length` pairs down the columns, counted from 1."""
+    pixels = np.concatenate([[False], mask.T.flatten(), [False]])
+    changes = np.flatnonzero(pixels[1:] != pixels[:-1]) + 1
+    changes[1::2] -= changes[::2]
+    return " ".join(map(str, changes))
+
+
+def with_earlier(data: Data, encoded: list[str | None]) -> list[str]:
+    """Run lengths of the test masks; of None, which the time did not allow, those that submission.csv has."""
+    path, known = state.out_dir / "submission.csv", {}
+    if None in encoded and path.exists():
+        known = dict(pd.read_csv(path, dtype=str, keep_default_na=False).itertuples(index=False, name=None))
+    answers = zip(data.test_ids, encoded, strict=True)
+    return [known.get(name, "") if text is None else text for name, text in answers]
+
+
+def add_out_of_fold(data: Data, found: dict[str, list[str]]) -> None:
+    """The same of masks: (true, predicted) texts by id, beside those that oof.csv has of other folds."""
+    path, name = state.out_dir / "oof.csv", data.target_columns[0]
+    if path.exists():
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        found = {one: texts for one, *texts in table.itertuples(index=False)} | found
+    ids = [one for one in data.ids if one in found]
+    oof = pd.DataFrame([found[one] for one in ids], columns=[f"true_{name}", f"p_{name}"])
+    oof.insert(0, data.id_column, ids)
+    write_table(oof, path)
