@@ -108,7 +108,7 @@ def review_source(
 
 
 def _unreadable(why: Unreadable) -> Finding:
-    found = finding("syntax-error", why.line, why.why, why.fix)
+    found = finding("syntax-error", why.line, why=why.why, fix=why.fix)
     return found if why.certain else replace(found, severity="warning")
 
 

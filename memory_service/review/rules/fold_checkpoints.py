@@ -36,14 +36,11 @@ def fold_rules(facts: Facts) -> Iterator[Finding]:
         saves = [c for c in facts.script.within_calls(loop.body) if _saves(facts, c)]
         imported = any(facts.training.trains_elsewhere(n) for n in facts.script.within(loop.body))
         if not saves and not imported and not _trainer_saves(facts, loop):
-            message = "No fold leaves a checkpoint: a run that is killed in the last fold has nothing to "
-            fix = 'torch.save(model.state_dict(), f"fold_{fold}.pt")  # trees: save_model(f"fold_{fold}.txt")'
             place = _switched_off(facts, loop) or loop
-            found = finding("no-fold-checkpoint", place, message + "predict with.", fix)
+            found = finding("no-fold-checkpoint", place, "none")
             yield replace(found, severity="note") if facts.training.kinds <= _OF_MINUTES else found
         elif saves and all(_same_path(facts, c) for c in saves):
-            message = "Every fold writes the same file: only the last one is left."
-            yield finding("no-fold-checkpoint", saves[0], message, 'f"fold_{fold}.pt" as its name')
+            yield finding("no-fold-checkpoint", saves[0], "same-file")
 
 
 def _saves(facts: Facts, call: ast.Call) -> bool:

@@ -32,8 +32,6 @@ _KEPT = re.compile(r"fold|ckpt|checkpoint|model|weights|\.pth?\b|\.cbm|\.ubj|\.j
 _NUMBERED = re.compile(r"(fold|model|cv|split|f|m)_?-?\d\D*$", re.IGNORECASE)
 _WEIGHTS = re.compile(r"fold|model|ckpt|checkpoint|weight|best|state|\.pth|cv", re.IGNORECASE)
 _COUNTED = re.compile(r"model|path|ckpt|checkpoint|fold_|pred|weight", re.IGNORECASE)
-_LOADED_UNSEEN = "Every fold's checkpoint is loaded without a look whether it is there"
-_GLOB = 'paths = sorted(Path(OUT).glob("fold_*.pt"))  # '
 
 Comprehension = ast.ListComp | ast.GeneratorExp
 
@@ -56,8 +54,7 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
         loads = [c for c in script.within_calls(loop.body) if _loads_fold(facts, c, loop, loop.target)]
         if loads and not _is_checked(facts, loop):
             place = loads[0] if script.function(loads[0]) is script.function(loop) else loop
-            message = f"{_LOADED_UNSEEN}: one missing fold, no submission."
-            yield needs_all(place, message, _GLOB + "mean over those that exist", since=loop)
+            yield needs_all(place, "loop", loop)
     training = {node for loop in trained for node in script.within(loop.body)}
     comprehensions: list[Comprehension] = [*script.all(ast.ListComp), *script.all(ast.GeneratorExp)]
     for comp in comprehensions:
@@ -66,7 +63,7 @@ def _loaded_unseen(facts: Facts) -> Iterator[Finding]:
             continue
         loads_fold = any(_loads_fold(facts, c, comp, over.target) for c in script.within_calls(comp.elt))
         if loads_fold and not _is_checked(facts, comp):
-            yield needs_all(comp, f"{_LOADED_UNSEEN}.", _GLOB + "average those that exist")
+            yield needs_all(comp, "expression")
 
 
 def _fixed_share(facts: Facts) -> Iterator[Finding]:
@@ -86,9 +83,7 @@ def _fixed_share(facts: Facts) -> Iterator[Finding]:
         fixed = isinstance(over, ast.For) and number is not None and number == training.folds.count(over)
         counted = is_call(share, "len") and not re.search(r"fold|split", " ".join(roots(share)).lower())
         if (fixed or _says_folds(share)) and not counted and (over is None or _may_leave_out(facts, over)):
-            message = "The sum is divided by the folds planned, but the loop can end before the last one."
-            fix = "preds.append(model.predict(test))  # np.mean(preds, axis=0) over the folds that exist"
-            yield needs_all(change, message, fix)
+            yield needs_all(change, "planned-share")
 
 
 def _shared_by_all(facts: Facts) -> Iterator[Finding]:
@@ -103,8 +98,7 @@ def _shared_by_all(facts: Facts) -> Iterator[Finding]:
         planned = count in counts or _says_folds(node.right)
         summed = isinstance(node.op, ast.Div) and is_call(node.left, "sum")
         if summed and planned and not isinstance(node.right, ast.Call):
-            message = "The sum is divided by the folds planned, however many there are."
-            yield needs_all(node, message, "np.mean(probs, axis=0)  # over the folds that exist")
+            yield needs_all(node, "shared-by-all")
 
 
 def _refused(facts: Facts) -> Iterator[Finding]:
@@ -117,8 +111,7 @@ def _refused(facts: Facts) -> Iterator[Finding]:
             sides = [check.test.left, *check.test.comparators]
             counted = any(is_call(s, "len") and _COUNTED.search(ast.dump(s)[:600]) for s in sides)
             if counted and any(_says_folds(s) for s in sides if not isinstance(s, ast.Call)):
-                message = "Prediction refuses to run with fewer folds than planned."
-                yield needs_all(check, message, "average the folds that exist, and say how many")
+                yield needs_all(check, "refused")
 
 
 def _ends_here(statement: ast.stmt) -> bool:

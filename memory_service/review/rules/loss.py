@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.analysis.activations import (
@@ -18,7 +19,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
 
-Why = tuple[str, str]  # message and fix
+Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _NAMES_OF = {
     "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
     "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
@@ -33,10 +34,7 @@ _REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))
-RMSLE: Why = (
-    "RMSLE judges logarithms; squared error of plain values follows the largest ones.",
-    "y = np.log1p(y)  # and np.expm1 of predictions",
-)
+RMSLE: Why = ("rmsle", {})
 
 
 def metric_of(facts: Facts) -> Metric | None:
@@ -55,7 +53,7 @@ def loss_rules(facts: Facts) -> Iterator[Finding]:
         why = _wrong(facts, call, kind)
         if why is not None:
             shown.add(maker or call)
-            yield finding("wrong-loss", maker or call, *why)
+            yield finding("wrong-loss", maker or call, why[0], **why[1])
     if facts.script.uses("segmentation_models_pytorch"):
         yield from _segmentation(facts)
 
@@ -67,14 +65,11 @@ def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     if wrong is not None:
         return wrong
     if kind == "ce" and _has_one_output(facts, output):
-        message = "The model has one output: cross entropy over one class is always zero."
-        return message, "nn.BCEWithLogitsLoss()  # or num_classes=2"
+        return "one-output", {}
     if kind == "ce" and _predicts_labels(facts):
-        message = "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
-        return message + "against the others.", "nn.BCEWithLogitsLoss()  # targets as floats"
+        return "labels-by-sigmoid", {}
     if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
-        message = "Predictions are taken by argmax and judged as classes; this loss fits values."
-        return message, "nn.CrossEntropyLoss()"
+        return "judged-by-argmax", {}
     return _against_metric(facts, kind)
 
 
@@ -101,16 +96,13 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
 def _mismatch(kind: str, activation: str | None) -> Why | None:
     squashed = activation in ("softmax", "sigmoid")
     if kind == "ce" and squashed:
-        message = f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns "
-        return message + "slowly and badly.", f"return logits; {activation} only at prediction"
+        return "cross-entropy", {"activation": activation}
     if kind == "bce-logits" and squashed:
-        message = f"BCEWithLogitsLoss applies sigmoid itself; the output went through {activation} already."
-        return message, "return logits; sigmoid only at prediction"
+        return "bce-logits", {"activation": activation}
     if kind == "bce" and activation in ("none", "log_softmax"):
-        message = "BCELoss takes probabilities; here it gets logits, and fails or saturates."
-        return message, "nn.BCEWithLogitsLoss()"
+        return "bce", {}
     if kind == "nll" and (activation == "none" or squashed):
-        return "NLLLoss takes log probabilities, which nothing here makes.", "nn.CrossEntropyLoss()"
+        return "nll", {}
     return None
 
 
@@ -194,18 +186,17 @@ def _against_metric(facts: Facts, kind: str) -> Why | None:
     metric, task = metric_of(facts), facts.context.task or ""
     family = metric.family if metric is not None else ""
     if metric is not None and kind in ("mse", "l1") and family in CLASS_FAMILIES:
-        fix = "nn.CrossEntropyLoss()  # or nn.BCEWithLogitsLoss()"
-        return f"{metric.name} judges classes; this loss fits values.", fix
+        return "metric-of-classes", {"metric": metric.name}
     if metric is not None and kind in ("ce", "nll") and family in VALUE_FAMILIES:
-        return f"{metric.name} judges values; this loss fits classes.", "nn.MSELoss()"
+        return "metric-of-values", {"metric": metric.name}
     logarithms = re.search(r"log1p|\blog\(", facts.script.text)
     if metric is not None and metric.name == "RMSLE" and kind == "mse" and not logarithms:
         return RMSLE
     of_values, of_classes = kind in ("mse", "l1"), kind in ("ce", "nll")
     if of_classes and task in _REGRESSIONS and family != "kappa":
-        return "The task is a regression; this loss fits classes.", "nn.MSELoss()"
+        return "regression", {}
     if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
-        return "The task is a classification; this loss fits values.", "nn.CrossEntropyLoss()"
+        return "classification", {}
     return None
 
 
@@ -221,10 +212,8 @@ def _segmentation(facts: Facts) -> Iterator[Finding]:
     for call in script.called("DiceLoss", "JaccardLoss", "FocalLoss", "TverskyLoss", "LovaszLoss"):
         mode = facts.text(call, "mode", 0)
         if mode == "multiclass" and count == 1:
-            yield finding("wrong-loss", call, "A multiclass loss over one class.", 'mode="binary"')
+            yield finding("wrong-loss", call, "multiclass-of-one")
         if mode == "binary" and count is not None and count > 1:
-            message = f"A binary loss over {count:g} classes."
-            yield finding("wrong-loss", call, message, 'mode="multiclass"  # or "multilabel"')
+            yield finding("wrong-loss", call, "binary-of-many", count=count)
         if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
-            message = f"{last_name(call.func)} takes logits; the model has an activation already."
-            yield finding("wrong-loss", call, message, "no activation in the model, or from_logits=False")
+            yield finding("wrong-loss", call, "smp-activation", name=last_name(call.func))

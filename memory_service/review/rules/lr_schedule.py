@@ -22,16 +22,11 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
             continue
         maker, name = makers[0], last_name(makers[0].func)
         if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
-            message = "ReduceLROnPlateau steps by a metric; without it step() fails."
-            yield wrong(call, message, "scheduler.step(valid_loss)")
+            yield wrong(call, "plateau-metric")
         elif _BY_BATCH.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
-            message = f"{name} was made for one step a batch, but steps once an epoch: the rate hardly moves."
-            fix = "scheduler.step()  # in the loop over batches, behind optimizer.step()"
-            yield wrong(call, message, fix)
+            yield wrong(call, "stepped-by-epoch", name=name)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
-            message = f"{name} was made for one step an epoch, but steps every batch: the rate swings."
-            fix = "T_max=EPOCHS * len(loader), or scheduler.step() behind the loop over batches"
-            yield wrong(call, message, fix)
+            yield wrong(call, "stepped-by-batch", name=name)
 
 
 def _counts_batches(facts: Facts, maker: ast.Call) -> bool:

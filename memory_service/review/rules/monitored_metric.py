@@ -56,7 +56,7 @@ def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Fin
     if right is not None and mode in ("min", "max") and mode != right:
         what = "stops while it gains" if name.startswith("EarlyStopping") else "keeps the worst"
         what = "lowers the rate while it gains" if name == "ReduceLROnPlateau" else what
-        yield wrong(call, f"{name} of {monitor} has mode {mode!r}: it {what}.", f'mode="{right}"')
+        yield wrong(call, "monitor-mode", name=name, monitor=monitor, mode=mode, what=what, right=right)
 
 
 def _plateaus(facts: Facts) -> Iterator[Finding]:
@@ -71,8 +71,7 @@ def _plateaus(facts: Facts) -> Iterator[Finding]:
         name = last_name(call.args[0]).lower() if len(call.args) == 1 else ""
         right = _direction(name)
         if receiver_name(call) in holders and right is not None and mode in ("min", "max") and mode != right:
-            message = f"ReduceLROnPlateau has mode {mode!r} and gets {name}: the rate falls while it gains."
-            yield wrong(made[0], message, f'mode="{right}"')
+            yield wrong(made[0], "plateau-mode", mode=mode, name=name, right=right)
 
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -81,22 +80,19 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if facts.value(call, "load_best_model_at_end") is True and not open_ended:
         yield from _strategies(facts, call)
     if facts.argument(call, "load_best_model_at_end") is None and stops and not open_ended:
-        message = "EarlyStoppingCallback needs load_best_model_at_end=True."
-        yield wrong(call, message, 'load_best_model_at_end=True, metric_for_best_model="eval_loss"')
+        yield wrong(call, "best-model-needed")
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)
     if given is None and _SHRINKS.search(metric.lower()) and not metric.endswith("loss") and not open_ended:
-        message = f"The best {metric} is taken to be the greatest: only names that end in loss are not."
-        yield wrong(call, message, "greater_is_better=False")
+        yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
-        message = f"greater_is_better={greatest} of {metric}: the worst model is loaded at the end."
-        yield wrong(call, message, f"greater_is_better={not greatest}")
+        yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
     if facts.value(call, "fp16") is True and facts.value(call, "bf16") is True:
-        yield wrong(call, "fp16 and bf16 together are refused.", "bf16=True")
+        yield wrong(call, "two-precisions")
     place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
     if place is not None and rate is not None and rate > largest_tuning_rate(facts.script):
-        yield wrong(place, f"Learning rate {rate:g} of a pretrained transformer.", "learning_rate=2e-5")
+        yield wrong(place, "pretrained-rate", rate=rate)
 
 
 def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -105,9 +101,7 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     strategy = facts.values.text(given) if given is not None else "no"
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
-        message = f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save is "
-        yield wrong(call, f"{message}{saved!r}.", 'eval_strategy="epoch", save_strategy="epoch"')
+        yield wrong(call, "strategies", strategy=strategy, saved=saved)
     every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
     if strategy == saved == "steps" and every is not None and each and every % each:
-        message = f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps "
-        yield wrong(call, f"{message}({each:g}).", f"save_steps={int(each)}")
+        yield wrong(call, "save-steps", every=every, each=each, steps=int(each))

@@ -42,8 +42,7 @@ def score_rules(facts: Facts) -> Iterator[Finding]:
         given = facts.argument(call, "y_score", 1) or facts.argument(call, "y_pred")
         why = _hard(facts, given, 0) if given is not None else ""
         if why:
-            message = f"{_METRICS[last_name(call.func)]} judges probabilities; here it gets {why}."
-            yield finding("wrong-loss", call, message, "model.predict_proba(X_valid)[:, 1]")
+            yield finding("wrong-loss", call, "probabilities", metric=_METRICS[last_name(call.func)], why=why)
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:

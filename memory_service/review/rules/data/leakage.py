@@ -26,19 +26,9 @@ def split_rules(facts: Facts) -> Iterator[Finding]:
         if stated in shown:
             continue
         shown.add(stated)
-        split = f"the split comes at line {getattr(place, 'lineno', 0)}"
         rule = "target-statistics-before-split" if learned.kind == "target" else "fit-before-split"
-        if learned.kind == "target":
-            message = f"A mean of the target over all rows becomes a feature; {split}, so each row of "
-            message += "validation carries its own answer."
-            fix = "means = train_part.groupby(key)[target].mean()  # within each fold, then .map(means)"
-        elif learned.what:
-            message = f"{learned.what} is fitted on all rows; {split}, so validation has been seen."
-            fix = "split first; fit on the training rows and transform both parts, or a Pipeline"
-        else:
-            message = f"Mean and deviation, or range, are of all rows; {split}."
-            fix = "mean, std = X_train.mean(0), X_train.std(0)  # of the training rows, for both parts"
-        yield finding(rule, learned.place, message, fix)
+        case = "it" if learned.kind == "target" or learned.what else "standardised"
+        yield finding(rule, learned.place, case, what=learned.what, at=getattr(place, "lineno", 0))
 
 
 MOST_INPUTS = 20
@@ -48,9 +38,7 @@ def target_rules(facts: Facts) -> Iterator[Finding]:
     """target-in-features: the first column of each script that is the answer, or computed from it."""
     for supervised in (part for whole in facts.walk.supervised for part in _parts(whole)):
         for column, place in _telling(supervised):
-            message = f"The features hold {column!r}, which is the target or made from it: the score is "
-            message += "perfect and worth nothing."
-            yield finding("target-in-features", place, message, f"X = df.drop(columns=[{column!r}])")
+            yield finding("target-in-features", place, column=column)
             return
 
 

@@ -19,7 +19,6 @@ _IGNORES_GROUPS = words(
 )
 _BY_PARAMETER = words("cross_val_score cross_validate cross_val_predict learning_curve fit cv")
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
-_MESSAGE = "Rows are split at random although {}: training sees the future of what it is judged on."
 _OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|lag", re.IGNORECASE)
 
 
@@ -34,14 +33,12 @@ def _series(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
     own = facts.script.own.get("SPLIT")
     if own is not None and (own.value == "time" or facts.context.task == _FORECAST):
         if own.value != "time":  # of the branches of its `split` this one runs
-            yield finding("shuffled-time-series", own, _MESSAGE.format(_IS_FORECAST), 'SPLIT = "time"')
+            yield finding("shuffled-time-series", own, "own", why=_IS_FORECAST)
         return
     for division in divisions:
         shuffled, why = _shuffled(facts, division), _of_time(facts, division)
         if shuffled is not None and why:
-            message = _MESSAGE.format(why)
-            fix = "TimeSeriesSplit(n_splits=5), or the last weeks as validation: df[df.date >= cut]"
-            yield finding("shuffled-time-series", shuffled, message, fix)
+            yield finding("shuffled-time-series", shuffled, why=why)
             return
 
 
@@ -96,8 +93,9 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
         given = facts.values.argument(division.place, "groups", at)
         nothing = isinstance(given, ast.Constant) and given.value is None
         if given is not None and facts.values.one(given) is None and not nothing:
-            message = f"{kind} ignores `groups`: rows of one group lie on both sides."
-            yield finding("groups-across-folds", division.place, message, _fix(division.kind))
+            yield finding(
+                "groups-across-folds", division.place, "ignored", kind=kind, fix=_fix(division.kind)
+            )
             return
     if any("Group" in kind for _, kind, _ in kinds):
         return
@@ -107,9 +105,7 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
             continue
         direct = division.kind in ("train_test_split", "random_split", *_BY_PARAMETER)
         place = division.place if direct or division.maker is None else division.maker
-        message = f"{column!r} has several rows each, and {kind} splits rows: the same {column} is trained "
-        fix = _fix(division.kind) + f", groups=df[{column!r}]"
-        yield finding("groups-across-folds", place, message + "on and judged.", fix)
+        yield finding("groups-across-folds", place, "rows", column=column, kind=kind, fix=_fix(division.kind))
         return
 
 

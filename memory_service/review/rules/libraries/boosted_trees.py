@@ -87,49 +87,45 @@ def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterat
     complete = not facts.values.entries(facts.argument(call, "params", 0)).open
     multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
     if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
-        yield wrong(call, f"objective {objective} needs num_class.", '"num_class": N_CLASSES')
+        yield wrong(call, "num-class-missing", objective=objective)
     count = facts.values.number(params.get("num_class"))
     if objective in ("binary", "regression") and count is not None and count > 1:
-        message = f"objective {objective} with num_class={count:g} is refused."
-        yield wrong(call, message, '"objective": "multiclass"')
+        yield wrong(call, "num-class-refused", objective=objective, count=count)
 
 
 def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
     """Values that the library does not know, or that are out of range."""
     values = facts.values
     if values.text(params.get("tree_method")) == "gpu_hist":
-        message = "tree_method gpu_hist is gone from xgboost."
-        yield wrong(params["tree_method"], message, 'tree_method="hist", device="cuda"')
+        yield wrong(params["tree_method"], "gpu-hist")
     objectives = ("loss_function", "objective") if library == "catboost" else ()
     for key in ("metric", "eval_metric", *objectives):
         found = values.one(params.get(key))
         for name in found if isinstance(found, list) else [found]:
             instead = _METRICS[library].get(name) if isinstance(name, str) else None
             if instead:
-                yield wrong(params[key], f"{library} knows no {name!r}.", f'"{instead}"')
+                yield wrong(params[key], "metric-unknown", library=library, name=name, instead=instead)
     for key in _IGNORED.keys() & params if library == "xgboost" else ():
-        yield wrong(params[key], f"xgboost passes over {key} now.", _IGNORED[key])
+        yield wrong(params[key], "ignored", key=key, instead=_IGNORED[key])
     device = values.text(params.get("task_type"))
     if library == "catboost" and device is not None and device.upper() not in ("CPU", "GPU"):
-        yield wrong(params["task_type"], f"task_type is CPU or GPU, not {device!r}.", '"GPU"')
+        yield wrong(params["task_type"], "task-type", device=device)
     place = params.get("learning_rate") or params.get("eta")
     rate = values.number(place)
     if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
         what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
-        message = f"learning rate {rate:g} of boosting is {what}."
-        yield wrong(values.origin(place), message, "learning_rate=0.05")
+        yield wrong(values.origin(place), "boosting-rate", rate=rate, what=what)
     for key in _SHARES:
         share = values.number(params.get(key))
         if share is not None and not 0 < share <= 1:
-            yield wrong(params[key], f"{key}={share:g} is no share of rows or columns.", f"{key}=0.8")
+            yield wrong(params[key], "share-of-rows", key=key, share=share)
 
 
 def _aliases(call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
     for names in _ALIASES:
         both = [name for name in names if name in params]
         if len(both) > 1:
-            message = f"CatBoost refuses {both[0]} and {both[1]} together: they are one parameter."
-            yield wrong(call, message, f"{both[0]}=...")
+            yield wrong(call, "alias", one=both[0], other=both[1])
 
 
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -138,11 +134,11 @@ def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -
     for name in ("rsm", "colsample_bylevel"):
         share = facts.values.number(params.get(name))
         if share is not None and share != 1 and not pairwise:
-            yield wrong(params[name], f"CatBoost refuses {name} on a card.", f'no {name}, or task_type="CPU"')
+            yield wrong(params[name], "refused-on-card", name=name)
     for fit in facts.training.fits:
         given = facts.argument(fit.call, "callbacks")
         if given is not None and call in facts.training.objects.makers(receiver(fit.call)):
-            yield wrong(given, "CatBoost refuses callbacks on a card.", 'no callbacks, or task_type="CPU"')
+            yield wrong(given, "callbacks-on-card")
 
 
 def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -150,12 +146,11 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if facts.values.open_ended(call):
         return
     qualified, model = facts.script.qualified(call.func), receiver(call)
-    message = "Early stopping needs rows to judge by: {} is missing."
     if qualified in ("lightgbm.train", "xgboost.train"):
         rows = "valid_sets" if qualified.startswith("lightgbm") else "evals"
         if facts.argument(call, rows, 3) is None and _stops_early(facts, call):
             fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
-            yield wrong(call, message.format(rows), fix)
+            yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
         makers = facts.training.objects.makers(model)
         if len(makers) != 1 or not _BOOSTED.match(last_name(makers[0].func)):
@@ -163,7 +158,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):
             return
         if _stops_early(facts, makers[0]) or _stops_early(facts, call):
-            yield wrong(call, message.format("eval_set"), "eval_set=[(X_valid, y_valid)]")
+            yield wrong(call, "no-rows-to-stop-by", rows="eval_set", fix="eval_set=[(X_valid, y_valid)]")
 
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:

@@ -68,8 +68,7 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
         ):
             continue
         what = ast.unparse(call.func)
-        message = f"{what}(...) changes nothing by itself, and what it gives is thrown away."
-        yield finding("result-thrown-away", node, message, f"{what.split('.')[0]} = {what}(...)")
+        yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
 
 
 _LAST = re.compile(r"# ?(In\[|%%)")
@@ -100,10 +99,7 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
             ):
                 found[last_name(target)] = node
     if {"deterministic", "benchmark"} <= found.keys():
-        message = (
-            "cudnn.benchmark chooses algorithms by timing them: runs differ although deterministic is set."
-        )
-        yield wrong(found["benchmark"], message, "torch.backends.cudnn.benchmark = False")
+        yield wrong(found["benchmark"], "benchmark")
 
 
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -114,22 +110,19 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
             shuffles = facts.argument(call, "shuffle", 1) and facts.value(call, "shuffle", 1) is not False
             if facts.value(call, "random_state", 2) is not None and not shuffles:
-                message = f"{name} refuses random_state without shuffle=True."
-                yield wrong(call, message, f"{name}(n_splits=5, shuffle=True, random_state=42)")
+                yield wrong(call, "random-state", name=name)
         case "OneCycleLR" if not open_ended and len(call.args) <= 2:
             given = keyword_names(call)
             if "total_steps" not in given and not {"epochs", "steps_per_epoch"} <= given:
-                message = "OneCycleLR needs total_steps, or epochs and steps_per_epoch."
-                yield wrong(call, message, "total_steps=EPOCHS * len(train_loader)")
+                yield wrong(call, "one-cycle-steps")
         case "ReduceLROnPlateau" if (facts.number(call, "factor", 2) or 0) >= 1 and facts.script.uses(
             "torch"
         ):
-            yield wrong(call, "ReduceLROnPlateau refuses a factor of 1 and more.", "factor=0.5")
+            yield wrong(call, "plateau-factor")
         case "train_test_split" if facts.value(call, "shuffle") is False:
             stratify = facts.argument(call, "stratify")
             if stratify is not None and not is_none(stratify):
-                message = "train_test_split cannot stratify without shuffling."
-                yield wrong(call, message, "shuffle=True, or no stratify")
+                yield wrong(call, "stratify")
         case "DataLoader" if facts.script.uses("torch"):
             yield from _loader(facts, call)
 
@@ -140,10 +133,10 @@ def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     persistent = facts.value(call, "persistent_workers") is True
     if none and (persistent or isinstance(facts.value(call, "prefetch_factor"), int)):
         what = "persistent_workers" if persistent else "prefetch_factor"
-        yield wrong(call, f"{what} needs num_workers over 0: the loader refuses it.", "num_workers=8")
+        yield wrong(call, "workers-needed", what=what)
     samplers = (facts.argument(call, name) for name in ("sampler", "batch_sampler"))
     if facts.value(call, "shuffle", 2) is True and any(s is not None and not is_none(s) for s in samplers):
-        yield wrong(call, "A loader takes a sampler or shuffle=True, not both.", "shuffle=False")
+        yield wrong(call, "sampler")
 
 
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -156,7 +149,7 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             continue
         number = facts.number(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
         if number is not None and not 0 <= number <= 1:
-            yield wrong(call, f"{parameter}={number:g} is no share between 0 and 1.", f"{parameter}=0.1")
+            yield wrong(call, "share", parameter=parameter, number=number)
 
 
 def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -168,6 +161,5 @@ def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
     if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
         learner = f"{name} of a pretrained transformer" if fine_tuned else name
-        message = f"Learning rate {rate:g} with {learner}: training diverges or stands still."
-        fix = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
-        yield wrong(place or call, message, fix)
+        usual = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
+        yield wrong(place or call, "rate", rate=rate, learner=learner, usual=usual)

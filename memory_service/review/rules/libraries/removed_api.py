@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding, wrong
+from memory_service.review.findings import Finding, told, wrong
 from memory_service.review.source.nodes import keyword_names, last_name, receiver
 from memory_service.review.training.training import KERAS, LIGHTNING
 
@@ -87,10 +87,13 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         if any(facts.script.around(node, ast.Try)):
             continue
         module = node.module or ""
-        yield from (wrong(node, f"{module} is gone.", removed.instead) for removed in removed_of(module))
+        yield from (
+            wrong(node, "module-gone", module=module, instead=removed.instead)
+            for removed in removed_of(module)
+        )
         for alias in node.names:
             for removed in removed_of(f"{module}.{alias.name}"):
-                yield wrong(node, f"{module} has no {alias.name} any more.", removed.instead)
+                yield wrong(node, "name-gone", module=module, name=alias.name, instead=removed.instead)
 
 
 def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -107,7 +110,7 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         rule = "timm-trap" if qualified.startswith("timm.") else "wrong-parameter"
         place = call if inside and not same_line else keyword.value
         fix = f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ..."
-        yield finding(rule, place, f"{name} has no parameter {keyword.arg}.", fix)
+        yield told(rule, place, f"{name} has no parameter {keyword.arg}.", fix)
 
 
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -124,16 +127,16 @@ def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         shown += "()" if library == "keras" and name.islower() else ""
         if not removed.argument:
             gone = f"{name} is gone from {library.replace('keras', 'Keras')}."
-            yield finding(rule, call, gone, removed.instead)
+            yield told(rule, call, gone, removed.instead)
         for keyword in call.keywords:
             if not removed.argument or keyword.arg != removed.argument:
                 continue
             if not removed.value:
                 message = f"{shown} takes no {keyword.arg} any more."
-                yield finding(rule, keyword.value, message, removed.instead.replace("MODEL", made))
+                yield told(rule, keyword.value, message, removed.instead.replace("MODEL", made))
             elif facts.values.text(keyword.value) == removed.value:
                 message = f"{shown} takes no {keyword.arg}={removed.value!r}."
-                yield finding(rule, keyword.value, message, removed.instead)
+                yield told(rule, keyword.value, message, removed.instead)
 
 
 def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
@@ -152,5 +155,4 @@ def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
     if of_torchvision and "pretrained" in keyword_names(call):
         name = last_name(call.func)
-        message = f"{name}(pretrained=...) is deprecated in torchvision."
-        yield wrong(call, message, f'{name}(weights="DEFAULT")')
+        yield wrong(call, "torchvision-pretrained", name=name)
