@@ -24,7 +24,7 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.stopping import guards_of
+from memory_service.review.training.construction import guards_of
 from memory_service.review.training.training import Loop
 
 _ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")

@@ -1,8 +1,7 @@
 """Where the script trains: loops over batches, epochs and folds; fits of the frameworks.
 
-A loop over epochs is found from the backward pass outwards, through functions of the file; what an imported
-helper does (`train_one_epoch(...)`) is believed.
-"""
+A loop over epochs is found from the backward pass outwards, through functions of the file; what an
+imported helper does (`train_one_epoch(...)`) is believed."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ from memory_service.review.source.nodes import (
     words_in,
 )
 from memory_service.review.source.script import Script
-from memory_service.review.training.construction import Folds, Objects
-from memory_service.review.training.stopping import AnyLoop, Stopping
+from memory_service.review.training.construction import AnyLoop, Folds, Objects, Stopping
 
 Kind = Literal[
     "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
