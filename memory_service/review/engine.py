@@ -46,7 +46,7 @@ _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     leakage.split_rules, leakage.row_rules, leakage.target_rules,
     label_encoding.code_rules, eval_mode.eval_rules, timm.timm_rules,
     albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
-    schedules.watched_rules, logged_metric.logged_rules, parameters.removed_api_rules,
+    schedules.watched_rules, logged_metric.logged_rules,
     schedules.step_rules, loss.score_rules, loss.loss_rules,
     objective.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip

@@ -69,7 +69,7 @@ def memory_rules(facts: Facts) -> Iterator[Finding]:
     """memory-read-between-steps, no-memory-at-first-batch, no-memory-every-epoch."""
     if facts.training.offers:
         yield from _between_steps(facts)
-    if not facts.for_card or _is_logged(facts):
+    if not facts.for_card or _is_logged(facts) or "tensorflow" in facts.training.kinds:
         return
     for loop in facts.training.loops:
         if loop.epoch is not None and facts.script.runs(loop.epoch):

@@ -46,9 +46,8 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
                 yield finding("deprecated-amp", node, "apex", paste=_paste(facts, "autocast"))
             if _OLD.match(full) and not _is_fallback(facts, node):
                 names = ", ".join(a.name for a in node.names)
-                yield finding(
-                    "deprecated-amp", node, "import", full=full, names=names, paste=_paste(facts, alias.name)
-                )
+                paste = _paste(facts, alias.name)
+                yield finding("deprecated-amp", node, "import", full=full, names=names, paste=paste)
     for named in script.all(ast.Attribute):
         full = script.qualified(named)
         if _OLD.match(full) and not _is_fallback(facts, named):

@@ -56,9 +56,8 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         once = any(x.batch is loop for x in training.loops)
         if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
             what = "steps" if once else "epochs"
-            yield finding(
-                "no-early-stopping", loop, "loop", many="All" if epochs is None else epochs, what=what
-            )
+            many = "All" if epochs is None else epochs
+            yield finding("no-early-stopping", loop, "loop", many=many, what=what)
         if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
             yield finding("no-deadline", loop, "loop", what="batches" if once else "epochs")
 

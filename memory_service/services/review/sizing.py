@@ -100,7 +100,7 @@ class Sizing:
             return f"several models are made: {several}" if several else unknown
         if self.plan.lighter and self.plan.lighter != RECOMPUTED:
             return self._why_lighter()
-        if self.plan.framework == "keras":
+        if self.plan.framework in ("keras", "tensorflow"):
             return "figures are of PyTorch, not of Keras"
         return None
 

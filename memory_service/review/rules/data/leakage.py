@@ -167,9 +167,8 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
         given = facts.values.argument(division.place, "groups", at)
         nothing = isinstance(given, ast.Constant) and given.value is None
         if given is not None and facts.values.one(given) is None and not nothing:
-            yield finding(
-                "groups-across-folds", division.place, "ignored", kind=kind, fix=_fix(division.kind)
-            )
+            fix = _fix(division.kind)
+            yield finding("groups-across-folds", division.place, "ignored", kind=kind, fix=fix)
             return
     if any("Group" in kind for _, kind, _ in kinds):
         return

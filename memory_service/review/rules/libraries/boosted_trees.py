@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
 from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver
@@ -19,41 +20,12 @@ _LIBRARIES = {
 }
 """What trains, and which classes train."""
 
-_ALIASES = (
-    ("iterations", "n_estimators", "num_boost_round", "num_trees"),
-    ("learning_rate", "eta"),
-    ("depth", "max_depth"),
-    ("random_seed", "random_state"),
-    ("loss_function", "objective"),
-    ("l2_leaf_reg", "reg_lambda"),
-    ("border_count", "max_bin"),
-)
-"""Names that CatBoost has for one parameter: two of them are refused."""
-
-_METRICS = {
-    "lightgbm": {"accuracy": "binary_error", "acc": "binary_error", "f1": "binary_logloss", "roc_auc": "auc",
-                 "logloss": "binary_logloss", "r2": "rmse"},
-    "xgboost": {"accuracy": "error", "acc": "error", "f1": "logloss", "roc_auc": "auc", "r2": "rmse",
-                "AUC": "auc", "RMSE": "rmse", "binary_logloss": "logloss", "multi_logloss": "mlogloss"},
-    "catboost": {"auc": "AUC", "rmse": "RMSE", "mae": "MAE", "logloss": "Logloss", "accuracy": "Accuracy",
-                 "multiclass": "MultiClass", "f1": "F1", "mse": "RMSE", "MSE": "RMSE", "binary": "Logloss",
-                 "roc_auc": "AUC", "LogLoss": "Logloss", "log_loss": "Logloss", "MultiLogloss": "MultiClass"},
-}  # fmt: skip
-"""Metrics that a library does not know -> one that it does."""
-
+_TABLE = shipped_table(__package__, "boosted_trees.toml")
 LEAST_RATE = 0.002  # below 0.02 every gain is within the noise (docs/methods/boosting_rounds.md)
 _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
     "xgboost.train": ("multi:softmax", "multi:softprob"),
 }
-_IGNORED = {
-    "use_label_encoder": "leave it out; labels must be 0 ... n - 1",
-    "gpu_id": 'device="cuda:0"',
-    "predictor": 'device="cuda"',
-    "n_gpus": 'device="cuda"',
-}
-"""What XGBoost took once and ignores now."""
-
 _SHARES = (
     "subsample", "colsample_bytree", "feature_fraction", "bagging_fraction", "rsm", "colsample_bylevel",
 )  # fmt: skip
@@ -102,11 +74,11 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
     for key in ("metric", "eval_metric", *objectives):
         found = values.one(params.get(key))
         for name in found if isinstance(found, list) else [found]:
-            instead = _METRICS[library].get(name) if isinstance(name, str) else None
+            instead = _TABLE["metrics"][library].get(name) if isinstance(name, str) else None
             if instead:
                 yield wrong(params[key], "metric-unknown", library=library, name=name, instead=instead)
-    for key in _IGNORED.keys() & params if library == "xgboost" else ():
-        yield wrong(params[key], "ignored", key=key, instead=_IGNORED[key])
+    for key in _TABLE["ignored"].keys() & params if library == "xgboost" else ():
+        yield wrong(params[key], "ignored", key=key, instead=_TABLE["ignored"][key])
     device = values.text(params.get("task_type"))
     if library == "catboost" and device is not None and device.upper() not in ("CPU", "GPU"):
         yield wrong(params["task_type"], "task-type", device=device)
@@ -122,7 +94,7 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
 
 
 def _aliases(call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
-    for names in _ALIASES:
+    for names in _TABLE["aliases"]:
         both = [name for name in names if name in params]
         if len(both) > 1:
             yield wrong(call, "alias", one=both[0], other=both[1])

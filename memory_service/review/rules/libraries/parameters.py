@@ -50,7 +50,11 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter and result-thrown-away."""
     yield from _thrown_away(facts)
     yield from _deterministic(facts)
+    yield from _imports(facts)
     for call in facts.script.calls:
+        yield from _unknown_arguments(facts, call)
+        yield from _removed(facts, call)
+        yield from _deprecated(facts, call)
         yield from _contradictions(facts, call)
         yield from _shares(facts, call)
         yield from _learning_rates(facts, call)
@@ -227,15 +231,6 @@ def _gone() -> dict[str, list[Removed]]:
 def _lines(file: str) -> Iterator[str]:
     text = (Path(__file__).parent / file).read_text(encoding="utf-8")
     return (line for line in text.splitlines() if line and not line.startswith("#"))
-
-
-def removed_api_rules(facts: Facts) -> Iterator[Finding]:
-    """wrong-parameter: what a library does not have any more, or never had."""
-    yield from _imports(facts)
-    for call in facts.script.calls:
-        yield from _unknown_arguments(facts, call)
-        yield from _removed(facts, call)
-        yield from _deprecated(facts, call)
 
 
 def _imports(facts: Facts) -> Iterator[Finding]:
