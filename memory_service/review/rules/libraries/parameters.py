@@ -52,12 +52,12 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     yield from _deterministic(facts)
     yield from _imports(facts)
     for call in facts.script.calls:
-        yield from _unknown_arguments(facts, call)
-        yield from _removed(facts, call)
-        yield from _deprecated(facts, call)
         yield from _contradictions(facts, call)
         yield from _shares(facts, call)
         yield from _learning_rates(facts, call)
+        yield from _unknown_arguments(facts, call)
+        yield from _removed(facts, call)
+        yield from _deprecated(facts, call)
 
 
 _GIVES = words(
