@@ -19,22 +19,19 @@ from memory_service.review.findings import Finding, finding, in_order
 from memory_service.review.rules import (
     data_loader,
     eval_mode,
-    fold_checkpoints,
-    fold_ensembles,
+    folds,
     gpu_memory,
     logged_metric,
     loss,
-    lr_schedule,
     mixed_precision,
-    monitored_metric,
     objective,
     own_settings,
-    probability_metrics,
+    schedules,
     stopping_and_seeds,
     torch_loop,
-)
-from memory_service.review.rules.data import label_encoding, leakage, split_leakage
-from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, removed_api, timm
+)  # fmt: skip
+from memory_service.review.rules.data import label_encoding, leakage
+from memory_service.review.rules.libraries import albumentations, boosted_trees, parameters, timm
 from memory_service.review.source.parsing import TooLong, Unreadable
 from memory_service.review.source.project import Places, source_of
 from memory_service.review.source.script import Script
@@ -45,12 +42,12 @@ FAILED = "could not be applied to this script"
 
 _GROUPS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     data_loader.loader_rules, mixed_precision.precision_rules, gpu_memory.memory_rules,
-    stopping_and_seeds.time_rules, fold_checkpoints.fold_rules, fold_ensembles.missing_fold_rules,
-    leakage.split_rules, split_leakage.row_rules, leakage.target_rules,
+    stopping_and_seeds.time_rules, folds.fold_rules, folds.missing_fold_rules,
+    leakage.split_rules, leakage.row_rules, leakage.target_rules,
     label_encoding.code_rules, eval_mode.eval_rules, timm.timm_rules,
     albumentations.albumentations_rules, parameters.parameter_rules, boosted_trees.boosting_rules,
-    monitored_metric.watched_rules, logged_metric.logged_rules, removed_api.removed_api_rules,
-    lr_schedule.step_rules, probability_metrics.score_rules, loss.loss_rules,
+    schedules.watched_rules, logged_metric.logged_rules,
+    schedules.step_rules, loss.score_rules, loss.loss_rules,
     objective.objective_rules, torch_loop.loop_rules, own_settings.own_rules,
 )  # fmt: skip
 Known = TypeVar("Known")
@@ -108,7 +105,7 @@ def review_source(
 
 
 def _unreadable(why: Unreadable) -> Finding:
-    found = finding("syntax-error", why.line, why.why, why.fix)
+    found = finding("syntax-error", why.line, why=why.why, fix=why.fix)
     return found if why.certain else replace(found, severity="warning")
 
 

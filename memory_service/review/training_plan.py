@@ -8,38 +8,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
 from memory_service.review.rules.data_loader import accumulation, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
-from memory_service.review.source.nodes import entries_of, last_name, targets_of, word_pairs, words
+from memory_service.review.source.nodes import entries_of, last_name, targets_of, words
 from memory_service.review.source.script import Script
 from memory_service.review.training.training import BOOSTERS
 
-_TORCHVISION = word_pairs(
-    "vit_b_16:vit_base_patch16_224 vit_b_32:vit_base_patch32_224 vit_l_16:vit_large_patch16_224 "
-    "swin_t:swin_tiny_patch4_window7_224 swin_s:swin_small_patch4_window7_224 "
-    "swin_b:swin_base_patch4_window7_224 mobilenet_v2:mobilenetv2_100 "
-    "mobilenet_v3_small:mobilenetv3_small_100 mobilenet_v3_large:mobilenetv3_large_100 "
-    "efficientnet_v2_s:tf_efficientnetv2_s efficientnet_v2_m:tf_efficientnetv2_m "
-    "efficientnet_v2_l:tf_efficientnetv2_l inception_v3:inception_v3 wide_resnet50_2:wide_resnet50_2 "
-    "regnet_y_16gf:regnety_160 regnet_y_8gf:regnety_080 regnet_y_3_2gf:regnety_032"
-)
-_HUB = (
-    (r"(?:vit|deit)-(tiny|small|base|large|huge)(?:-distilled)?-patch(\d+)-(\d+)", r"vit_\1_patch\2_\3"),
-    (r"swin-(\w+)-patch4-window(\d+)-(\d+)", r"swin_\1_patch4_window\2_\3"),
-    (r"swinv2-(\w+)-patch4-window(\w+)-(\w+)", r"swinv2_\1_window\2_\3"),
-    (r"convnext(v2)?-([a-z]+)(?:-\d+)?", r"convnext\1_\2"),
-    (r"beit-(base|large)-patch16-224", r"beitv2_\1_patch16_224"),
-    (r"dinov2-(small|base|large)", r"vit_\1_patch14_dinov2"),
-    (r"resnet-(\d+)", r"resnet\1"),
-    (r"efficientnet-b(\d)", r"efficientnet_b\1"),
-    (r"regnet-y-(\d+)", r"regnety_\1"),
-)
-"""Names of the hub -> the same network under the name that the catalogue has."""
-
+_NAMES = shipped_table(__package__, "model_names.toml")
 _HUB_ROWS = re.compile(r"^.*/|-(in2[12]k|[pf]t22k(to1k)?|22kto1k-ft|ft1k|22k|1k)(?=-|$)")
 """The owner, and on which pictures it was trained."""
 
@@ -47,29 +27,15 @@ _ARCHITECTURE = re.compile(
     r"^(resnet|resnext|densenet|efficientnet|convnext|vgg|vit_|swin|mobilenet|regnet|wide_resnet|"
     r"inception)\w*$"
 )
-_SMP = word_pairs("Unet:unet UnetPlusPlus:unetplusplus FPN:fpn DeepLabV3Plus:deeplabv3plus UPerNet:upernet")
 RECOMPUTED = "activations are computed anew"
 """Less memory for more time: what a full training takes at best, it takes too."""
 
 _NOT_A_MODEL = re.compile(r"token|process|config|extractor|schedul", re.IGNORECASE)
-_OPTIMIZERS = word_pairs(
-    "PagedAdamW8bit:paged-adamw-8bit AdamW8bit:adamw-8bit SGD:sgd-momentum Adam:adam AdamW:adamw NAdam:adam "
-    "RAdam:adam"
-)
-_FAMILIES = (
-    tuple(f"efficientnet_b{n}" for n in range(9)),
-    ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
-    tuple(f"convnext_{size}" for size in ("tiny", "small", "base", "large", "xlarge")),
-    tuple(f"swin_{size}" for size in ("tiny", "small", "base", "large")),
-    tuple(f"vit_{size}" for size in ("tiny", "small", "base", "large", "huge")),
-    *(tuple(f"{family}{size}" for size in "nsmlx") for family in ("yolov5", "yolov8", "yolo11", "yolo12")),
-)
-"""Sizes of one network, the smallest first."""
 
 
 def smaller_than(model: str) -> list[str]:
     """Names of the same network in smaller sizes, the largest of them first."""
-    for family in _FAMILIES:
+    for family in _NAMES["families"].values():
         for place, name in enumerate(family):
             if name in model:
                 return [model.replace(name, smaller) for smaller in reversed(family[:place])]
@@ -149,7 +115,7 @@ def training_plan_of(facts: Facts) -> TrainingPlan:
         batch_size=batch, batch_place=batch_place, grad_accumulation=accumulation(facts),
         image_size=facts.image_size if facts.modality in ("image", "audio") else None,
         seq_len=facts.seq_len, precision=_precision(facts),
-        optimizer=next((v for k, v in _OPTIMIZERS.items() if facts.script.called(k)), None),
+        optimizer=next((v for k, v in _NAMES["optimizers"].items() if facts.script.called(k)), None),
         folds=_folds(facts), epochs=_epochs(facts), boosting=_boosting(facts),
         num_workers=max(workers, default=None),
         place=training.place, lighter=_lighter(facts), trains=training.trains or training.is_engine,
@@ -223,7 +189,7 @@ _ONE = ast.Constant(1)
 
 def _framework(facts: Facts) -> str | None:
     kinds, uses = facts.training.kinds, facts.script.uses
-    for kind in ("lightning", "transformers", "keras", "fastai", "torch", *_WHOLE):
+    for kind in ("lightning", "transformers", "keras", "fastai", "torch", "tensorflow", *_WHOLE):
         if kind in kinds:
             return kind
     if "boosting" in kinds:
@@ -262,10 +228,14 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
         other = _NOT_A_MODEL.search(last_name(call.func.value))
         own = stated is not None and (stated in saved or _A_FILE.search(stated))
         return None if other or own else _of_hub(stated)
-    if qualified.startswith("segmentation_models_pytorch.") and name in _SMP:
+    if qualified.startswith("segmentation_models_pytorch.") and name in _NAMES["segmentation"]:
         given = facts.argument(call, "encoder_name", 0)
         stated = "resnet34" if given is None else facts.values.text(given)
-        return f"{_SMP[name]}/{re.sub(r'^(tu-|timm-)', '', stated).replace('-', '_')}" if stated else None
+        return (
+            f"{_NAMES['segmentation'][name]}/{re.sub(r'^(tu-|timm-)', '', stated).replace('-', '_')}"
+            if stated
+            else None
+        )
     return None
 
 
@@ -276,13 +246,13 @@ _A_FILE = re.compile(r"^[./]|\.(pt|pth|bin)$|checkpoint|^out")
 
 
 def _of_torchvision(name: str | None) -> str | None:
-    return _TORCHVISION.get(name, name) if name and _ARCHITECTURE.match(name) else None
+    return _NAMES["torchvision"].get(name, name) if name and _ARCHITECTURE.match(name) else None
 
 
 def _of_hub(name: str | None) -> str | None:
     """`google/vit-large-patch16-224-in21k` under timm's name; other names as they are."""
     plain = _HUB_ROWS.sub("", name or "")
-    return next((re.sub(p, made, plain) for p, made in _HUB if re.fullmatch(p, plain)), name)
+    return next((re.sub(p, made, plain) for p, made in _NAMES["hub"].items() if re.fullmatch(p, plain)), name)
 
 
 def _saved_to(facts: Facts) -> set[str]:
@@ -305,7 +275,7 @@ def _precision(facts: Facts) -> str | None:
     if "ultralytics" in facts.training.kinds:
         off = any(one(node) is False for node in facts.script.given_as("amp"))
         return "fp32" if off else "fp16"
-    if "keras" in facts.training.kinds:
+    if facts.training.kinds & {"keras", "tensorflow"}:
         return "bf16" if "mixed_bfloat16" in text else "fp16" if "mixed_float16" in text else "fp32"
     if switched_on(facts) or "to_fp16" in text:
         either = bool(re.search(r"torch\.bfloat16", text) and re.search(r"torch\.float16", text))

@@ -345,6 +345,16 @@ def test_training_by_steps_and_batches_cut_by_hand_are_training_too(seeded_sqlit
     assert "batch-too-small" not in rules_of(large, seeded_sqlite, n_train=500_000)
 
 
+def test_every_message_of_a_rule_is_said_somewhere() -> None:
+    """A case that no rule names any more would stay in `rules.toml` for ever."""
+    package = Path(__file__).parents[2] / "memory_service"
+    folders = ("review", "services/review")
+    code = "".join(path.read_text("utf-8") for name in folders for path in (package / name).rglob("*.py"))
+    for rule in RULES.values():
+        assert not rule.says or f'"{rule.id}"' in code, rule.id
+        assert [case for case in rule.says if case != "it" and f'"{case}"' not in code] == [], rule.id
+
+
 def test_the_page_lists_every_rule_as_it_is() -> None:
     docs = Path(__file__).parents[2] / "docs"
     page = (docs / "review.md").read_text(encoding="utf-8")

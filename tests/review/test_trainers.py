@@ -41,6 +41,29 @@ def test_ultralytics_settings_are_read_and_judged() -> None:
     assert rules(script) == {"loader-workers", "no-mixed-precision"}
 
 
+TAPE = """import tensorflow as tf
+model, optimizer = tf.keras.Sequential(), tf.keras.optimizers.Adam(1e-3)
+rows = tf.data.Dataset.from_tensor_slices((x, y)).batch(64)
+@tf.function
+def train_step(images, labels):
+    with tf.GradientTape() as tape:
+        loss = tf.keras.losses.mse(labels, model(images, training=True))
+    grads = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(grads, model.trainable_variables))
+for epoch in range(50):
+    for images, labels in rows:
+        train_step(images, labels)
+"""
+
+
+def test_a_loop_over_a_gradient_tape_trains() -> None:
+    known = read(TAPE)
+    assert known["trains"] is True
+    assert (known["framework"], known["batch_size"], known["epochs"]) == ("tensorflow", 64, 50)
+    assert rules(TAPE) == {"no-deadline", "no-early-stopping"}
+    assert read(TAPE.replace("tape.gradient", "tape.jacobian"))["trains"] is False
+
+
 def test_an_own_checkpoint_is_no_model_of_the_catalogue() -> None:
     assert "model" not in read(YOLO.format("").replace("yolov8s.pt", "runs/train/weights/best.pt"))
 

@@ -12,7 +12,6 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memory_service.review.constants.lookup import Known
 from memory_service.review.source.nodes import last_name
 
 MOST_VALUES = 8
@@ -25,6 +24,7 @@ class Unknown(Exception):
     """A part is not known, or may be several things."""
 
 
+Known = list[Any] | None  # values that are possible, or None for "unknown"
 Of = Callable[[ast.AST], Known]
 Operation = Callable[[Any, Any], Any]
 

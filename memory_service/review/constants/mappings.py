@@ -1,19 +1,40 @@
-"""Settings in mappings, followed through names, `update`, `**more`, callers, helpers and dataclasses.
+"""Settings in mappings, followed through names, `update`, `**more`, callers and helpers, and objects of
+classes of the file: dataclasses, classes of settings, named tuples, with their fields.
 
 What is written is known even where something unknown stands beside it: `{**elsewhere, "num_workers": 0}`
-has no workers, and may hold more keys (`open`).
-"""
+has no workers, and may hold more keys (`open`)."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from memory_service.review.constants.instances import fields, instances
-from memory_service.review.constants.lookup import Entries, ValueLookup
-from memory_service.review.source.nodes import Function, grouped, is_none, last_name, receiver, words
+from memory_service.review.source.nodes import (
+    Function,
+    all_parameters,
+    arguments_of,
+    grouped,
+    is_none,
+    last_name,
+    receiver,
+    words,
+)
 from memory_service.review.source.settings_text import settings_of
+
+if TYPE_CHECKING:
+    from memory_service.review.constants.values import Values
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Keys of a mapping with their expressions; `open` where there may be further ones."""
+
+    known: dict[str, ast.AST] = field(default_factory=dict)
+    open: bool = False
+
 
 DEEPEST = 8
 MOST_CALLERS = 24
@@ -27,24 +48,90 @@ _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
 _UNKNOWN = Entries(open=True)
 
+MOST_OBJECTS = 8
+_SETTINGS_MAKERS = words("structured cli parse from_args load merge instantiate")
+
+Instance = tuple[str, ast.Call | None]
+"""A class of the file and the call that makes the object, None where none is seen."""
+
+
+def instances(values: Values, node: ast.AST, deep: int = 0) -> list[Instance]:
+    """Classes of this file whose object an expression is, with the calls that make it."""
+    classes = values.script.classes
+    if deep > DEEPEST:
+        return []
+    if isinstance(node, ast.Name) and node.id in classes:
+        return [(node.id, None)]
+    given = [d for d in values.definitions(node, deep) if d is not None and d is not node]
+    if isinstance(node, ast.Call):
+        name = last_name(node.func)
+        if name in classes:
+            return [(name, node)]
+        if name == "replace":
+            given = [*node.args[:1]]
+        elif name in _SETTINGS_MAKERS:
+            given = [g for g in arguments_of(node) if last_name(g) in classes]
+    found = [made for one in given[:MOST_OBJECTS] for made in instances(values, one, deep + 1)]
+    if isinstance(node, ast.Name) and not found:
+        annotated = _annotation(values, node)
+        return _parsed(values, node) or ([(annotated, None)] if annotated in classes else [])
+    return found[:MOST_OBJECTS]
+
+
+def _parsed(values: Values, node: ast.Name) -> list[Instance]:
+    """`a, b = HfArgumentParser((A, B)).parse_args_into_dataclasses()` gives an A and a B."""
+    script = values.script
+    for call in script.called("parse_args_into_dataclasses", "parse_dict", "parse_json_file"):
+        statement = script.statement(call)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        parser = call.func.value if isinstance(call.func, ast.Attribute) else call
+        makers = [parser, *values.sources(parser)]
+        given = next((m.args[0] for m in makers if isinstance(m, ast.Call) and m.args), None)
+        if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple | ast.List):
+            for item, kind in zip(target.elts, given.elts, strict=False):
+                if last_name(item) == node.id and last_name(kind) in script.classes:
+                    return [(last_name(kind), None)]
+    return []
+
+
+def _annotation(values: Values, name: ast.Name) -> str:
+    """The class that a parameter is annotated with: `def main(cfg: Config)`."""
+    function = values.script.function(name)
+    own = [p for p in all_parameters(function) if p.arg == name.id] if function is not None else []
+    return next((last_name(p.annotation) for p in own if p.annotation is not None), "")
+
+
+def fields(values: Values, name: str, call: ast.Call | None) -> dict[str, list[ast.AST]]:
+    """The fields of an object of a class of this file: as it was made, else as the class sets them."""
+    out = dict(values.attributes.get(name, {}))
+    body = values.script.classes[name].body if name in values.script.classes else []
+    if call is None or any(isinstance(n, ast.FunctionDef) and n.name == "__init__" for n in body):
+        return out
+    declared = [last_name(n.target) for n in body if isinstance(n, ast.AnnAssign)]
+    starred = any(isinstance(a, ast.Starred) for a in call.args)
+    given: dict[str, ast.AST] = {} if starred else dict(zip(declared, call.args, strict=False))
+    for keyword in call.keywords:
+        given |= {keyword.arg: keyword.value} if keyword.arg else values.entries(keyword.value).known
+    return out | {field: [node] for field, node in given.items()}
+
 
 class Mappings:
     """The mappings of one script."""
 
-    def __init__(self, values: ValueLookup) -> None:
+    def __init__(self, values: Values) -> None:
         self._values = values
         self._script = values.script
         self._cache: dict[ast.AST, Entries] = {}
         self._looks = 0
 
     def entries(self, node: ast.AST, deep: int = 0) -> Entries:
-        if deep == 0 and node in self._cache:
+        if node in self._cache:
             return self._cache[node]
         self._looks += 1
         if deep > DEEPEST or self._looks > MOST_LOOKS:
             return _UNKNOWN
         found = self._look(node, deep + 1)
-        if deep == 0:
+        if deep <= 3:  # what a name is set to is asked for at each of its uses
             self._cache[node] = found
         return found
 
@@ -236,7 +323,7 @@ class Mappings:
         return grouped((holder.id, change) for holder, change in grown if isinstance(holder, ast.Name))
 
 
-def expand(values: ValueLookup) -> None:
+def expand(values: Values) -> None:
     """Writes out `**more` of each call as keywords, so that every rule sees them; what is open stays."""
     script, left = values.script, MOST_SPREAD
     for call in script.calls:

@@ -1,11 +1,10 @@
 """Constants on demand: the values that an expression may have, followed through names, settings, command line
 defaults, attributes and function parameters to where they are written; anything else is unknown.
 
-Three questions are asked of any expression of the script, and each is answered by the same step towards where
-the expression is written (`definitions`): its values (`all`), the entries of a mapping (`entries`), and the
-objects of classes of the file that it may be (`instances`). All values that are possible are kept
-(`64 if big else 16` has two); an unknown part makes a value unknown.
-"""
+Three questions are asked of any expression of the script, and each is answered by the same step towards
+where the expression is written (`definitions`): its values (`all`), the entries of a mapping (`entries`),
+and the objects of classes of the file that it may be (`instances`). All values that are possible are kept
+(`64 if big else 16` has two); an unknown part makes a value unknown."""
 
 from __future__ import annotations
 
@@ -16,10 +15,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from memory_service.review.constants.assignments import assignments, attributes, command_line, is_trial
-from memory_service.review.constants.computed import MOST_VALUES, Unknown, computed
-from memory_service.review.constants.instances import fields, instances
-from memory_service.review.constants.lookup import Entries, Known
-from memory_service.review.constants.mappings import Mappings
+from memory_service.review.constants.computed import MOST_VALUES, Known, Unknown, computed
+from memory_service.review.constants.mappings import Entries, Mappings, fields, instances
 from memory_service.review.source.nodes import Function, all_parameters, is_call, last_name, receiver, words
 from memory_service.review.source.script import Script
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from memory_service.review.interpretation.evaluation import constant, evaluate
 from memory_service.review.interpretation.grouping import sum_into
 from memory_service.review.interpretation.rows import element_of
 from memory_service.review.interpretation.selection import set_column
-from memory_service.review.interpretation.state import Walk
+from memory_service.review.interpretation.state import Walk, constant, evaluate
 from memory_service.review.interpretation.value import Scope, Value, derived, either
 from memory_service.review.interpretation.vocabulary import TARGET, TARGET_COLUMN, VIEWS
 

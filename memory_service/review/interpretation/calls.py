@@ -8,10 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_service.review.interpretation import vocabulary
-from memory_service.review.interpretation.column_kinds import kind_of
-from memory_service.review.interpretation.containers import collection_method, mapped
-from memory_service.review.interpretation.evaluation import LIBRARY, METHODS, constant, library, method
-from memory_service.review.interpretation.functions import call_value
+from memory_service.review.interpretation.functions import call_value, collection_method, mapped
 from memory_service.review.interpretation.grouping import aggregate
 from memory_service.review.interpretation.learning import code, keep_rows, transform
 from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
@@ -19,11 +16,12 @@ from memory_service.review.interpretation.selection import (
     OTHER_ROWS,
     column_value,
     drop_column,
+    kind_of,
     listed_columns,
     set_column,
     supervise,
 )
-from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.state import LIBRARY, METHODS, Use, Walk, constant, library, method
 from memory_service.review.interpretation.value import (
     DEFERRED,
     ColumnNames,

@@ -6,7 +6,6 @@ import ast
 
 from memory_service.review.interpretation.assignment import assign
 from memory_service.review.interpretation.calls import call_library, call_method
-from memory_service.review.interpretation.evaluation import constant, evaluate, evaluates
 from memory_service.review.interpretation.functions import (
     call_value,
     class_attribute,
@@ -29,7 +28,7 @@ from memory_service.review.interpretation.selection import (
     names_of_table,
     subscript,
 )
-from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.state import Use, Walk, constant, evaluate, evaluates
 from memory_service.review.interpretation.value import UNKNOWN, ColumnNames, Scope, Value, derived, either
 from memory_service.review.interpretation.vocabulary import VIEWS
 from memory_service.review.source.nodes import is_call, last_name, receiver

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation.evaluation import constant, library, method
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.learning import keep_rows
 from memory_service.review.interpretation.rows import grouped_rows, learned_from
 from memory_service.review.interpretation.selection import columns_of
-from memory_service.review.interpretation.state import Use, Walk
+from memory_service.review.interpretation.state import Use, Walk, constant, library, method
 from memory_service.review.interpretation.value import DEFERRED, Rows, Scope, Value, derived, flat
 from memory_service.review.interpretation.vocabulary import HIGH, LOW, OF_THE_PAST, RUNNING
 from memory_service.review.source.nodes import is_call

@@ -1,18 +1,153 @@
-"""Walks the statements of a script in the order of a run and enters functions where they are called.
+"""Effect of each statement on names and rows, and the walk: statements in the order of a run, functions
+entered where they are called.
 
 What comes of it: `divisions` of rows, `leaks` (learned from rows that a division sets apart), `codings`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Sequence
 
 from memory_service.review.constants.values import Values
-from memory_service.review.interpretation import division, statements  # noqa: F401 - they register handlers
-from memory_service.review.interpretation.evaluation import run_body
+from memory_service.review.interpretation.assignment import assign
+from memory_service.review.interpretation.expressions import enter_doubt, leave_doubt, truth_of
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
-from memory_service.review.interpretation.state import Walk
-from memory_service.review.interpretation.value import Value
+from memory_service.review.interpretation.grouping import sum_into
+from memory_service.review.interpretation.rows import combine, element_of
+from memory_service.review.interpretation.selection import drop_column, note_names
+from memory_service.review.interpretation.state import Walk, constant, evaluate, run_body, runs
+from memory_service.review.interpretation.value import Scope, Value, either
 from memory_service.review.source.nodes import Function
+
+
+@runs(
+    ast.Expr, ast.AnnAssign, ast.While, ast.Raise, ast.Continue, ast.Break, ast.Global, ast.FunctionDef,
+    ast.AsyncFunctionDef,
+)  # fmt: skip
+def run_plain(walk: Walk, node: ast.stmt, scope: Scope) -> bool:
+    match node:
+        case ast.Expr(value=value):
+            evaluate(walk, value, scope)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            assign(walk, target, evaluate(walk, value, scope), scope)
+        case ast.While():
+            evaluate(walk, node.test, scope)
+            run_body(walk, node.body, scope)
+        case ast.Global(names=names):
+            walk.shared.setdefault(id(scope), set()).update(names)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            scope.names[node.name] = Value(function=node, scope=scope)
+    return isinstance(node, ast.Raise | ast.Continue | ast.Break)
+
+
+@runs(ast.Assign)
+def run_assign(walk: Walk, node: ast.Assign, scope: Scope) -> None:
+    value = evaluate(walk, node.value, scope)
+    for target in node.targets:
+        assign(walk, target, value, scope)
+        note_names(walk, target, node.value, value)
+
+
+@runs(ast.AugAssign)
+def run_augassign(walk: Walk, node: ast.AugAssign, scope: Scope) -> None:
+    before, more = evaluate(walk, node.target, scope), evaluate(walk, node.value, scope)
+    if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
+        more = sum_into(walk, node, evaluate(walk, node.target.slice, scope), more)
+    after = combine(walk, node, node.op, before, more)
+    if before.items is not None or before.element is not None:
+        after.element = either(before.element, after.element) if after.element else before.element
+    assign(walk, node.target, after, scope)
+
+
+@runs(ast.Return)
+def run_return(walk: Walk, node: ast.Return, scope: Scope) -> bool:
+    if walk.returned:
+        walk.returned[-1].append(evaluate(walk, node.value, scope) if node.value else Value(const=None))
+    return True
+
+
+@runs(ast.If)
+def run_if(walk: Walk, node: ast.If, scope: Scope) -> bool:
+    evaluate(walk, node.test, scope)
+    known = truth_of(walk, node.test, scope)
+    if known is not None:
+        return run_body(walk, node.body if known else node.orelse, scope)
+    return run_branches(walk, [node.body, node.orelse], scope, node.test)
+
+
+def run_branches(
+    walk: Walk, bodies: Sequence[Sequence[ast.stmt]], scope: Scope, test: ast.AST | None = None
+) -> bool:
+    """One of these runs; what follows is true for any of them."""
+    before = dict(scope.names)
+    left: list[dict[str, Value]] = []
+    known = enter_doubt(walk, test, scope)
+    for body in bodies:
+        scope.names = dict(before)
+        walk.steps += len(before) // 10
+        if not run_body(walk, body, scope):
+            left.append(scope.names)
+    leave_doubt(walk, known)
+    if not left:
+        scope.names = before
+        return True
+    merged = left[0]
+    for names in left[1:]:
+        merged = {name: either(merged.get(name), names.get(name)) for name in {**merged, **names}}
+    scope.names = merged
+    return False
+
+
+@runs(ast.For, ast.AsyncFor)
+def run_for(walk: Walk, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+    over = evaluate(walk, node.iter, scope)
+    passes = [element_of(walk, over)]
+    if over.items is not None and 1 < len(over.items) <= 4:
+        passes = list(over.items)
+    walk.loops.append(node)
+    for item in passes:
+        assign(walk, node.target, item, scope)
+        run_body(walk, node.body, scope)
+    walk.loops.pop()
+    run_body(walk, node.orelse, scope)
+
+
+@runs(ast.With, ast.AsyncWith)
+def run_with(walk: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
+    for item in node.items:
+        operand = evaluate(walk, item.context_expr, scope)
+        if item.optional_vars is not None:
+            assign(walk, item.optional_vars, operand, scope)
+    return run_body(walk, node.body, scope)
+
+
+@runs(ast.Try)
+def run_try(walk: Walk, node: ast.Try, scope: Scope) -> bool:
+    ended = run_body(walk, [*node.body, *node.orelse], scope)
+    for handler in node.handlers:
+        if not any(isinstance(s, ast.Raise) for s in handler.body):
+            run_branches(walk, [handler.body, []], scope)
+    return run_body(walk, node.finalbody, scope) or (ended and not node.handlers)
+
+
+@runs(ast.ClassDef)
+def run_classdef(walk: Walk, node: ast.ClassDef, scope: Scope) -> None:
+    item = Value(kind=node, scope=scope)
+    inner = Scope({}, scope)
+    run_body(walk, [s for s in node.body if not isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)], inner)
+    item.attrs = inner.names
+    scope.names[node.name] = item
+
+
+@runs(ast.Delete)
+def run_delete(walk: Walk, node: ast.Delete, scope: Scope) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            scope.names.pop(target.id, None)
+        elif isinstance(target, ast.Subscript):
+            key, base = constant(walk, target.slice, scope), evaluate(walk, target.value, scope)
+            if isinstance(key, str):
+                drop_column(base, key)
 
 
 def walk_script(values: Values) -> Walk:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from memory_service.review.analysis.data_loaders import Loader, loaders_of
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding
+from memory_service.review.findings import Finding, finding, told
 from memory_service.review.source.nodes import calls_in, grouped, last_name, parameters_of, words_in
 
 LEAST_WORKERS = 4
@@ -30,10 +30,7 @@ _READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_da
 _FASTAI = (
     "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
 )  # fmt: skip
-STEP_WAITS = ": the step waits while the main process reads and prepares each batch."
 _NO_WORKERS = "no num_workers, which means 0"
-_COPIES = ": copies to the card wait for pageable memory."
-_STARTS_ANEW = " is not on: every epoch starts the workers anew."
 _NO_REASON = re.compile(
     r"(?i)todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$"
 )
@@ -59,14 +56,14 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
             and facts.value(fit.call, "workers") == 0
             and facts.context.cpu_count != 1
         ):
-            yield finding("loader-workers", fit.call, f"workers=0{STEP_WAITS}", "workers=8")
+            yield finding("loader-workers", fit.call, "ultralytics")
 
 
 def _shown(made: list[Loader], found: list[Iterator[Finding]], *, same: bool) -> Iterator[Finding]:
     """What does not depend on the caller of a function is shown in it, else at the callers that it is of."""
     for loader, items in zip(made, found, strict=True):
         for item in items:
-            yield item if same else finding(item.rule, loader.place, item.message, item.fix)
+            yield item if same else told(item.rule, loader.place, item.message, item.fix)
 
 
 def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
@@ -80,11 +77,10 @@ def _workers(facts: Facts, loader: Loader) -> Iterator[Finding]:
     place = facts.argument(loader.call, "num_workers", 5)
     if given >= least or cores == 1 or has_reason(facts, loader.call, place):
         return
-    message = "The loader has " + (f"num_workers={given}" if loader.workers else _NO_WORKERS)
-    message += f" beside {cores} cores" if cores else ""
     wanted = min(WANTED_WORKERS, cores) if cores else "min(8, os.cpu_count() or 1)"
-    fix = f"num_workers={wanted}, pin_memory=True, persistent_workers=True, prefetch_factor=4"
-    yield finding("loader-workers", loader.call, message + STEP_WAITS, fix)
+    set_to, beside = f"num_workers={given}" if loader.workers else _NO_WORKERS, f" beside {cores} cores"
+    shown = {"given": set_to, "beside": beside if cores else "", "wanted": wanted}
+    yield finding("loader-workers", loader.call, "loader", **shown)
 
 
 def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
@@ -93,9 +89,8 @@ def _pinned(facts: Facts, loader: Loader) -> Iterator[Finding]:
         return
     if loader.in_memory and loader.on_card:
         return
-    message = f"The loader {'has pin_memory=False' if loader.pinned else 'does not set pin_memory'}{_COPIES}"
-    fix = "pin_memory=True  # and .to(device, non_blocking=True)"
-    yield finding("loader-pin-memory", loader.call, message, fix)
+    has = "has pin_memory=False" if loader.pinned else "does not set pin_memory"
+    yield finding("loader-pin-memory", loader.call, "loader", has=has)
 
 
 def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
@@ -106,8 +101,7 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
     function = facts.script.function(loader.call)
     single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
     if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
-        message = f"persistent_workers{_STARTS_ANEW}"
-        yield finding("loader-persistent-workers", loader.call, message, "persistent_workers=True")
+        yield finding("loader-persistent-workers", loader.call, name="persistent_workers")
 
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -118,15 +112,11 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     least = min(LEAST_WORKERS, facts.context.cpu_count or LEAST_WORKERS)
     if isinstance(workers, int) and workers < least and not has_reason(facts, node or call, node):
         shown = f"{workers}{'' if node else ', its default'}"
-        message = f"dataloader_num_workers is {shown}: the main process makes every batch itself."
-        fix = "dataloader_num_workers=8, dataloader_persistent_workers=True"
-        yield finding("loader-workers", node or call, message, fix)
+        yield finding("loader-workers", node or call, "arguments", shown=shown)
     elif workers != 0 and (persistent is None or facts.values.one(persistent) is False):
-        fix, message = "dataloader_persistent_workers=True", f"dataloader_persistent_workers{_STARTS_ANEW}"
-        yield finding("loader-persistent-workers", persistent or call, message, fix)
+        yield finding("loader-persistent-workers", persistent or call, name="dataloader_persistent_workers")
     if pinned is not None and facts.values.one(pinned) is False and facts.for_card:
-        message = f"dataloader_pin_memory=False{_COPIES}"
-        yield finding("loader-pin-memory", pinned, message, "dataloader_pin_memory=True")
+        yield finding("loader-pin-memory", pinned, "arguments")
 
 
 def training_batches(facts: Facts) -> list[tuple[ast.AST, int]]:
@@ -198,22 +188,22 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
     trains = training.trains or training.offers
     batches = training_batches(facts) if trains and accumulation(facts) in (1, None) else []
     for place, batch in batches if context.card != "cpu" else ():
-        message, rows = "", context.n_train
+        case, rows = "", context.n_train
         if _sees_images(facts) and not facts.dense and batch <= NEVER_WITHOUT_REASON and not _is_large(facts):
             if rows is None or rows >= 50 * batch:
-                message = f"Batch {batch} of images, without a reason: most of the card stays idle."
-                fix = "BATCH_SIZE = 128  # halve it on out-of-memory and accumulate over 2 steps"
+                case = "images"
         elif batch <= DEFAULT_BATCH and _is_short_text(facts):
-            texts = f"texts of at most {facts.seq_len} tokens"
-            message = f"Batch {batch} of {texts}: most of the card stays idle."
-            fix = "64  # halve it on out-of-memory and accumulate over 2 steps"
+            case = "texts"
         elif facts.modality == "tabular" and facts.script.uses("torch", "tensorflow", "keras", "fastai"):
             few = batch <= NEVER_WITHOUT_REASON if rows is None else rows >= 50 * LEAST_ROWS
             if few and batch <= LEAST_ROWS // 4:
-                message = f"Batch {batch} of table rows: launching kernels takes longer than computing them."
-                fix = f"BATCH_SIZE = {LEAST_ROWS}"
-        if message and not has_reason(facts, place, place):
-            yield finding("batch-too-small", facts.values.origin(place), message, fix)
+                case = "table"
+        if case and not has_reason(facts, place, place):
+            at, known = (
+                facts.values.origin(place),
+                {"batch": batch, "tokens": facts.seq_len, "rows": LEAST_ROWS},
+            )
+            yield finding("batch-too-small", at, case, **known)
 
 
 def _sees_images(facts: Facts) -> bool:

@@ -52,7 +52,6 @@ _TURNS_OFF = re.compile(r"no_?grad|inference|eval_mode|evaluat", re.IGNORECASE)
 _MODULES = {"Module", "LightningModule", "PreTrainedModel"}
 _BACKWARD = ("backward", "manual_backward")
 LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
-_STILL_TRAINING = "The model is judged with dropout active and batch norm learning from what it is judged on."
 
 
 def eval_rules(facts: Facts) -> Iterator[Finding]:
@@ -62,7 +61,7 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         return
     shared = dict.fromkeys(script.statement(call) for call in _shared_passes(facts))
     for stated in shared:
-        yield finding("eval-mode-missing", stated, _STILL_TRAINING, "model.eval()  # before this call")
+        yield finding("eval-mode-missing", stated, "call")
     seen = set(shared)
     yield from _trained_in_evaluation(facts)
     phased = _both_phases(facts)
@@ -70,22 +69,16 @@ def eval_rules(facts: Facts) -> Iterator[Finding]:
         loop = next((up for up in script.loops(call) if up in phased), None)
         if loop is not None and loop not in seen:
             seen.add(loop)
-            message = "The loop trains in one phase, judges in the other, and nothing switches to evaluation."
-            fix = 'model.train(phase == "train")  # before this loop'
-            yield finding("eval-mode-missing", loop, message, fix)
+            yield finding("eval-mode-missing", loop, "phases")
         place = _judging(facts, call)
         if place is None or place in seen:
             continue
         seen.add(place)
         if mode_at(facts, call) == "train":
-            message = _STILL_TRAINING
-            fix = "model.eval()  # before this loop; model.train() at the start of each epoch"
-            yield finding("eval-mode-missing", place, message, fix, since=_single_pass(facts, place))
+            yield finding("eval-mode-missing", place, "loop", _single_pass(facts, place))
         if not _without_grad(facts, call):
-            message = "Every batch keeps the graph for a backward pass that never comes: memory grows, steps "
-            fix = "with torch.inference_mode():  # around this loop, or as the function's decorator"
             since = _single_pass(facts, place)
-            yield finding("no-grad-missing", place, message + "are slower.", fix, since=since)
+            yield finding("no-grad-missing", place, "it", since)
 
 
 def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
@@ -103,8 +96,7 @@ def _trained_in_evaluation(facts: Facts) -> Iterator[Finding]:
             elif script.order[call] < script.order[loop.backward] and last_name(call.func) in modes:
                 switch = modes[last_name(call.func)]
                 if switch_of(facts, switch) == "eval" and not _under_no_grad(facts, call):
-                    message = "The network is trained in evaluation mode: dropout and batch norm do nothing."
-                    yield finding("eval-mode-missing", switch, message, f"{name or 'model'}.train()")
+                    yield finding("eval-mode-missing", switch, "trained", model=name or "model")
                     return
 
 

@@ -21,7 +21,7 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.stopping import guards_of
+from memory_service.review.training.construction import guards_of
 from memory_service.review.training.training import Loop
 
 _PEAK = words(
@@ -34,10 +34,6 @@ _HELPER = re.compile(
     r"(log|print|report|show|read|check|get)\w{0,40}_(mem|gpu|vram)|peak_gib|peak_gb|gpu_line|gpu_stat",
     re.IGNORECASE,
 )
-_PASTE = 'print(f"GPU={torch.cuda.max_memory_allocated() / 2**30:.1f}GB", flush=True)'
-_PEAK_PASTE = "torch.cuda.max_memory_allocated() / 2**30  # peak, in GiB; reset_peak_memory_stats() per epoch"
-_NOT_THE_PEAK = """memory_allocated() between steps shows weights and optimizer only: the activations of the \
-step, most of the peak, are freed already. The card looks empty."""
 _CALLBACKS = re.compile(r"DeviceStats|GPUStats|Memory|Vram|GpuMon|GPUMon|NvidiaSmi|Telemetry", re.IGNORECASE)
 _BATCH_HOOKS = re.compile(
     r"on_(train_)?batch_end|on_step_end|on_train_batch_start|after_batch|on_substep_end|training_step|"
@@ -73,7 +69,7 @@ def memory_rules(facts: Facts) -> Iterator[Finding]:
     """memory-read-between-steps, no-memory-at-first-batch, no-memory-every-epoch."""
     if facts.training.offers:
         yield from _between_steps(facts)
-    if not facts.for_card or _is_logged(facts):
+    if not facts.for_card or _is_logged(facts) or "tensorflow" in facts.training.kinds:
         return
     for loop in facts.training.loops:
         if loop.epoch is not None and facts.script.runs(loop.epoch):
@@ -101,7 +97,7 @@ def _between_steps(facts: Facts) -> Iterator[Finding]:
     for at, call in enumerate(script.called("memory_allocated")):
         followed = at < MOST_READINGS and _between_forward_and_backward(facts, call)
         if not followed and _where(facts, call) not in peaks:
-            yield finding("memory-read-between-steps", call, _NOT_THE_PEAK, _PEAK_PASTE)
+            yield finding("memory-read-between-steps", call)
 
 
 def _where(facts: Facts, node: ast.AST) -> tuple[ast.AST | None, ast.AST | None]:
@@ -176,12 +172,10 @@ def _of_loop(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> Iterator[F
     first = batches is None or _reads_within(facts, batches)
     trials = [f for name, found in facts.script.functions.items() if _TRIAL.search(name) for f in found]
     if not first and not any(_reads_within(facts, trial) for trial in trials):  # of a batch before the epochs
-        message = "Memory is not read after the first batch: a batch far too small shows only when the "
-        place, fix = loop.batch or steps or epoch, f"if step == 0:\n    {_PASTE}"
-        yield finding("no-memory-at-first-batch", place, message + "budget is gone.", fix)
+        place = loop.batch or steps or epoch
+        yield finding("no-memory-at-first-batch", place, "loop")
     if batches is not None and not _every_epoch(facts, loop.batch, epoch):
-        message = "Memory is not read in every epoch: a leak or a half-empty card stays unseen."
-        yield finding("no-memory-every-epoch", epoch, message, _PASTE)
+        yield finding("no-memory-every-epoch", epoch, "loop")
 
 
 def _steps_listed(facts: Facts, loop: Loop, epoch: ast.For | ast.While) -> ast.AST | None:
@@ -231,13 +225,9 @@ def _of_callbacks(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
             first = first or "batch" in str(keyword.arg)
             every = every or "epoch" in str(keyword.arg)
     if not first:
-        message = "Nothing reads memory after the first batch."
-        fix = "a callback whose on_train_batch_end prints the peak at batch 0"
-        yield finding("no-memory-at-first-batch", fit, message, fix)
+        yield finding("no-memory-at-first-batch", fit, "callbacks")
     if not every:
-        message = "Nothing reads memory in every epoch."
-        fix = "a callback whose on_train_epoch_end prints torch.cuda.max_memory_allocated()"
-        yield finding("no-memory-every-epoch", fit, message, fix)
+        yield finding("no-memory-every-epoch", fit, "callbacks")
 
 
 def _again(facts: Facts, function: Function) -> bool:

@@ -50,7 +50,7 @@ def logged_rules(facts: Facts) -> Iterator[Finding]:
 
 def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Finding:
     there = ", ".join(sorted(known)[:6])
-    return finding("wrong-parameter", place, f"Nothing logs {name!r}; there are {there}.", fix)
+    return finding("wrong-parameter", place, "not-logged", name=name, there=there, fix=fix)
 
 
 def _lightning(facts: Facts) -> Iterator[Finding]:

@@ -1,10 +1,12 @@
-"""A loss of PyTorch against the model's output, the metric and the task."""
+"""A loss of PyTorch against the model's output, the metric and the task; metrics of probabilities that get
+classes."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from memory_service.domain.description.metrics import Metric, metric_named
 from memory_service.review.analysis.activations import (
@@ -16,9 +18,19 @@ from memory_service.review.analysis.activations import (
 )
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.source.nodes import is_call, last_name, receiver, receiver_name, without_methods
+from memory_service.review.source.nodes import (
+    calls_in,
+    is_call,
+    last_name,
+    names_in,
+    receiver,
+    receiver_name,
+    unpacked,
+    without_methods,
+    words,
+)
 
-Why = tuple[str, str]  # message and fix
+Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
 _NAMES_OF = {
     "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
     "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
@@ -33,10 +45,7 @@ _REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
 VALUE_FAMILIES = frozenset(("error-regression",))
-RMSLE: Why = (
-    "RMSLE judges logarithms; squared error of plain values follows the largest ones.",
-    "y = np.log1p(y)  # and np.expm1 of predictions",
-)
+RMSLE: Why = ("rmsle", {})
 
 
 def metric_of(facts: Facts) -> Metric | None:
@@ -55,7 +64,7 @@ def loss_rules(facts: Facts) -> Iterator[Finding]:
         why = _wrong(facts, call, kind)
         if why is not None:
             shown.add(maker or call)
-            yield finding("wrong-loss", maker or call, *why)
+            yield finding("wrong-loss", maker or call, why[0], **why[1])
     if facts.script.uses("segmentation_models_pytorch"):
         yield from _segmentation(facts)
 
@@ -67,14 +76,11 @@ def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
     if wrong is not None:
         return wrong
     if kind == "ce" and _has_one_output(facts, output):
-        message = "The model has one output: cross entropy over one class is always zero."
-        return message, "nn.BCEWithLogitsLoss()  # or num_classes=2"
+        return "one-output", {}
     if kind == "ce" and _predicts_labels(facts):
-        message = "Predictions are taken by sigmoid, label by label, while cross entropy trains one class "
-        return message + "against the others.", "nn.BCEWithLogitsLoss()  # targets as floats"
+        return "labels-by-sigmoid", {}
     if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
-        message = "Predictions are taken by argmax and judged as classes; this loss fits values."
-        return message, "nn.CrossEntropyLoss()"
+        return "judged-by-argmax", {}
     return _against_metric(facts, kind)
 
 
@@ -101,16 +107,13 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
 def _mismatch(kind: str, activation: str | None) -> Why | None:
     squashed = activation in ("softmax", "sigmoid")
     if kind == "ce" and squashed:
-        message = f"Cross entropy takes logits; here it gets what {activation} has squashed, and learns "
-        return message + "slowly and badly.", f"return logits; {activation} only at prediction"
+        return "cross-entropy", {"activation": activation}
     if kind == "bce-logits" and squashed:
-        message = f"BCEWithLogitsLoss applies sigmoid itself; the output went through {activation} already."
-        return message, "return logits; sigmoid only at prediction"
+        return "bce-logits", {"activation": activation}
     if kind == "bce" and activation in ("none", "log_softmax"):
-        message = "BCELoss takes probabilities; here it gets logits, and fails or saturates."
-        return message, "nn.BCEWithLogitsLoss()"
+        return "bce", {}
     if kind == "nll" and (activation == "none" or squashed):
-        return "NLLLoss takes log probabilities, which nothing here makes.", "nn.CrossEntropyLoss()"
+        return "nll", {}
     return None
 
 
@@ -194,18 +197,17 @@ def _against_metric(facts: Facts, kind: str) -> Why | None:
     metric, task = metric_of(facts), facts.context.task or ""
     family = metric.family if metric is not None else ""
     if metric is not None and kind in ("mse", "l1") and family in CLASS_FAMILIES:
-        fix = "nn.CrossEntropyLoss()  # or nn.BCEWithLogitsLoss()"
-        return f"{metric.name} judges classes; this loss fits values.", fix
+        return "metric-of-classes", {"metric": metric.name}
     if metric is not None and kind in ("ce", "nll") and family in VALUE_FAMILIES:
-        return f"{metric.name} judges values; this loss fits classes.", "nn.MSELoss()"
+        return "metric-of-values", {"metric": metric.name}
     logarithms = re.search(r"log1p|\blog\(", facts.script.text)
     if metric is not None and metric.name == "RMSLE" and kind == "mse" and not logarithms:
         return RMSLE
     of_values, of_classes = kind in ("mse", "l1"), kind in ("ce", "nll")
     if of_classes and task in _REGRESSIONS and family != "kappa":
-        return "The task is a regression; this loss fits classes.", "nn.MSELoss()"
+        return "regression", {}
     if of_values and task in _CLASSIFICATIONS and family not in ("kappa", "correlation"):
-        return "The task is a classification; this loss fits values.", "nn.CrossEntropyLoss()"
+        return "classification", {}
     return None
 
 
@@ -221,10 +223,110 @@ def _segmentation(facts: Facts) -> Iterator[Finding]:
     for call in script.called("DiceLoss", "JaccardLoss", "FocalLoss", "TverskyLoss", "LovaszLoss"):
         mode = facts.text(call, "mode", 0)
         if mode == "multiclass" and count == 1:
-            yield finding("wrong-loss", call, "A multiclass loss over one class.", 'mode="binary"')
+            yield finding("wrong-loss", call, "multiclass-of-one")
         if mode == "binary" and count is not None and count > 1:
-            message = f"A binary loss over {count:g} classes."
-            yield finding("wrong-loss", call, message, 'mode="multiclass"  # or "multilabel"')
+            yield finding("wrong-loss", call, "binary-of-many", count=count)
         if activated and not is_call(call, "FocalLoss") and facts.argument(call, "from_logits") is None:
-            message = f"{last_name(call.func)} takes logits; the model has an activation already."
-            yield finding("wrong-loss", call, message, "no activation in the model, or from_logits=False")
+            yield finding("wrong-loss", call, "smp-activation", name=last_name(call.func))
+
+
+_METRICS = {
+    "roc_auc_score": "AUC",
+    "log_loss": "Log loss",
+    "average_precision_score": "Average precision",
+    "brier_score_loss": "The Brier score",
+    "roc_curve": "The ROC curve",
+}
+_CLASSIFIER = re.compile(
+    r"(Classifier|ClassifierCV|SVC|NB|^LogisticRegression(CV)?|^LinearDiscriminantAnalysis|^Perceptron)$"
+)
+_CONVERTING = words("array asarray concatenate hstack cat list int clip")
+_KEEPING = words("numpy cpu tolist detach to_numpy astype ravel flatten reshape squeeze long float")
+_EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
+DEEPEST = 6
+
+
+def score_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-loss: AUC, log loss … of hard classes."""
+    for call in facts.script.called(*_METRICS):
+        given = facts.argument(call, "y_score", 1) or facts.argument(call, "y_pred")
+        why = _hard(facts, given, 0) if given is not None else ""
+        if why:
+            yield finding("wrong-loss", call, "probabilities", metric=_METRICS[last_name(call.func)], why=why)
+
+
+def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
+    """What makes these predictions hard classes; "" where nothing does for sure."""
+    if deep > DEEPEST:
+        return ""
+    if isinstance(node, ast.Name):
+        source = last_assigned(facts, node)
+        found = _hard(facts, source, deep + 1) if source is not None else ""
+        empty = source is None or is_call(source, *_EMPTY) or getattr(source, "elts", None) == []
+        return found or (_filled(facts, node, deep) if empty else "")
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        return _hard(facts, node.value, deep + 1)
+    if isinstance(node, ast.Compare):
+        return "what a threshold made" if isinstance(node.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE) else ""
+    if not isinstance(node, ast.Call):
+        return ""
+    name, base = last_name(node.func), receiver(node)
+    if name == "argmax":
+        return "what argmax picked"
+    if name in ("round", "rint") and len(node.args) == 1:
+        return "rounded predictions"
+    if name == "where" and len(node.args) == 3 and {facts.values.one(n) for n in node.args[1:]} <= {0, 1, -1}:
+        return "what a threshold made"
+    if name == "predict" and base is not None:
+        made = _estimator(facts, base)
+        return f"the classes of {made}.predict" if _CLASSIFIER.search(made) else ""
+    if name == "cross_val_predict" and facts.argument(node, "method") is None and node.args:
+        made = _estimator(facts, node.args[0])
+        return f"classes: cross_val_predict of {made} without a method" if _CLASSIFIER.search(made) else ""
+    inner = node.args[0] if name in _CONVERTING and node.args else base
+    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _KEEPING else ""
+
+
+def _estimator(facts: Facts, node: ast.AST) -> str:
+    """The class that predicts: of a pipeline or a search the one within it."""
+    if isinstance(node, ast.Name):
+        looped = [_estimator(facts, one) for one in _looped(facts, node)[:20]]
+        if looped:
+            return looped[0] if all(_CLASSIFIER.search(one) for one in looped) else ""
+    source = next(iter(facts.values.sources(node)), node)
+    if is_call(source, "fit") and (fitted := receiver(source)) is not None:
+        return _estimator(facts, fitted)
+    if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
+        inner = [last_name(call.func) for call in calls_in(source)]
+        inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
+        return next((name for name in inner if _CLASSIFIER.search(name)), "")
+    return facts.training.objects.made_by(node)
+
+
+def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:
+    """The models that a loop goes through: `for name, model in {"a": LogisticRegression()}.items()`."""
+    for loop in facts.script.loops(node):
+        if not isinstance(loop, ast.For) or node.id not in names_in(loop.target):
+            continue
+        over: ast.AST | None = receiver(loop.iter) if is_call(loop.iter, "items", "values") else loop.iter
+        over = next(iter(facts.values.sources(over)), over) if over is not None else over
+        if isinstance(over, ast.Dict):
+            return over.values
+        pairs = (pair for row in getattr(over, "elts", ()) for pair in unpacked(loop.target, row))
+        return [model for item, model in pairs if last_name(item) == node.id and model is not None]
+    return []
+
+
+def _filled(facts: Facts, node: ast.Name, deep: int) -> str:
+    """What an array or list is filled with: `oof[valid] = ...`, `preds.append(...)`, all of it hard."""
+    script = facts.script
+    filled: list[tuple[ast.AST, ast.AST]] = [
+        (a, a.value) for a in script.all(ast.Assign) for t in a.targets
+        if isinstance(t, ast.Subscript) and last_name(t.value) == node.id
+    ]  # fmt: skip
+    calls = script.called("append", "extend")
+    filled += [(c, c.args[0]) for c in calls if receiver_name(c) == node.id and c.args]
+    filled += [(a, a.value) for a in script.all(ast.AugAssign) if last_name(a.target) == node.id]
+    function = script.function(node)
+    found = [_hard(facts, value, deep + 1) for place, value in filled if script.function(place) is function]
+    return found[0] if found and all(found) else ""

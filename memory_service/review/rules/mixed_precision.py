@@ -43,17 +43,15 @@ def _deprecated(facts: Facts) -> Iterator[Finding]:
         for alias in node.names:
             full = f"{node.module}.{alias.name}"
             if full == "apex.amp" and not any(script.around(node, ast.Try)):
-                message = "apex.amp is not kept up any more."
-                yield finding("deprecated-amp", node, message, _paste(facts, "autocast"))
+                yield finding("deprecated-amp", node, "apex", paste=_paste(facts, "autocast"))
             if _OLD.match(full) and not _is_fallback(facts, node):
                 names = ", ".join(a.name for a in node.names)
-                fix = f"from torch.amp import {names}  # {_paste(facts, alias.name)}"
-                yield finding("deprecated-amp", node, f"{full} is deprecated since torch 2.4.", fix)
+                paste = _paste(facts, alias.name)
+                yield finding("deprecated-amp", node, "import", full=full, names=names, paste=paste)
     for named in script.all(ast.Attribute):
         full = script.qualified(named)
         if _OLD.match(full) and not _is_fallback(facts, named):
-            message = f"{full} is deprecated since torch 2.4."
-            yield finding("deprecated-amp", named, message, _paste(facts, named.attr))
+            yield finding("deprecated-amp", named, "name", full=full, paste=_paste(facts, named.attr))
 
 
 def _paste(facts: Facts, name: str) -> str:
@@ -77,11 +75,9 @@ def _torch(facts: Facts) -> Iterator[Finding]:
     comment = script.comment_near(getattr(place, "lineno", 0))
     if has_reason(facts, place) and re.search(r"fp32|precision|float32|amp", comment):
         return
-    message = "Every step is computed in fp32: no autocast, no precision of the trainer."
-    fix = f"with {_paste(facts, 'autocast')}:\n    loss = criterion(model(images), labels)"
-    fix += _SCALED if facts.context.bf16 is False else ""
+    scaled = _SCALED if facts.context.bf16 is False else ""
     shown = loops[0].backward if place in script.loops(loops[0].backward) else place
-    yield finding("no-mixed-precision", shown, message, fix, since=place)
+    yield finding("no-mixed-precision", shown, "loop", place, paste=_paste(facts, "autocast"), scaled=scaled)
 
 
 def switched_on(facts: Facts) -> bool:
@@ -121,11 +117,11 @@ def _lightning(facts: Facts) -> Iterator[Finding]:
         open_ended = given is None and facts.values.open_ended(trainer)
         if open_ended or facts.text(trainer, "accelerator") == "cpu":
             continue
-        value, fix = facts.values.one(given), 'precision="bf16-mixed"  # "16-mixed" on cards before Ampere'
+        value = facts.values.one(given)
         if given is None:
-            yield finding("no-mixed-precision", trainer, "The Trainer computes in fp32, its default.", fix)
+            yield finding("no-mixed-precision", trainer, "trainer-default")
         elif value in (32, "32", "32-true"):
-            yield finding("no-mixed-precision", given, f"The Trainer has precision={value!r}.", fix)
+            yield finding("no-mixed-precision", given, "trainer", value=value)
 
 
 def _transformers(facts: Facts) -> Iterator[Finding]:
@@ -133,9 +129,7 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
         given = [facts.argument(call, name) for name in ("fp16", "bf16", "half_precision_backend")]
         on = any(node is not None and facts.values.one(node) is not False for node in given)
         if not on and not facts.values.open_ended(call) and facts.value(call, "use_cpu") is not True:
-            message = "Neither fp16 nor bf16 is on: the Trainer computes in fp32."
-            fix = "bf16=True,  # fp16=True on cards before Ampere"
-            yield finding("no-mixed-precision", call, message, fix)
+            yield finding("no-mixed-precision", call, "arguments")
 
 
 def _keras(facts: Facts) -> Iterator[Finding]:
@@ -145,26 +139,21 @@ def _keras(facts: Facts) -> Iterator[Finding]:
             return
     if facts.modality != "tabular":
         place = next(fit.call for fit in facts.training.fits if fit.kind == "keras")
-        message = "Keras computes in float32: no mixed precision policy is set."
-        fix = 'keras.mixed_precision.set_global_policy("mixed_float16")  # before the model; outputs float32'
-        yield finding("no-mixed-precision", place, message, fix)
+        yield finding("no-mixed-precision", place, "keras")
 
 
 def _fastai(facts: Facts) -> Iterator[Finding]:
     tables = facts.modality == "tabular" or facts.script.uses("fastai.tabular")
     if not tables and not facts.script.called("to_fp16", "to_bf16", "MixedPrecision"):
         place = next(fit.call for fit in facts.training.fits if fit.kind == "fastai")
-        message = "The learner computes in fp32."
-        yield finding("no-mixed-precision", place, message, "learn = learn.to_fp16()")
+        yield finding("no-mixed-precision", place, "fastai")
 
 
 def _ultralytics(facts: Facts) -> Iterator[Finding]:
     for fit in facts.training.fits:
         if fit.kind == "ultralytics" and facts.value(fit.call, "amp") is False:
             place = facts.argument(fit.call, "amp") or fit.call
-            yield finding(
-                "no-mixed-precision", place, "amp=False: every step is computed in fp32.", "amp=True"
-            )
+            yield finding("no-mixed-precision", place, "ultralytics")
 
 
 _FRAMEWORKS = {

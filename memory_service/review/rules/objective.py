@@ -58,7 +58,7 @@ def _keras(facts: Facts) -> Iterator[Finding]:
             metrics = " ".join(_keras_metrics(facts, facts.argument(call, "metrics"))).lower()
             wrong = _wrong_keras(facts, name, logits, *output, metrics)
             if wrong is not None:
-                yield finding("wrong-loss", place, *wrong)
+                yield finding("wrong-loss", place, wrong[0], **wrong[1])
 
 
 def _wrong_keras(
@@ -70,27 +70,25 @@ def _wrong_keras(
     if activation == "sigmoid" and units == 1 and metric is not None:
         classes = classes or metric.family in _FOR_CLASSES
     if logits and activation in ("softmax", "sigmoid"):
-        message = f"from_logits=True, but the last layer applies {activation} already."
-        return message, "no activation in the last layer, or from_logits=False"
+        return "keras-logits", {"activation": activation}
     if not logits and activation is None and name in (*_CATEGORICAL, "binary_crossentropy"):
-        return f"{name} takes probabilities, and the last layer has no activation.", "from_logits=True"
+        return "keras-no-activation", {"name": name}
     if activation == "softmax" and units == 1:
-        fix = 'Dense(1, activation="sigmoid"), loss="binary_crossentropy"'
-        return "Softmax over one unit is always 1.", fix
+        return "keras-softmax-of-one", {}
     if name == "binary_crossentropy" and activation == "softmax" and units is not None:
-        message = f"binary_crossentropy over {units:g} classes that exclude each other."
-        return message, 'loss="sparse_categorical_crossentropy"'
+        return "keras-binary-of-many", {"units": units}
     if name in _CATEGORICAL and activation == "sigmoid":
-        message = f"{name} wants classes that exclude each other; sigmoid does not."
-        return message, 'activation="softmax", or loss="binary_crossentropy"'
+        return "keras-sigmoid", {"name": name}
     if name in _SQUARED and classes:
-        fix = 'loss="sparse_categorical_crossentropy"  # one unit and sigmoid: "binary_crossentropy"'
-        return f"{name} for classes.", fix
+        return "keras-squared", {"name": name}
     if labels and _WRONG_LABELS.get(name) == labels:
-        fix = f'loss="{"" if name.startswith("sparse") else "sparse_"}categorical_crossentropy"'
-        return f"{name} does not take labels that come as {labels}.", fix
+        return "keras-labels", {
+            "name": name,
+            "labels": labels,
+            "sparse": "" if name.startswith("sparse") else "sparse_",
+        }
     if name in _CATEGORICAL and units == 1:
-        return f"{name} over one unit.", 'loss="binary_crossentropy" with sigmoid'
+        return "keras-one-unit", {"name": name}
     return None
 
 
@@ -168,7 +166,7 @@ def _boosting(facts: Facts) -> Iterator[Finding]:
         metrics = metric if isinstance(metric, list) else [metric] if isinstance(metric, str) else []
         wrong = _wrong_objective(facts, objective, [str(m) for m in metrics]) if objective else None
         if wrong is not None:
-            yield finding("wrong-loss", named or call, *wrong)
+            yield finding("wrong-loss", named or call, wrong[0], **wrong[1])
 
 
 def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | None:
@@ -176,31 +174,27 @@ def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | 
     judged, task = metric_of(facts), facts.context.task
     family, name = (judged.family, judged.name) if judged is not None else ("", "")
     if _OBJECTIVES["values"].match(objective):
-        fix = '"objective": "binary"  # or multiclass'
         if any(_CLASS_METRICS.match(m) for m in metrics):
-            return f"{objective} fits values, judged by {metrics[0]}, which is of classes.", fix
+            return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
         if family in _FOR_CLASSES:
-            return f"{name} judges classes; {objective} fits values.", fix
+            return "trees-of-values", {"name": name, "objective": objective}
         if name == "RMSLE" and not re.search(r"log1p|\blog\(|squaredlog|rmsle", facts.script.text):
             return RMSLE
         if task == "tabular-classification" and family not in ("kappa", "correlation"):
-            return f"The task is a classification; {objective} fits values.", fix
+            return "trees-classification", {"objective": objective}
     elif _OBJECTIVES["classes"].match(objective):
         many = next((m for m in metrics if _OF_MANY_CLASSES.match(m)), None)
         two = next((m for m in metrics if m in ("binary_logloss", "binary_error")), None)
         if many is not None and _OF_TWO_CLASSES.match(objective):
-            message = f"{objective} fits two classes, judged by {many}, which is of many."
-            return message, '"multi:softprob"  # or multiclass'
+            return "trees-of-two", {"objective": objective, "many": many}
         if two is not None and objective.lower().startswith("multi"):
-            message = f"{objective} fits many classes, judged by {two}, which is of two."
-            return message, 'metric="multi_logloss"'
-        fix = '"objective": "regression"'
+            return "trees-of-many", {"objective": objective, "two": two}
         if any(_VALUE_METRICS.match(m) for m in metrics):
-            return f"{objective} fits classes, judged by {metrics[0]}, which is of values.", fix
+            return "trees-metric-of-values", {"objective": objective, "metric": metrics[0]}
         if family in VALUE_FAMILIES:
-            return f"{name} judges values; {objective} fits classes.", fix
+            return "trees-of-classes", {"name": name, "objective": objective}
         if task == "tabular-regression":
-            return f"The task is a regression; {objective} fits classes.", fix
+            return "trees-regression", {"objective": objective}
     return None
 
 
@@ -213,5 +207,4 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
         classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
         known = facts.argument(call, "problem_type") is not None or _JUDGED_AS_VALUES.search(text)
         if classifies and facts.number(call, "num_labels") == 1 and not known:
-            message = "num_labels=1 means regression by squared error; predictions are judged as classes."
-            yield finding("wrong-loss", call, message, "num_labels=2")
+            yield finding("wrong-loss", call, "one-label")

@@ -28,31 +28,7 @@ _ROUNDS = (
 )  # fmt: skip
 _STOPS = ("early_stopping_rounds", "early_stopping_round", "od_wait", "od_type", "early_stopping")
 _FLAGS = ("stop_training", "should_training_stop", "should_stop", "should_epoch_stop")
-_CLOCK_PASTE = """\
-if time.monotonic() - STARTED > MINUTES * 60 * (1 - RESERVE_SHARE):
-    break  # then predict with the folds that exist"""
-_GAIN_PASTE = """\
-if score > best:
-    best, bad = score, 0
-else:
-    bad += 1
-    if bad >= 3:
-        break"""
-_STOP_PASTE = {
-    "lightning": 'callbacks=[EarlyStopping(monitor="val_loss", patience=3)]',
-    "transformers": "callbacks=[EarlyStoppingCallback(3)]  # with load_best_model_at_end=True",
-    "keras": "callbacks=[keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)]",
-    "fastai": "cbs=[EarlyStoppingCallback(patience=3)]",
-}
-_TIME_PASTE = {
-    "lightning": 'Trainer(max_time={"minutes": 25})',
-    "transformers": "class Deadline(TrainerCallback):\n    def on_step_end(self, args, state, control, "
-    "**kw):\n        control.should_training_stop = time.monotonic() > END",
-    "keras": "class Deadline(keras.callbacks.Callback):\n    def on_train_batch_end(self, batch, "
-    "logs=None):\n        self.model.stop_training = time.monotonic() > END",
-    "fastai": "class Deadline(Callback):\n    def after_batch(self):\n        if time.monotonic() > END: "
-    "raise CancelFitException()",
-}
+_OWN_LOOPS = ("lightning", "transformers", "keras", "fastai")
 
 
 def time_rules(facts: Facts) -> Iterator[Finding]:
@@ -62,12 +38,13 @@ def time_rules(facts: Facts) -> Iterator[Finding]:
         if fit.kind == "boosting":
             yield from _boosting(facts, fit.call)
     first = {fit.kind: fit.call for fit in reversed(facts.training.fits)}
-    for kind in _STOP_PASTE:
+    for kind in _OWN_LOOPS:
         if kind in first:
             yield from _framework(facts, kind, first[kind])
-    for kind, (name, fix) in _TIMED.items():
-        if kind in first and not facts.values.open_ended(first[kind]):
-            yield from _timed_by(facts, first[kind], name, fix)
+    for kind, call in first.items():
+        untimed = kind in _TIMED and facts.argument(call, _TIMED[kind]) is None
+        if untimed and not (facts.values.open_ended(call) or _alarm(facts) or _clocked_around(facts, call)):
+            yield finding("no-deadline", call, kind)
     yield from _seeds(facts)
 
 
@@ -79,12 +56,10 @@ def _loops(facts: Facts) -> Iterator[Finding]:
         once = any(x.batch is loop for x in training.loops)
         if not few and not training.stopping.stops_early(loop) and not _imported(facts, _STOPPER):
             what = "steps" if once else "epochs"
-            message = f"{'All' if epochs is None else epochs} {what} run to the end, whether validation "
-            message += "gains or not; the best is often among the first five."
-            yield finding("no-early-stopping", loop, message, _GAIN_PASTE)
+            many = "All" if epochs is None else epochs
+            yield finding("no-early-stopping", loop, "loop", many=many, what=what)
         if not (_alarm(facts) or training.stopping.clocked(loop) or _clocked_around(facts, loop)):
-            message = f"The loop over {'batches' if once else 'epochs'} never looks at the clock: when the "
-            yield finding("no-deadline", loop, message + "budget ends there is no prediction.", _CLOCK_PASTE)
+            yield finding("no-deadline", loop, "loop", what="batches" if once else "epochs")
 
 
 def _clocked_around(facts: Facts, node: ast.AST) -> bool:
@@ -111,9 +86,7 @@ def _imported(facts: Facts, pattern: re.Pattern[str]) -> bool:
 def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
     rounds = boosted_rounds(facts, fit)
     if rounds is not None and rounds >= MANY_ROUNDS and not stops_rounds(facts, fit):
-        message = f"{rounds:g} rounds are boosted whether validation gains or not."
-        fix = "callbacks=[lgb.early_stopping(100)]  # xgboost: early_stopping_rounds=100 of the model; "
-        yield finding("no-early-stopping", fit, message, fix + "catboost: od_wait=100")
+        yield finding("no-early-stopping", fit, "boosting", rounds=rounds)
 
 
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
@@ -171,27 +144,16 @@ def _framework(facts: Facts, kind: str, fit: ast.Call) -> Iterator[Finding]:
     epochs = facts.training.framework_epochs(kind)
     few = epochs is not None and epochs <= MOST_WITHOUT_STOPPING
     if not few and not _imported(facts, _STOPPER) and not _sets_flag(facts, by_clock=False):
-        message = f"{'All' if epochs is None else f'{epochs:g}'} epochs run to the end, whether validation "
-        yield finding("no-early-stopping", fit, message + "gains or not.", _STOP_PASTE[kind])
+        yield finding("no-early-stopping", fit, kind, many="All" if epochs is None else f"{epochs:g}")
     trainers = facts.script.called("Trainer") if kind == "lightning" else []
     timed = any(facts.argument(t, "max_time") is not None or facts.values.open_ended(t) for t in trainers)
     timed = timed or _imported(facts, _TIMER) or _sets_flag(facts, by_clock=True)
     if not (timed or _alarm(facts) or _clocked_around(facts, fit)):
-        message = "Training never looks at the clock: when the budget ends there is no prediction."
-        yield finding("no-deadline", fit, message, _TIME_PASTE[kind])
+        yield finding("no-deadline", fit, kind)
 
 
-_TIMED = {
-    "ultralytics": ("time", "time=0.4  # hours"),
-    "autogluon": ("time_limit", "time_limit=1500  # seconds"),
-}
+_TIMED = {"ultralytics": "time", "autogluon": "time_limit"}
 """The parameter by which a call of one ends by the clock."""
-
-
-def _timed_by(facts: Facts, fit: ast.Call, name: str, fix: str) -> Iterator[Finding]:
-    if facts.argument(fit, name) is None and not (_alarm(facts) or _clocked_around(facts, fit)):
-        message = f"No {name} is set: when the budget ends there is no prediction."
-        yield finding("no-deadline", fit, message, fix)
 
 
 def _sets_flag(facts: Facts, *, by_clock: bool) -> bool:
@@ -219,15 +181,13 @@ def _seeds(facts: Facts) -> Iterator[Finding]:
     seeded = any(map(script.runs, [*seeds, *handed]))  # `for seed in (random.seed, np.random.seed): seed(7)`
     if not kinds or seeded or ("transformers" in kinds and not kinds & {"torch", "keras"}):
         return  # TrainingArguments has seed=42
-    message = "Nothing fixes the random numbers: two runs cannot be compared."
     if kinds & {"torch", "lightning", "keras", "fastai"}:
         place = training.place or script.tree
-        fix = "random.seed(42); np.random.seed(42); torch.manual_seed(42)"
-        yield finding("no-seed", place, message, fix)
+        yield finding("no-seed", place)
         return
     given = {k.arg for k in script.all(ast.keyword)} | set(script.strings)
     random = script.called(*_RANDOM)
     if random and not given & _SEED_PARAMETERS:
         folds = last_name(random[0].func) in ("KFold", "StratifiedKFold")
         if not folds or facts.value(random[0], "shuffle", 1) is True:
-            yield finding("no-seed", random[0], message, "random_state=42")
+            yield finding("no-seed", random[0], "estimator")

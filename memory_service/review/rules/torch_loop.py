@@ -24,7 +24,7 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.stopping import guards_of
+from memory_service.review.training.construction import guards_of
 from memory_service.review.training.training import Loop
 
 _ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
@@ -69,9 +69,7 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     handed = any(_OPTIMIZER.search(last_name(argument)) for call in others for argument in arguments_of(call))
     if handed or any("torch.optim" in script.qualified(call.func) for call in calls):
         return  # a helper from elsewhere may do anything with it; one made anew has no gradients
-    message = "Gradients of all earlier batches are added up: nothing in the file zeroes them."
-    fix = "optimizer.zero_grad(set_to_none=True)  # before loss.backward()"
-    yield finding("gradients-not-zeroed", loop.backward, message, fix)
+    yield finding("gradients-not-zeroed", loop.backward)
 
 
 def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
@@ -93,18 +91,10 @@ def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
         )
         count = ast.unparse(every)
         if each is not None:
-            message = (
-                f"{optimizer} steps once in {count} batches, but its gradients are zeroed in each: only "
-            )
-            fix = f"{optimizer}.zero_grad()  # behind {optimizer}.step(), under the same condition, alone"
-            yield finding("accumulation-voided", each, message + "those of the last batch count.", fix)
+            yield finding("accumulation-voided", each, optimizer=optimizer, count=count)
         elif not _divides(facts, loop, batch, every):
-            message = (
-                f"Gradients of {count} batches are summed and the loss is not divided: they are {count} "
-            )
-            fix = f"loss = loss / {count}  # before backward()"
             place = loop.backward
-            yield finding("accumulation-unscaled", place, message + "times as large as of one batch.", fix)
+            yield finding("accumulation-unscaled", place, count=count)
         return
 
 
@@ -172,10 +162,7 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
             of_torch = [m for m in makers if "torch.optim." in script.qualified(m.func)]
             if (makers if keras else of_torch) and len(makers) == len(training.objects.makers(holder)):
                 line = getattr(makers[0], "lineno", 0)
-                message = f"{holder.id} is made at line {line}, before the folds, and learns in all of them: "
-                message += "every later fold is judged on rows that the model has learned."
-                fix = "model = build_model(); optimizer = ...  # first in the loop over folds"
-                yield finding("model-across-folds", loop, message, fix)
+                yield finding("model-across-folds", loop, name=holder.id, at=line)
                 return
 
 
@@ -220,8 +207,7 @@ def _keeps_graph(facts: Facts, loop: Loop) -> Iterator[Finding]:
         without_grad = any(is_call(context, "no_grad", "inference_mode") for context in contexts)
         if holder is None or last_name(holder) in fresh | {name} or without_grad:
             continue
-        message = f"{name!r} is kept as a tensor with its graph on the card: memory grows with every batch."
-        yield finding("loss-keeps-graph", node, message, f"{name}.item()  # or {name}.detach()")
+        yield finding("loss-keeps-graph", node, name=name)
 
 
 def _let_go(value: ast.AST) -> Iterator[ast.Call]:
@@ -253,9 +239,8 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
         return
     if not _is_map_style(facts, call) or not _feeds(facts, loader, loops) or has_reason(facts, call, shuffle):
         return
-    message = "The training loader gives the rows in one fixed order in every epoch: "
-    message += "shuffle is False." if shuffle is not None else "shuffle is not set, which means False."
-    yield finding("train-not-shuffled", call, message, "shuffle=True, drop_last=True")
+    why = "False." if shuffle is not None else "not set, which means False."
+    yield finding("train-not-shuffled", call, why=why)
 
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:

@@ -1,8 +1,7 @@
 """Safe parsing: bytes become text, size and nesting are measured, notebook magics are skipped.
 
-Python's parser refuses what is nested deeper than it can go, whatever the text; what takes it long is refused
-before. Nothing here runs a line of the script.
-"""
+Python's parser refuses what is nested deeper than it can go, whatever the text; what takes it long is
+refused before. Nothing here runs a line of the script."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Where the script trains: loops over batches, epochs and folds; fits of the frameworks.
 
-A loop over epochs is found from the backward pass outwards, through functions of the file; what an imported
-helper does (`train_one_epoch(...)`) is believed.
-"""
+A loop over epochs is found from the backward pass outwards, through functions of the file; what an
+imported helper does (`train_one_epoch(...)`) is believed."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
+    is_call,
     last_name,
     names_in,
     receiver,
@@ -24,8 +24,7 @@ from memory_service.review.source.nodes import (
     words_in,
 )
 from memory_service.review.source.script import Script
-from memory_service.review.training.construction import Folds, Objects
-from memory_service.review.training.stopping import AnyLoop, Stopping
+from memory_service.review.training.construction import AnyLoop, Folds, Objects, Stopping
 
 Kind = Literal[
     "torch", "lightning", "transformers", "keras", "fastai", "boosting", "sklearn", "ultralytics",
@@ -106,8 +105,12 @@ class Training:
 
     @cached_property
     def backwards(self) -> list[ast.Call]:
-        """Backward passes: `loss.backward()`, `accelerator.backward(loss)`; not of an autograd Function."""
+        """Backward passes: `loss.backward()`, `accelerator.backward(loss)`, `tape.gradient(loss, weights)` of
+        TensorFlow; not of an autograd Function."""
         calls = [c for c in self.script.called("backward", "manual_backward") if receiver(c) is not None]
+        opened = (one for one in self.script.all(ast.withitem) if is_call(one.context_expr, "GradientTape"))
+        tapes = {last_name(one.optional_vars) for one in opened if one.optional_vars is not None}
+        calls += [c for c in self.script.called("gradient") if receiver_name(c) in tapes]
         return [c for c in calls if not any("Function" in b for b in bases_of(self.script.class_of(c)))]
 
     @cached_property
@@ -135,7 +138,7 @@ class Training:
 
     def _is_single(self, batch: AnyLoop) -> bool:
         """The file itself goes over a loader once: one pass is all of the training."""
-        learns = (last_name(call.func) == "step" for call in self.script.within_calls(batch.body))
+        learns = (is_call(call, "step", "apply_gradients") for call in self.script.within_calls(batch.body))
         return isinstance(batch, ast.For) and self.script.runs(batch) and any(learns)
 
     def _counts_steps(self, loop: AnyLoop) -> bool:
@@ -262,7 +265,8 @@ class Training:
     def kinds(self) -> set[str]:
         """What is trained when the file runs."""
         found: set[str] = {fit.kind for fit in self.fits}
-        return found | {"torch"} if self.epoch_loops else found
+        own = "torch" if self.script.uses("torch") or not self.script.uses(*KERAS) else "tensorflow"
+        return found | {own} if self.epoch_loops else found
 
     @cached_property
     def arguments(self) -> list[ast.Call]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memory_service.domain.planning.policy import RESERVE_SHARE
@@ -100,7 +100,7 @@ class Sizing:
             return f"several models are made: {several}" if several else unknown
         if self.plan.lighter and self.plan.lighter != RECOMPUTED:
             return self._why_lighter()
-        if self.plan.framework == "keras":
+        if self.plan.framework in ("keras", "tensorflow"):
             return "figures are of PyTorch, not of Keras"
         return None
 
@@ -203,15 +203,15 @@ class Sizing:
         fix = str(would.get("why"))
         if batch:
             fix = f"BATCH_SIZE = {batch}; GRAD_ACCUMULATION = {would['grad_accumulation']}"
-        yield finding(
-            "batch-does-not-fit",
-            batch_place,
-            f"Batch {self.plan.batch_size} of {predicted['model']}{_at(predicted)} in "
-            f"{predicted['precision']} needs about "
-            f"{_short(peak['value'])} GiB ({_short(peak['low'])}-{_short(peak['high'])}); on "
-            f"{predicted['gpu']} {f'about {most} fit' if most else 'not even one sample fits'}.",
-            fix,
-        )
+        fits = f"about {most} fit" if most else "not even one sample fits"
+        told = {
+            "batch": self.plan.batch_size,
+            "of": predicted,
+            "at": _at(predicted),
+            "fits": fits,
+            "fix": fix,
+        }
+        yield finding("batch-does-not-fit", batch_place, **told, **_shown(peak))
 
     def _too_small(self, predicted: Mapping[str, Any]) -> Iterator[Finding]:
         if self.plan.precision == "fp32" and self.tensor_cores:
@@ -233,14 +233,8 @@ class Sizing:
         far = HALF if self._is_never_right(batch) else FAR_UNDER
         if batch * far > best or (self.plan.grad_accumulation or 1) > 1 or self.facts.has_reason:
             return
-        yield finding(
-            "batch-too-small",
-            place,
-            f"Batch {batch} of {predicted['model']}{_at(predicted)} is far under what {predicted['gpu']} "
-            "computes best, "
-            f"about {best}.",
-            f"BATCH_SIZE = {best}",
-        )
+        told = {"batch": batch, "of": predicted, "at": _at(predicted), "best": best}
+        yield finding("batch-too-small", place, "card", **told)
 
     def _is_never_right(self, batch: int) -> bool:
         """R28: images are never trained by 32 and fewer without a reason."""
@@ -323,14 +317,19 @@ class Sizing:
         """Minutes: time as they are expected, needed as a budget."""
         minutes = float(self.query["minutes"])
         if needed > minutes and self.plan.place is not None:
-            yield finding(
-                "cannot-end-in-budget",
-                self.plan.place,
-                f"{what} take about {_short(time.value)} minutes on {where} (8 in 10 cases: "
-                f"{_short(time.low)} to {_short(time.high)}); of {minutes:g} minutes "
-                f"{1.0 - self._training:.0%} are for prediction.",
-                fix,
-            )
+            told = {
+                "share": 1.0 - self._training,
+                "minutes": minutes,
+                "what": what,
+                "where": where,
+                "fix": fix,
+            }
+            yield finding("cannot-end-in-budget", self.plan.place, **told, **_shown(asdict(time)))
+
+
+def _shown(times: Mapping[str, float]) -> dict[str, str]:
+    """Low, value and high in short."""
+    return {part: _short(times[part]) for part in _PARTS}
 
 
 def _short(number: float) -> str:

@@ -38,11 +38,7 @@ def _refitted(facts: Facts) -> Iterator[Finding]:
     ]
     for at, later in enumerate(fits):
         if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
-            message = (
-                f"{later.what} is fitted anew on these rows, after those of training: the same value means "
-            )
-            fix = "transform(...) by what was fitted on the training rows"
-            yield finding("refitted-on-test", later.place, message + "something else to the model.", fix)
+            yield finding("refitted-on-test", later.place, what=later.what)
 
 
 _ONLY_SHOWN = ("TSNE", "UMAP", "MDS")
@@ -60,9 +56,7 @@ def _recoded(facts: Facts) -> Iterator[Finding]:
             columns = {later.columns} - {None}
             before = (one for one in codings[:at] if one.place is later.place or one.columns in columns)
             if any(_is_anew(facts, one, later) for one in before):
-                message = f"{what} numbers these rows by themselves, after those of training: the same code "
-                fix = "fit it on the training rows once; transform both"
-                yield recoded(later.place, message + "stands for another category there.", fix)
+                yield recoded(later.place, "rows", what=what)
                 return
 
 
@@ -109,9 +103,7 @@ def _listed_unordered(facts: Facts) -> Iterator[Finding]:
         listed = over.args[0]
         sources = facts.values.sources(listed) or [listed]
         if len(sources) == 1 and _without_order(sources[0]):
-            message = f"Each {maker} numbers the classes anew, in an order that differs from part to part."
-            fix = "classes = sorted(...)  # of the training rows, once, handed to both"
-            yield recoded(comp, message, fix)
+            yield recoded(comp, "unordered", maker=maker)
             return
 
 
@@ -147,9 +139,7 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
         other = {k for p, k, _ in listed if p is not place and script.function(p) is not function}
         predicts = function is None or bool(_PREDICTS.search(function.name))
         if other and (kind == "set" or (predicts and other != {kind})):
-            message = f"The order of classes is made anew by {kind}(): index 3 is another class than in "
-            fix = "classes = sorted(train[label].unique())  # once, saved with the checkpoint"
-            yield recoded(place, message + "training.", fix)
+            yield recoded(place, "twice", kind=kind)
             return
 
 
@@ -162,9 +152,7 @@ def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Ite
     columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
     for place, kind, value in listed:
         if kind == "sorted" and columns & {column_of(facts.values, n) for n in ast.walk(value)}:
-            message = "Training counted the classes as they come (factorize); sorted, index 3 is another "
-            fix = "codes, classes = pd.factorize(train[label])  # keep the second, names by it"
-            yield recoded(place, message + "class.", fix)
+            yield recoded(place, "factorized")
 
 
 def _order_of(node: ast.AST) -> str:

@@ -61,14 +61,12 @@ def _removed(facts: Facts) -> Iterator[Finding]:
     for node in facts.script.all(ast.ImportFrom):
         names = {alias.name for alias in node.names}
         if (node.module or "").startswith("albumentations.pytorch") and "ToTensor" in names:
-            message = "ToTensor is gone from albumentations.pytorch."
-            yield trap(node, message, "from albumentations.pytorch import ToTensorV2")
+            yield trap(node, "to-tensor")
     for call in (c for c in facts.script.calls if _is_of_library(facts, c)):
         name = last_name(call.func)
         sizes = [facts.values.one(a) for a in call.args[:2]]
         if name == "RandomResizedCrop" and len(sizes) == 2 and all(isinstance(s, int) for s in sizes):
-            message = f"{name} takes size=(height, width) now."
-            yield trap(call, message, f"A.{name}(size=(IMAGE_SIZE, IMAGE_SIZE))")
+            yield trap(call, "crop-size", name=name)
 
 
 def _calls(facts: Facts) -> Iterator[Finding]:
@@ -83,23 +81,19 @@ def _calls(facts: Facts) -> Iterator[Finding]:
         right = f'{name}(image=image)["image"]'
         by_position = call.args and not call.keywords and not isinstance(call.args[0], ast.Starred)
         if by_position and not script.uses("torchvision.transforms"):
-            message = f"{name}(image) fails: albumentations takes named arguments and returns a dict."
-            yield trap(call, message, right)
+            yield trap(call, "positional", name=name, right=right)
         if "image" not in given:
             continue
         if _is_kept_as_dict(facts, call):
-            yield trap(call, f"{name}(image=...) returns a dict; the image in it is not taken out.", right)
+            yield trap(call, "dict", name=name, right=right)
         if _is_pil(facts, call):
-            message = "albumentations takes arrays; this is a picture of PIL."
-            yield trap(call, message, f"{name}(image=np.array(image))")
+            yield trap(call, "pil", name=name)
         if given & {"mask", "masks", None} or not moves or function is None:
             continue
         if function not in mask_left:
             mask_left[function] = _has_mask(facts, function)
         if mask_left[function]:
-            message = "The image is moved and the mask is not: they do not lie on each other any more."
-            fix = f'out = {name}(image=image, mask=mask); image, mask = out["image"], out["mask"]'
-            yield trap(call, message, fix)
+            yield trap(call, "mask", name=name)
 
 
 def _is_transform(facts: Facts, call: ast.Call) -> bool:
@@ -162,16 +156,13 @@ def _steps(facts: Facts, compose: ast.Call) -> Iterator[Finding]:
     names = [last_name(call.func) for call in calls]
     if "ToTensorV2" in names[:-1]:
         at = names.index("ToTensorV2") + 1
-        message = f"{names[at]} comes behind ToTensorV2, which hands on a tensor that it cannot read."
-        yield trap(calls[at], message, "A.Normalize(), ToTensorV2()  # in this order, last")
+        yield trap(calls[at], "behind-tensor", name=names[at])
     if names.count("Normalize") > 1:
-        yield trap(compose, "The image is normalised twice.", "one A.Normalize()")
+        yield trap(compose, "normalized-twice")
     random = [c for c in calls if last_name(c.func) in _RANDOM and facts.value(c, "p") not in (1, 0)]
     validates = any(_VALIDATION.search(name.lower()) for name in _names_of(facts, compose))
     if validates and random and "tta" not in facts.script.text:
-        message = "Validation images are changed at random: the score is not of the images, and differs each "
-        fix = "A.Compose([A.Resize(IMAGE_SIZE, IMAGE_SIZE), A.Normalize(), ToTensorV2()])"
-        yield trap(random[0], message + "time.", fix)
+        yield trap(random[0], "random-validation")
 
 
 def _names_of(facts: Facts, call: ast.Call) -> list[str]:
@@ -189,8 +180,7 @@ def _normalization(facts: Facts) -> Iterator[Finding]:
         largest = facts.values.number(most) if most is not None else 255.0
         known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
         if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
-            message = "Normalize divides by 255 itself: a mean over 1 is of pixels that were not divided."
-            yield trap(call, message, "A.Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))")
+            yield trap(call, "pixel-mean")
 
 
 def _datasets(facts: Facts) -> Iterator[Finding]:
@@ -202,14 +192,11 @@ def _datasets(facts: Facts) -> Iterator[Finding]:
             continue
         sources = facts.values.assigned(given.id, given) if isinstance(given, ast.Name) else [given]
         if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):
-            message = f"{name} calls transform(picture); albumentations wants image=array and returns a dict."
-            yield trap(call, message, 'transform=lambda picture: tfm(image=np.array(picture))["image"]')
+            yield trap(call, "torchvision", name=name)
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:
     """albumentations pins albucore itself; another version beside it does not import."""
     for number, line in enumerate(facts.script.lines, 1):
         if "albucore" in line and re.search(r"\bpip\b.*\binstall\b.*\balbucore\b", line):
-            message = "Each albumentations works with one albucore only, and brings it; another one beside "
-            fix = "pip install albumentations==2.0.8  # and nothing about albucore"
-            yield trap(number, message + "it does not import.", fix)
+            yield trap(number, "albucore")

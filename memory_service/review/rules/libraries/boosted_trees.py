@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from memory_service.domain.common.tables import shipped_table
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
 from memory_service.review.source.nodes import calls_in, is_call, last_name, receiver
@@ -19,41 +20,12 @@ _LIBRARIES = {
 }
 """What trains, and which classes train."""
 
-_ALIASES = (
-    ("iterations", "n_estimators", "num_boost_round", "num_trees"),
-    ("learning_rate", "eta"),
-    ("depth", "max_depth"),
-    ("random_seed", "random_state"),
-    ("loss_function", "objective"),
-    ("l2_leaf_reg", "reg_lambda"),
-    ("border_count", "max_bin"),
-)
-"""Names that CatBoost has for one parameter: two of them are refused."""
-
-_METRICS = {
-    "lightgbm": {"accuracy": "binary_error", "acc": "binary_error", "f1": "binary_logloss", "roc_auc": "auc",
-                 "logloss": "binary_logloss", "r2": "rmse"},
-    "xgboost": {"accuracy": "error", "acc": "error", "f1": "logloss", "roc_auc": "auc", "r2": "rmse",
-                "AUC": "auc", "RMSE": "rmse", "binary_logloss": "logloss", "multi_logloss": "mlogloss"},
-    "catboost": {"auc": "AUC", "rmse": "RMSE", "mae": "MAE", "logloss": "Logloss", "accuracy": "Accuracy",
-                 "multiclass": "MultiClass", "f1": "F1", "mse": "RMSE", "MSE": "RMSE", "binary": "Logloss",
-                 "roc_auc": "AUC", "LogLoss": "Logloss", "log_loss": "Logloss", "MultiLogloss": "MultiClass"},
-}  # fmt: skip
-"""Metrics that a library does not know -> one that it does."""
-
+_TABLE = shipped_table(__package__, "boosted_trees.toml")
 LEAST_RATE = 0.002  # below 0.02 every gain is within the noise (docs/methods/boosting_rounds.md)
 _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
     "xgboost.train": ("multi:softmax", "multi:softprob"),
 }
-_IGNORED = {
-    "use_label_encoder": "leave it out; labels must be 0 ... n - 1",
-    "gpu_id": 'device="cuda:0"',
-    "predictor": 'device="cuda"',
-    "n_gpus": 'device="cuda"',
-}
-"""What XGBoost took once and ignores now."""
-
 _SHARES = (
     "subsample", "colsample_bytree", "feature_fraction", "bagging_fraction", "rsm", "colsample_bylevel",
 )  # fmt: skip
@@ -87,49 +59,45 @@ def _classes(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterat
     complete = not facts.values.entries(facts.argument(call, "params", 0)).open
     multiclass = _MULTICLASS.get(facts.script.qualified(call.func), ())
     if complete and objective in multiclass and not {"num_class", "num_classes"} & set(params):
-        yield wrong(call, f"objective {objective} needs num_class.", '"num_class": N_CLASSES')
+        yield wrong(call, "num-class-missing", objective=objective)
     count = facts.values.number(params.get("num_class"))
     if objective in ("binary", "regression") and count is not None and count > 1:
-        message = f"objective {objective} with num_class={count:g} is refused."
-        yield wrong(call, message, '"objective": "multiclass"')
+        yield wrong(call, "num-class-refused", objective=objective, count=count)
 
 
 def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[Finding]:
     """Values that the library does not know, or that are out of range."""
     values = facts.values
     if values.text(params.get("tree_method")) == "gpu_hist":
-        message = "tree_method gpu_hist is gone from xgboost."
-        yield wrong(params["tree_method"], message, 'tree_method="hist", device="cuda"')
+        yield wrong(params["tree_method"], "gpu-hist")
     objectives = ("loss_function", "objective") if library == "catboost" else ()
     for key in ("metric", "eval_metric", *objectives):
         found = values.one(params.get(key))
         for name in found if isinstance(found, list) else [found]:
-            instead = _METRICS[library].get(name) if isinstance(name, str) else None
+            instead = _TABLE["metrics"][library].get(name) if isinstance(name, str) else None
             if instead:
-                yield wrong(params[key], f"{library} knows no {name!r}.", f'"{instead}"')
-    for key in _IGNORED.keys() & params if library == "xgboost" else ():
-        yield wrong(params[key], f"xgboost passes over {key} now.", _IGNORED[key])
+                yield wrong(params[key], "metric-unknown", library=library, name=name, instead=instead)
+    for key in _TABLE["ignored"].keys() & params if library == "xgboost" else ():
+        yield wrong(params[key], "ignored", key=key, instead=_TABLE["ignored"][key])
     device = values.text(params.get("task_type"))
     if library == "catboost" and device is not None and device.upper() not in ("CPU", "GPU"):
-        yield wrong(params["task_type"], f"task_type is CPU or GPU, not {device!r}.", '"GPU"')
+        yield wrong(params["task_type"], "task-type", device=device)
     place = params.get("learning_rate") or params.get("eta")
     rate = values.number(place)
     if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
         what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
-        message = f"learning rate {rate:g} of boosting is {what}."
-        yield wrong(values.origin(place), message, "learning_rate=0.05")
+        yield wrong(values.origin(place), "boosting-rate", rate=rate, what=what)
     for key in _SHARES:
         share = values.number(params.get(key))
         if share is not None and not 0 < share <= 1:
-            yield wrong(params[key], f"{key}={share:g} is no share of rows or columns.", f"{key}=0.8")
+            yield wrong(params[key], "share-of-rows", key=key, share=share)
 
 
 def _aliases(call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
-    for names in _ALIASES:
+    for names in _TABLE["aliases"]:
         both = [name for name in names if name in params]
         if len(both) > 1:
-            message = f"CatBoost refuses {both[0]} and {both[1]} together: they are one parameter."
-            yield wrong(call, message, f"{both[0]}=...")
+            yield wrong(call, "alias", one=both[0], other=both[1])
 
 
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
@@ -138,11 +106,11 @@ def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -
     for name in ("rsm", "colsample_bylevel"):
         share = facts.values.number(params.get(name))
         if share is not None and share != 1 and not pairwise:
-            yield wrong(params[name], f"CatBoost refuses {name} on a card.", f'no {name}, or task_type="CPU"')
+            yield wrong(params[name], "refused-on-card", name=name)
     for fit in facts.training.fits:
         given = facts.argument(fit.call, "callbacks")
         if given is not None and call in facts.training.objects.makers(receiver(fit.call)):
-            yield wrong(given, "CatBoost refuses callbacks on a card.", 'no callbacks, or task_type="CPU"')
+            yield wrong(given, "callbacks-on-card")
 
 
 def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -150,12 +118,11 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if facts.values.open_ended(call):
         return
     qualified, model = facts.script.qualified(call.func), receiver(call)
-    message = "Early stopping needs rows to judge by: {} is missing."
     if qualified in ("lightgbm.train", "xgboost.train"):
         rows = "valid_sets" if qualified.startswith("lightgbm") else "evals"
         if facts.argument(call, rows, 3) is None and _stops_early(facts, call):
             fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
-            yield wrong(call, message.format(rows), fix)
+            yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
         makers = facts.training.objects.makers(model)
         if len(makers) != 1 or not _BOOSTED.match(last_name(makers[0].func)):
@@ -163,7 +130,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):
             return
         if _stops_early(facts, makers[0]) or _stops_early(facts, call):
-            yield wrong(call, message.format("eval_set"), "eval_set=[(X_valid, y_valid)]")
+            yield wrong(call, "no-rows-to-stop-by", rows="eval_set", fix="eval_set=[(X_valid, y_valid)]")
 
 
 def _stops_early(facts: Facts, call: ast.Call) -> bool:

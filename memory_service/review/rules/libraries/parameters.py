@@ -1,15 +1,25 @@
-"""Parameters that contradict each other, shares outside 0 to 1, and learning rates that diverge."""
+"""Parameters that contradict each other, shares outside 0 to 1, learning rates that diverge, results thrown
+away; and arguments, values, names and modules that the libraries have removed, or never had.
+
+Of the files beside it, `signatures.txt` holds one call a line with its parameters, read from the installed
+libraries (scikit-learn 1.9, torch 2.15, lightgbm 4.7, xgboost 3.2, lightning 2.6, transformers 5.23,
+accelerate 1.15; losses of timm), and what a release or two before took; `removed.txt` holds what is gone."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, finding, wrong
+from memory_service.review.findings import Finding, finding, told, wrong
 from memory_service.review.source.nodes import is_none, keyword_names, last_name, receiver, word_pairs, words
 from memory_service.review.source.script import Script
+from memory_service.review.training.training import KERAS, LIGHTNING
 
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
@@ -40,10 +50,14 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter and result-thrown-away."""
     yield from _thrown_away(facts)
     yield from _deterministic(facts)
+    yield from _imports(facts)
     for call in facts.script.calls:
         yield from _contradictions(facts, call)
         yield from _shares(facts, call)
         yield from _learning_rates(facts, call)
+        yield from _unknown_arguments(facts, call)
+        yield from _removed(facts, call)
+        yield from _deprecated(facts, call)
 
 
 _GIVES = words(
@@ -68,8 +82,7 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
         ):
             continue
         what = ast.unparse(call.func)
-        message = f"{what}(...) changes nothing by itself, and what it gives is thrown away."
-        yield finding("result-thrown-away", node, message, f"{what.split('.')[0]} = {what}(...)")
+        yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
 
 
 _LAST = re.compile(r"# ?(In\[|%%)")
@@ -100,10 +113,7 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
             ):
                 found[last_name(target)] = node
     if {"deterministic", "benchmark"} <= found.keys():
-        message = (
-            "cudnn.benchmark chooses algorithms by timing them: runs differ although deterministic is set."
-        )
-        yield wrong(found["benchmark"], message, "torch.backends.cudnn.benchmark = False")
+        yield wrong(found["benchmark"], "benchmark")
 
 
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -114,22 +124,19 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
             shuffles = facts.argument(call, "shuffle", 1) and facts.value(call, "shuffle", 1) is not False
             if facts.value(call, "random_state", 2) is not None and not shuffles:
-                message = f"{name} refuses random_state without shuffle=True."
-                yield wrong(call, message, f"{name}(n_splits=5, shuffle=True, random_state=42)")
+                yield wrong(call, "random-state", name=name)
         case "OneCycleLR" if not open_ended and len(call.args) <= 2:
             given = keyword_names(call)
             if "total_steps" not in given and not {"epochs", "steps_per_epoch"} <= given:
-                message = "OneCycleLR needs total_steps, or epochs and steps_per_epoch."
-                yield wrong(call, message, "total_steps=EPOCHS * len(train_loader)")
+                yield wrong(call, "one-cycle-steps")
         case "ReduceLROnPlateau" if (facts.number(call, "factor", 2) or 0) >= 1 and facts.script.uses(
             "torch"
         ):
-            yield wrong(call, "ReduceLROnPlateau refuses a factor of 1 and more.", "factor=0.5")
+            yield wrong(call, "plateau-factor")
         case "train_test_split" if facts.value(call, "shuffle") is False:
             stratify = facts.argument(call, "stratify")
             if stratify is not None and not is_none(stratify):
-                message = "train_test_split cannot stratify without shuffling."
-                yield wrong(call, message, "shuffle=True, or no stratify")
+                yield wrong(call, "stratify")
         case "DataLoader" if facts.script.uses("torch"):
             yield from _loader(facts, call)
 
@@ -140,10 +147,10 @@ def _loader(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     persistent = facts.value(call, "persistent_workers") is True
     if none and (persistent or isinstance(facts.value(call, "prefetch_factor"), int)):
         what = "persistent_workers" if persistent else "prefetch_factor"
-        yield wrong(call, f"{what} needs num_workers over 0: the loader refuses it.", "num_workers=8")
+        yield wrong(call, "workers-needed", what=what)
     samplers = (facts.argument(call, name) for name in ("sampler", "batch_sampler"))
     if facts.value(call, "shuffle", 2) is True and any(s is not None and not is_none(s) for s in samplers):
-        yield wrong(call, "A loader takes a sampler or shuffle=True, not both.", "shuffle=False")
+        yield wrong(call, "sampler")
 
 
 def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -156,7 +163,7 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             continue
         number = facts.number(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
         if number is not None and not 0 <= number <= 1:
-            yield wrong(call, f"{parameter}={number:g} is no share between 0 and 1.", f"{parameter}=0.1")
+            yield wrong(call, "share", parameter=parameter, number=number)
 
 
 def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -168,6 +175,135 @@ def _learning_rates(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     fine_tuned = bool(facts.script.called("from_pretrained")) and name.startswith("Adam")
     if rate > (FINE_TUNING_RATE if fine_tuned else LARGEST_RATE[name]) or rate <= 0:
         learner = f"{name} of a pretrained transformer" if fine_tuned else name
-        message = f"Learning rate {rate:g} with {learner}: training diverges or stands still."
-        fix = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
-        yield wrong(place or call, message, fix)
+        usual = "lr=2e-5" if fine_tuned else "lr=1e-3" if name != "SGD" else "lr=0.1"
+        yield wrong(place or call, "rate", rate=rate, learner=learner, usual=usual)
+
+
+_OWNERS = {"keras": "Keras' ", "xgboost": "xgboost's ", "lightgbm": "lightgbm."}
+"""What stands before the name of a call of theirs in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One line of removed.txt. argument, value: "" where the call itself, or any value, is gone."""
+
+    library: str
+    argument: str
+    value: str
+    instead: str
+
+
+def parameters_of(qualified: str) -> list[str]:
+    """Parameters by the dotted name of what is called; none for a call that is not known."""
+    qualified = qualified.replace("pytorch_lightning.", "lightning.pytorch.", 1)
+    if qualified.startswith("lightning.") and not qualified.startswith("lightning.pytorch."):
+        qualified = qualified.replace("lightning.", "lightning.pytorch.", 1)
+    return _signatures().get(qualified, [])
+
+
+def removed_of(name: str) -> list[Removed]:
+    """What is gone of a call by its last name, or of an import by its dotted name."""
+    return _gone().get(name, [])
+
+
+@cache
+def _signatures() -> dict[str, list[str]]:
+    parts = (line.partition(": ") for line in _lines("signatures.txt"))
+    return {name: parameters.split() for name, _, parameters in parts}
+
+
+@cache
+def _gone() -> dict[str, list[Removed]]:
+    out: dict[str, list[Removed]] = {}
+    groups: dict[str, str] = {}
+    for line in _lines("removed.txt"):
+        if " | " not in line:
+            group, _, members = line.partition(" = ")
+            groups[group] = members
+            continue
+        library, called, argument, instead = (part.strip() for part in line.split("|", 3))
+        argument, _, value = argument.partition("=")
+        for name in groups.get(called, called).split():
+            out.setdefault(name, []).append(Removed(library, argument, value, instead))
+    return out
+
+
+def _lines(file: str) -> Iterator[str]:
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+    return (line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def _imports(facts: Facts) -> Iterator[Finding]:
+    for node in facts.script.all(ast.ImportFrom):
+        if any(facts.script.around(node, ast.Try)):
+            continue
+        module = node.module or ""
+        yield from (
+            wrong(node, "module-gone", module=module, instead=removed.instead)
+            for removed in removed_of(module)
+        )
+        for alias in node.names:
+            for removed in removed_of(f"{module}.{alias.name}"):
+                yield wrong(node, "name-gone", module=module, name=alias.name, instead=removed.instead)
+
+
+def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    qualified, name = facts.script.qualified(call.func), last_name(call.func)
+    allowed = parameters_of(qualified)
+    removed = {one.argument for known in (name, qualified) for one in removed_of(known)}
+    for keyword in call.keywords if allowed else ():
+        if keyword.arg is None or keyword.arg in allowed or keyword.arg in removed:
+            continue
+        near = get_close_matches(keyword.arg, allowed, n=1, cutoff=0.4)
+        near = ["lr"] if keyword.arg == "learning_rate" and "lr" in allowed else near
+        inside = facts.script.statement(keyword.value) is facts.script.statement(call)
+        same_line = call.lineno == keyword.value.lineno
+        rule = "timm-trap" if qualified.startswith("timm.") else "wrong-parameter"
+        place = call if inside and not same_line else keyword.value
+        fix = f"{near[0]}=..." if near else f"leave it out; there are {', '.join(allowed[:6])} ..."
+        yield told(rule, place, f"{name} has no parameter {keyword.arg}.", fix)
+
+
+def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """The call itself, an argument of it, or a value of an argument is removed."""
+    name, qualified = last_name(call.func), facts.script.qualified(call.func)
+    made = facts.training.objects.made_by(receiver(call)) if name == "fit" else ""
+    fit = next((f"{family}.fit" for family in ("LGBM", "XGB") if made.startswith(family)), "")
+    for removed in (one for known in (name, qualified, fit, "*") for one in removed_of(known)):
+        library = removed.library
+        if not _is_of(facts, name, qualified, library):
+            continue
+        rule = "albumentations-trap" if library == "albumentations" else "wrong-parameter"
+        shown = f"fit() of {made}" if fit else _OWNERS.get(library, "") + name
+        shown += "()" if library == "keras" and name.islower() else ""
+        if not removed.argument:
+            gone = f"{name} is gone from {library.replace('keras', 'Keras')}."
+            yield told(rule, call, gone, removed.instead)
+        for keyword in call.keywords:
+            if not removed.argument or keyword.arg != removed.argument:
+                continue
+            if not removed.value:
+                message = f"{shown} takes no {keyword.arg} any more."
+                yield told(rule, keyword.value, message, removed.instead.replace("MODEL", made))
+            elif facts.values.text(keyword.value) == removed.value:
+                message = f"{shown} takes no {keyword.arg}={removed.value!r}."
+                yield told(rule, keyword.value, message, removed.instead)
+
+
+def _is_of(facts: Facts, name: str, qualified: str, library: str) -> bool:
+    """Whether a call of this name is one of the library; several have an `Adam` or a `Trainer`."""
+    uses = facts.script.uses
+    if library == "keras":
+        return uses(*KERAS) and not qualified.startswith("torch.")
+    if library == "lightning":
+        return uses(*LIGHTNING) and not qualified.startswith("transformers.")
+    if library == "albumentations":
+        return qualified.startswith("albumentations.")
+    return uses(library) and not (name == "Trainer" and uses(*LIGHTNING))
+
+
+def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    of_torchvision = facts.script.qualified(call.func).startswith("torchvision.models.")
+    if of_torchvision and "pretrained" in keyword_names(call):
+        name = last_name(call.func)
+        yield wrong(call, "torchvision-pretrained", name=name)

@@ -40,7 +40,6 @@ _CONFIGURES = words(
     "resolve_data_config resolve_model_data_config pretrained_cfg default_cfg num_features feature_info"
 )
 _PREDICTS = re.compile(r"^(predict|infer|inference|submit|submission|test|tta)(_|$)", re.IGNORECASE)
-_NEW_HEAD = "timm.create_model(name, pretrained=True, num_classes=N_CLASSES)"
 MOST_READ = 60  # uses of a name that are looked at
 
 
@@ -58,17 +57,15 @@ def _modules(facts: Facts) -> Iterator[Finding]:
     for named in script.all(ast.Attribute):
         part = _SUBMODULE.match(script.qualified(named))
         if part and not any(m == part[0] or m.startswith(part[0] + ".") for m in script.modules):
-            message = f"import timm does not load {part[0]}: it has no attribute {part[1]}."
-            yield trap(named, message, f"import {part[0]}")
+            yield trap(named, "submodule", part=part[0], attribute=part[1])
     for node in script.all(ast.ImportFrom):
         names = [alias.name for alias in node.names]
         if f"{node.module}.".startswith("timm.models.layers."):
-            message = "timm.models.layers has moved and goes away."
-            yield trap(node, message, f"from timm.layers import {', '.join(names)}")
+            yield trap(node, "layers", names=", ".join(names))
         for name in names if node.module == "timm.loss" else ():
             if name not in _LOSSES and name.endswith(("Loss", "Entropy", "loss")):
                 classes = ", ".join(sorted(n for n in _LOSSES if n[0].isupper()))
-                yield trap(node, f"timm.loss has no {name}.", f"one of {classes}, or torch.nn")
+                yield trap(node, "loss-unknown", name=name, classes=classes)
 
 
 def _losses(facts: Facts) -> Iterator[Finding]:
@@ -84,12 +81,9 @@ def _losses(facts: Facts) -> Iterator[Finding]:
         about = " ".join(words_in(script.statement(call)))
         validates = re.search(r"val|test|eval", about, re.IGNORECASE)
         if name == "LabelSmoothingCrossEntropy" and mixes and not validates:
-            message = f"{name} takes class numbers; Mixup hands out soft targets (and smooths them itself)."
-            fix = "SoftTargetCrossEntropy()  # in training; nn.CrossEntropyLoss() in validation"
-            yield trap(call, message, fix)
+            yield trap(call, "mixup-loss", name=name)
         if name == "SoftTargetCrossEntropy" and not soft:
-            message = f"{name} takes a distribution over classes; nothing here makes one of class numbers."
-            yield trap(call, message, "nn.CrossEntropyLoss(label_smoothing=0.1)")
+            yield trap(call, "soft-target-loss", name=name)
 
 
 def _models(facts: Facts) -> Iterator[Finding]:
@@ -106,11 +100,9 @@ def _models(facts: Facts) -> Iterator[Finding]:
         given = keyword_names(call)
         random = facts.argument(call, "pretrained", 1) is None and "checkpoint_path" not in given
         if random and not _weights_loaded(facts, call, calls):
-            message = "create_model starts from random weights unless told otherwise."
-            yield trap(call, message, "timm.create_model(name, pretrained=True, num_classes=N)")
+            yield trap(call, "random-weights")
         if not {"num_classes", "features_only"} & given and not _head_replaced(facts):
-            message = "Without num_classes the head keeps the 1000 classes (or so) of its pretraining."
-            yield trap(call, message, _NEW_HEAD)
+            yield trap(call, "no-classes")
 
 
 def _weights_loaded(facts: Facts, network: ast.Call, networks: list[ast.Call]) -> bool:
@@ -159,8 +151,7 @@ def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
     right = next((head for head, pattern in _HEADS.items() if re.match(pattern, name)), None)
     for node, target in new_heads(facts.script) if right else ():
         if target.attr != right and facts.training.objects.made_by(target.value) == "create_model":
-            message = f"The head of {name} is .{right}; a new .{target.attr} is never called and the old "
-            yield trap(node, message + "head stays.", f"{_NEW_HEAD}  # or model.reset_classifier(N_CLASSES)")
+            yield trap(node, "wrong-head", name=name, right=right, head=target.attr)
 
 
 def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -173,9 +164,7 @@ def _wrong_size(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         return
     wanted = int(fixed.group(2))
     if size != wanted and 128 <= wanted <= 1024:
-        message = f"{name} takes {wanted} pixels; the script feeds {size}."
-        fix = f"timm.create_model({name!r}, pretrained=True, img_size={size}, num_classes=N_CLASSES)"
-        yield trap(call, message, fix)
+        yield trap(call, "size", name=name, wanted=wanted, size=size)
 
 
 def _schedules(facts: Facts) -> Iterator[Finding]:
@@ -193,5 +182,4 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
         made_by = facts.training.objects.made_by(schedule)
         imported = facts.script.imports.get(made_by, "").startswith("timm.scheduler")
         if last_name(schedule) in built or (made_by.endswith("LRScheduler") and imported):
-            message = f"step() of timm's {made_by or 'schedules'} wants the epoch; without it it fails."
-            yield trap(call, message, "scheduler.step(epoch + 1)")
+            yield trap(call, "schedule", schedule=made_by or "schedules")

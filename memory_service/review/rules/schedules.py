@@ -1,4 +1,4 @@
-"""What stops, keeps or slows training watches its metric in the direction that it gains."""
+"""Schedules, stops and checkpoints that watch a figure: the wrong way round, or stepped by the wrong loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
-from memory_service.review.source.nodes import last_name, receiver_name
+from memory_service.review.source.nodes import (
+    calls_in,
+    is_call,
+    last_name,
+    receiver,
+    receiver_name,
+    words,
+    words_in,
+)
 from memory_service.review.training.training import KERAS, LIGHTNING
 
 _GROWS = re.compile(
@@ -56,7 +64,7 @@ def _callback(facts: Facts, call: ast.Call, default: str | None) -> Iterator[Fin
     if right is not None and mode in ("min", "max") and mode != right:
         what = "stops while it gains" if name.startswith("EarlyStopping") else "keeps the worst"
         what = "lowers the rate while it gains" if name == "ReduceLROnPlateau" else what
-        yield wrong(call, f"{name} of {monitor} has mode {mode!r}: it {what}.", f'mode="{right}"')
+        yield wrong(call, "monitor-mode", name=name, monitor=monitor, mode=mode, what=what, right=right)
 
 
 def _plateaus(facts: Facts) -> Iterator[Finding]:
@@ -71,8 +79,7 @@ def _plateaus(facts: Facts) -> Iterator[Finding]:
         name = last_name(call.args[0]).lower() if len(call.args) == 1 else ""
         right = _direction(name)
         if receiver_name(call) in holders and right is not None and mode in ("min", "max") and mode != right:
-            message = f"ReduceLROnPlateau has mode {mode!r} and gets {name}: the rate falls while it gains."
-            yield wrong(made[0], message, f'mode="{right}"')
+            yield wrong(made[0], "plateau-mode", mode=mode, name=name, right=right)
 
 
 def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -81,22 +88,19 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     if facts.value(call, "load_best_model_at_end") is True and not open_ended:
         yield from _strategies(facts, call)
     if facts.argument(call, "load_best_model_at_end") is None and stops and not open_ended:
-        message = "EarlyStoppingCallback needs load_best_model_at_end=True."
-        yield wrong(call, message, 'load_best_model_at_end=True, metric_for_best_model="eval_loss"')
+        yield wrong(call, "best-model-needed")
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)
     if given is None and _SHRINKS.search(metric.lower()) and not metric.endswith("loss") and not open_ended:
-        message = f"The best {metric} is taken to be the greatest: only names that end in loss are not."
-        yield wrong(call, message, "greater_is_better=False")
+        yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
-        message = f"greater_is_better={greatest} of {metric}: the worst model is loaded at the end."
-        yield wrong(call, message, f"greater_is_better={not greatest}")
+        yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
     if facts.value(call, "fp16") is True and facts.value(call, "bf16") is True:
-        yield wrong(call, "fp16 and bf16 together are refused.", "bf16=True")
+        yield wrong(call, "two-precisions")
     place, rate = facts.argument(call, "learning_rate"), facts.number(call, "learning_rate")
     if place is not None and rate is not None and rate > largest_tuning_rate(facts.script):
-        yield wrong(place, f"Learning rate {rate:g} of a pretrained transformer.", "learning_rate=2e-5")
+        yield wrong(place, "pretrained-rate", rate=rate)
 
 
 def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
@@ -105,9 +109,74 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     strategy = facts.values.text(given) if given is not None else "no"
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
-        message = f"load_best_model_at_end needs the same strategy for both: eval is {strategy!r}, save is "
-        yield wrong(call, f"{message}{saved!r}.", 'eval_strategy="epoch", save_strategy="epoch"')
+        yield wrong(call, "strategies", strategy=strategy, saved=saved)
     every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
     if strategy == saved == "steps" and every is not None and each and every % each:
-        message = f"load_best_model_at_end needs save_steps ({every:g}) to be a multiple of eval_steps "
-        yield wrong(call, f"{message}({each:g}).", f"save_steps={int(each)}")
+        yield wrong(call, "save-steps", every=every, each=each, steps=int(each))
+
+
+_BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
+_LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)
+
+
+def step_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
+    for call in facts.script.called("step"):
+        makers = facts.training.objects.makers(receiver(call))
+        if len(makers) != 1:
+            continue
+        maker, name = makers[0], last_name(makers[0].func)
+        if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
+            yield wrong(call, "plateau-metric")
+        elif _BY_BATCH.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
+            yield wrong(call, "stepped-by-epoch", name=name)
+        elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
+            yield wrong(call, "stepped-by-batch", name=name)
+
+
+def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
+    """Whether the number of steps was computed from the length of a loader."""
+    if any(k.arg == "steps_per_epoch" and facts.values.one(k.value) != 1 for k in maker.keywords):
+        return True
+    over = (loop.iter for loop in facts.training.batches if isinstance(loop, ast.For))
+    supervised = {word for node in over for word in words_in(node)} - words("self enumerate tqdm range zip")
+    given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
+    for _ in range(3):
+        lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
+        if any(w in supervised or _LOADER.search(w) for c in lengths for a in c.args for w in words_in(a)):
+            return True
+        names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
+        given = [source for name in names for source in facts.values.assigned(name.id, name)]
+    return False
+
+
+def _counts_epochs(facts: Facts, maker: ast.Call) -> bool:
+    given = facts.argument(maker, "T_max", 1)
+    named = given is not None and bool(re.search(r"epochs?$", last_name(given), re.IGNORECASE))
+    number, epochs = facts.values.number(given), map(facts.training.epochs, facts.training.epoch_loops)
+    return (named or (number is not None and number in set(epochs))) and not _counts_batches(facts, maker)
+
+
+def _has_inner(facts: Facts, loop: ast.For) -> bool:
+    """Another loop within it holds the backward pass: this one goes over epochs."""
+    inner = (node for node in facts.script.within(loop.body) if isinstance(node, ast.For))
+    return any(is_call(call, "backward") for node in inner for call in calls_in(node))
+
+
+def _nearest(facts: Facts, call: ast.Call) -> ast.For | None:
+    return next((up for up in facts.script.loops(call) if isinstance(up, ast.For)), None)
+
+
+def _every_batch(facts: Facts, call: ast.Call) -> bool:
+    loop = _nearest(facts, call)
+    if loop is None or loop in facts.training.epoch_loops or _has_inner(facts, loop):
+        return False
+    return any(is_call(node, "backward") for node in facts.script.within(loop.body))
+
+
+def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
+    loop = _nearest(facts, call)
+    if loop is None or _every_batch(facts, call):
+        return False
+    over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
+    return over_epochs or _has_inner(facts, loop)
