@@ -95,7 +95,7 @@ HOSTILE: dict[str, bytes] = {
     "functions that call two": _CALLS.encode(),
     "a function that calls itself": b"def f(x):\n    return f(f(x))\nf(f)\n",
     "classes in a circle": b"class A(B): pass\nclass B(A): pass\nA.x = B.x\nB.x = A.x\n",
-    "four hundred loops with faults": _training(400).encode(),
+    "two hundred loops with faults": _training(200).encode(),
     "ten thousand loops with faults": _training(10_000).encode(),
     "binary noise": _noise(1, 200_000),
     "binary noise with a cookie": b"# -*- coding: latin-1 -*-\n" + _noise(2, 200_000),

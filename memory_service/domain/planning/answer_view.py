@@ -31,20 +31,30 @@ def parse_parts(text: str) -> str:
 _OF_RECIPE = {
     "families": 3, "techniques": 5, "loss": 2, "features": 0, "mattered": 2, "failed": 1, "pitfalls": 1,
 }  # fmt: skip
+_FEWEST = {**dict.fromkeys(_OF_RECIPE, 0), "families": 2, "techniques": 2, "mattered": 1}
 _NEIGHBOURS, _REASONS = 3, 3
+MOST_BYTES = 12_000
+"""Of the default answer, above which it is short."""
+
 _LONGEST = 160
 _LEADING = ("model", "batch", "rounds", "fitted", "time")
 """The reasons that come first, by the first word of their codes: which model, how large, whether it fits."""
 
 
-def answer_view(answer: Mapping[str, Any], include: Collection[str]) -> dict[str, Any]:
-    """The answer with the parts named by `include`; of recipe, neighbours and reasons a few without that."""
+def answer_view(
+    answer: Mapping[str, Any], include: Collection[str], *, short: bool = False
+) -> dict[str, Any]:
+    """The answer with the parts named by `include`; of recipe, neighbours and reasons a few without that, and
+    the fewest where it must be `short`."""
     out = {name: part for name, part in answer.items() if name in include or name not in _LEFT_OUT}
     if "similar" not in include:
-        hits = answer["similar"][:_NEIGHBOURS]
-        out["similar"] = [{**hit, "lessons": [_cut(each) for each in hit["lessons"][:1]]} for hit in hits]
+        lessons = 0 if short else 1
+        out["similar"] = [
+            {**hit, "lessons": [_cut(each) for each in hit["lessons"][:lessons]]}
+            for hit in answer["similar"][:_NEIGHBOURS]
+        ]
     if "recipe" not in include and answer["recipe"]:
-        out["recipe"] = short_recipe(answer["recipe"])
+        out["recipe"] = _short_recipe(answer["recipe"], _FEWEST if short else _OF_RECIPE)
     if "reasons" not in include and "reasons" in answer:
         ranked = sorted(answer["reasons"], key=_rank)[:_REASONS]
         out |= {"reasons": ranked, "rationale": [each["text"] for each in ranked]}
@@ -54,10 +64,10 @@ def answer_view(answer: Mapping[str, Any], include: Collection[str]) -> dict[str
 _LEFT_OUT = ("evidence", "alternatives", "parallel", "curves")
 
 
-def short_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _short_recipe(recipe: Mapping[str, Any], most: Mapping[str, int]) -> dict[str, Any]:
     """The split, and the weightiest of each kind with one source."""
     validation = {**recipe["validation"], "from": recipe["validation"]["from"][:1]}
-    parts = {name: [_short(row) for row in recipe[name][:most]] for name, most in _OF_RECIPE.items()}
+    parts = {name: [_short(row) for row in recipe[name][:n]] for name, n in most.items()}
     return {**recipe, "validation": validation, **parts}
 
 

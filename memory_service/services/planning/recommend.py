@@ -17,7 +17,7 @@ import orjson
 
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
-from memory_service.domain.planning.answer_view import WHOLE, answer_view
+from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer_view
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan
 from memory_service.domain.planning.problem import PlanningProblem
@@ -71,6 +71,8 @@ def recommend_json(
             return body
         answer = _loaded(body)
         view = orjson.dumps(answer_view(answer, parts))
+        if not parts and len(view) > MOST_BYTES:
+            view = orjson.dumps(answer_view(answer, parts, short=True))
         cache.store(answer["knowledge_revision"], key, view, None)
         return view
 
