@@ -6,7 +6,7 @@
 A model that nobody profiled is traced once and cached; asking writes nothing to the database.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -49,22 +49,22 @@ def predict_known(knowledge: Knowledge, asked: Asked, traces: int = 0) -> dict[s
     return _answer(knowledge, sizing_question(asked), TraceBudget(traces), curve=False)
 
 
-def predict_many(database: Database, questions: Sequence[Asked]) -> list[dict[str, Any]]:
-    """The answers in order. A bad question refuses the list and says which; over 10 000 are TooLarge."""
+def predict_many(database: Database, questions: Sequence[Asked]) -> Iterator[dict[str, Any]]:
+    """The answers in order, one at a time: together they may be 100 MB. A bad question ends them with a
+    refusal that says which; over 10 000 are TooLarge."""
     if len(questions) > MOST_QUESTIONS:
         raise TooLarge(f"At most {MOST_QUESTIONS} questions in one request, got {len(questions)}")
     knowledge, budget = knowledge_of(database), TraceBudget(MOST_TRACES)
-    answers = []
     for index, asked in enumerate(questions):
         try:
-            answers.append(_answer(knowledge, sizing_question(asked), budget))
+            answer = _answer(knowledge, sizing_question(asked), budget)
         except InvalidInput as error:
             where = [
                 FieldError(f"{index}.{e.field}" if e.field else f"{index}", e.message, e.given, e.nearest)
                 for e in error.errors
             ]
             raise InvalidInput(f"Question {index}: {error.detail}", where) from error
-    return answers
+        yield answer
 
 
 def _answer(

@@ -200,14 +200,14 @@ def test_wrong_values_are_refused_by_field(
 
 def test_one_bad_question_refuses_the_list_and_is_named(seeded_sqlite: Database) -> None:
     with pytest.raises(InvalidInput) as refused:
-        predict_many(seeded_sqlite, [ASKED, {**ASKED, "gpu": "a1000"}])
+        list(predict_many(seeded_sqlite, [ASKED, {**ASKED, "gpu": "a1000"}]))
     assert refused.value.errors[0].field == "1.gpu"
     assert "a100" in refused.value.errors[0].nearest
 
 
 def test_too_many_questions_are_refused(seeded_sqlite: Database) -> None:
     with pytest.raises(TooLarge):
-        predict_many(seeded_sqlite, [ASKED] * 10_001)
+        list(predict_many(seeded_sqlite, [ASKED] * 10_001))
 
 
 def test_a_request_traces_only_so_many_models(
@@ -224,7 +224,7 @@ def test_ten_thousand_questions_take_seconds(seeded_sqlite: Database) -> None:
     predict(seeded_sqlite, ASKED)
     questions = [{**ASKED, "batch_size": batch} for batch in range(1, 1001)] * 10
     start = time.process_time()
-    answers = predict_many(seeded_sqlite, questions)
+    answers = list(predict_many(seeded_sqlite, questions))
     assert len(answers) == 10_000
     assert time.process_time() - start < 10
 
