@@ -13,9 +13,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from memory_service.cli.common import output
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
-from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, stdout, table
+from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.cli.describe import question_of
 from memory_service.domain.planning.explanation import plan_text
@@ -130,7 +131,7 @@ def render_plan(answer: Mapping[str, Any], *, why: bool = False, everything: boo
     reasons = [f"because {each}" for each in answer["rationale"]] if why else []
     more = "" if why else "--why: reasons; --all: figures, timetable and recipe; --script DIR: its script"
     shown = [*plan_text.warning_lines(answer), *lines, *([split] if split else []), *reasons]
-    width = min(stdout.width, 100) - 2
+    width = min(output.stdout.width, 100) - 2
     folded = (fill(each, width, subsequent_indent="    ", **_WHOLE_WORDS) for each in shown)
     return Text("\n".join((head.replace("**", ""), *(f"  {each}" for each in folded), more)).rstrip())
 

@@ -14,15 +14,16 @@ from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import recommend
 
 
+@pytest.mark.parametrize("everything", [False, True])
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_the_remedies_of_a_plan_are_whole_words_in_a_narrow_window(
-    seeded_sqlite: Database, columns: int, monkeypatch: pytest.MonkeyPatch
+    seeded_sqlite: Database, columns: int, everything: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = recommend(seeded_sqlite, {"task": "image", "size": "medium", "gpu": "a100", "minutes": "25"})
     shown = io.StringIO()
     console = Console(width=columns, file=shown)
     monkeypatch.setattr(output, "stdout", console)
-    console.print(render_plan(plan))
+    console.print(render_plan(plan, everything=everything))
     text = shown.getvalue()
     words = set(re.findall(r"[\w.]+", text.rpartition("\nIf")[2]))
     for entry in plan["on_trouble"]:

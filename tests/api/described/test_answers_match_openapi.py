@@ -208,6 +208,10 @@ def plans(ask: Asked) -> None:
         "task=image&gpu=t4&model=resnet50&batch_size=4096",
     ):
         ask("GET /recommend", 200, query)
+    whole = "task=image&size=small&gpu=a100&detail=full&include=parallel,curves"
+    plan_id = ask("GET /recommend", 200, whole)["plan_id"]
+    ask("GET /plans/{plan_id}", 200, plan_id=plan_id)
+    ask("GET /plans/{plan_id}/train.py", 200, plan_id=plan_id)
     ask("POST /recommend", 200, json={"description": "Classify photos of dogs, log loss.", "gpu": "t4"})
     ask("GET /brief", 200, "description=Classify%20photos%20of%20dogs,%20log%20loss.&gpu=t4")
     ask("POST /brief", 200, json={"description": "Classify 900 photos of dogs in 20 minutes."})

@@ -1,6 +1,6 @@
 """A plan as Markdown of at most 700 tokens, 500 without a recipe, for an agent's notes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line
@@ -20,7 +20,7 @@ def rough_tokens(text: str) -> int:
 def plan_markdown(answer: Mapping[str, Any]) -> str:
     """The answer of /recommend as Markdown: every warning, what to run, to expect, to do if not; then how
     similar competitions were won, and reasons, while they fit."""
-    head, *rest = plan_lines(answer) if answer["feasible"] else _refusal_lines(answer)
+    head, *rest = plan_lines(answer, _SHOWN_TROUBLE) if answer["feasible"] else _refusal_lines(answer)
     lines = [head, *(f"- {line}" for line in (*warning_lines(answer), *rest, *open_lines(answer)))]
     recipe = answer.get("recipe")
     most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
@@ -63,8 +63,8 @@ def open_lines(answer: Mapping[str, Any]) -> list[str]:
 _MOST_OF_CHANGES = 120
 
 
-def plan_lines(answer: Mapping[str, Any]) -> list[str]:
-    """What to run, to expect and to do on trouble, a line each: of Markdown and of the terminal."""
+def plan_lines(answer: Mapping[str, Any], troubles: Collection[str] | None = None) -> list[str]:
+    """What to run, to expect and to do on trouble (of these kinds; None: all), a line each."""
     model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
     size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
     layout = ", channels_last" if answer["channels_last"] else ""
@@ -111,7 +111,7 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
     ]
     out += portfolio_line(answer)
     for entry in answer["on_trouble"]:
-        if entry["when"] in _SHOWN_TROUBLE:
+        if troubles is None or entry["when"] in troubles:
             changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
             out.append(f"if {trouble_words(entry)}: {changes}")
     return out
