@@ -63,7 +63,7 @@ def row(name: str, wheel: Path, folder: Path) -> str:
 def table(rows: list[str]) -> str:
     """The section of the page."""
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    said = f"Measured by `python -m benchmarks.install_sizes` ({system}, 2 cores that others used too)."
+    said = f"Measured by `python -m benchmarks.install_sizes` ({system}, 2 cores)."
     return SIZES.marked("\n".join([HEAD, *rows, "", said]))
 
 
