@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
+
 from memory_service.api.answer_text import (
     compared,
     fit_text,
@@ -24,9 +26,8 @@ from memory_service.api.routes.rows import split_signature
 from memory_service.api.service import Service
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
-from memory_service.domain.planning.answer_view import answer_view
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
-from memory_service.errors import InvalidInput, NotFound, unknown_name, wrong_value
+from memory_service.errors import InvalidInput, unknown_name, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
 from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool, hints, threaded
 from memory_service.schemas.events import as_json_value
@@ -40,8 +41,8 @@ from memory_service.schemas.validation_errors import checked
 from memory_service.services.access.keys import check_stated
 from memory_service.services.competitions.similar import similar
 from memory_service.services.editorial.curation import add_row
-from memory_service.services.planning.plan_script import plan_files, plan_script
-from memory_service.services.planning.recommend import cached_plan, recommend
+from memory_service.services.planning.plan_script import plan_script
+from memory_service.services.planning.recommend import known_plan, recommend, shown
 from memory_service.services.prediction.predict import predict
 from memory_service.services.review.review import review_script
 from memory_service.services.runs.run_log import take_log
@@ -53,8 +54,8 @@ _NEXT: Mapping[str, str] = {name: text.strip() for name, text in _WORDS["next"].
 
 FORMS = ("plan", "text", "script")
 
-_SAVED_BY_US = "memory-service"
-"""A file that has it among its first lines was written by a script of ours, and may be written anew."""
+_OF_A_PLAN = "\nThe script of plan-"
+"""Of the docstring of each generated script: such a file may be written anew."""
 
 
 @threaded
@@ -67,7 +68,7 @@ def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     answer = recommend(service.preparation.require_knowledge(), question)
     if not answer["feasible"]:
         needed = _NEXT["questions" if answer.get("needs") else "closest"]
-        return Answer(plan_markdown(answer), {**answer_view(answer, query.parts), "next": needed})
+        return Answer(plan_markdown(answer), {**shown(answer, query.parts), "next": needed})
     head = {"plan_id": answer["plan_id"], "run": answer["run"]}
     if form == "script" or save_to is not None:
         where, told = _script(answer, save_to, caller)
@@ -76,7 +77,7 @@ def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     text = plan_markdown(answer)
     if form == "text":
         return Answer(text, {**head, "text": text, "next": _NEXT["plan"]})
-    return Answer(text + _NEXT["plan"] + "\n", {**answer_view(answer, query.parts), "next": _NEXT["plan"]})
+    return Answer(text + _NEXT["plan"] + "\n", {**shown(answer, query.parts), "next": _NEXT["plan"]})
 
 
 def _script(answer: Mapping[str, Any], save_to: Any, caller: Caller) -> tuple[dict[str, Any], str]:
@@ -89,20 +90,14 @@ def _script(answer: Mapping[str, Any], save_to: Any, caller: Caller) -> tuple[di
     if not isinstance(save_to, str) or not save_to.strip():
         raise wrong_value("save_to", "is required: the file that the script is written to", save_to)
     path = Path(save_to).expanduser()
-    single = path.suffix == ".py"
-    files = {path: script} if single else _beside(path, answer)
-    for file in files:
-        if file.exists() and _SAVED_BY_US not in file.read_text("utf-8", "replace")[:2_000]:
-            raise wrong_value("save_to", "is a file that no plan wrote: choose another name", str(file))
-    for file, text in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    size = sum(map(len, files.values()))
-    return {"path": str(path), "bytes": size}, f"Written to {path} ({size} bytes)."
-
-
-def _beside(folder: Path, answer: Mapping[str, Any]) -> dict[Path, str]:
-    return {folder / name: text for name, text in plan_files(answer).items()}
+    try:
+        if path.exists() and _OF_A_PLAN not in path.read_text("utf-8", "replace")[:2_000]:
+            raise wrong_value("save_to", "is a file that no plan wrote: choose another name", save_to)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script, encoding="utf-8")
+    except OSError as error:
+        raise wrong_value("save_to", f"cannot be written: {error}", save_to) from None
+    return {"path": str(path), "bytes": len(script)}, f"Written to {path} ({len(script)} bytes)."
 
 
 @threaded
@@ -117,19 +112,16 @@ def review(service: Service, arguments: dict[str, Any], caller: Caller) -> Answe
         except (OSError, UnicodeDecodeError) as error:
             raise wrong_value("path", f"cannot be read: {error}", path) from None
     if plan_id is not None:
-        arguments["plan"] = _known_plan(service, plan_id)
+        arguments["plan"] = _known_plan(service, plan_id, caller)
     answer = review_script(database, checked(ReviewRequest, arguments).explicit(), in_child_process=True)
     ready = _NEXT["launch" if answer["ok"] else "correct"]
     return Answer(f"{reviewed_text(answer)}\n{ready}", {**answer, "next": ready})
 
 
-def _known_plan(service: Service, plan_id: Any) -> dict[str, Any]:
-    known = (
-        cached_plan(service.preparation.require_knowledge(), plan_id) if isinstance(plan_id, str) else None
-    )
-    if known is None:
-        raise NotFound(f"plan_id {str(plan_id)[:80]!r} is not known here (any more): call plan again")
-    return known
+def _known_plan(service: Service, plan_id: Any, caller: Caller) -> dict[str, Any]:
+    if not isinstance(plan_id, str):
+        raise wrong_value("plan_id", "must be the id of a plan", plan_id)
+    return known_plan(service.preparation.require_knowledge(), plan_id, limit=caller.limit(service))
 
 
 @threaded
@@ -154,7 +146,7 @@ async def report(service: Service, arguments: dict[str, Any], caller: Caller) ->
     data = begun.data if begun else {"run_id": run_id}
     lines = [begun.text] if begun else []
     if "event" in told or "log" in told:
-        taken = await _reported(service, str(run_id), told)
+        taken = await _reported(service, str(run_id), told, caller)
         data |= taken
         lines.append(verdict_text(taken["verdict"]))
     if end := {name: told[name] for name in _END if name in told}:
@@ -194,13 +186,14 @@ def _begun(service: Service, body: dict[str, Any], caller: Caller) -> Answer:
 _PREDICTED = ("peak_memory_gib", "samples_per_second", "epoch_seconds", "total_minutes")
 
 
-async def _reported(service: Service, run_id: str, told: Mapping[str, Any]) -> dict[str, Any]:
+async def _reported(service: Service, run_id: str, told: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
     """What became of an event and of a piece of log; the verdict on them."""
     database = service.preparation.require_knowledge()
     taken: dict[str, Any] = {"accepted": 0, "verdict": None}
     if "log" in told:
-        raw = str(told["log"])
-        taken = await _log_taken(service, run_id, raw if raw.endswith("\n") else raw + "\n")
+        raw = str(told["log"]).removesuffix("\n") + "\n"
+        taken = await anyio.to_thread.run_sync(take_log, database, run_id, raw.encode())
+        service.quotas.add(caller.key_id, events=taken["accepted"])
     if event := _object_of(told, "event"):
         event = {name: as_json_value(value) for name, value in event.items()}
         chosen = "seq" not in event
@@ -219,14 +212,6 @@ async def _reported(service: Service, run_id: str, told: Mapping[str, Any]) -> d
     return taken
 
 
-async def _log_taken(service: Service, run_id: str, raw: str) -> dict[str, Any]:
-    @threaded
-    def take(service: Service, _: dict[str, Any], __: Caller) -> Answer:
-        return Answer("", take_log(service.preparation.require_knowledge(), run_id, raw.encode()))
-
-    return (await take(service, {}, Caller())).data
-
-
 @threaded
 def _ended(service: Service, end: dict[str, Any], caller: Caller) -> Answer:
     body = unquoted(end, _fields(RunFinish))
@@ -238,13 +223,13 @@ def _ended(service: Service, end: dict[str, Any], caller: Caller) -> Answer:
 
 
 @threaded
-def look(service: Service, arguments: dict[str, Any], _: Caller) -> Answer:
+def look(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     run_id, plan_id = arguments.get("run_id"), arguments.get("plan_id")
     if unknown := sorted(arguments.keys() - {"run_id", "plan_id"}):
         raise unknown_name("argument", unknown[0], ("run_id", "plan_id"))
     if plan_id is not None:
-        answer = _known_plan(service, plan_id)
-        return Answer(plan_markdown(answer), answer_view(answer, ()))
+        answer = _known_plan(service, plan_id, caller)
+        return Answer(plan_markdown(answer), shown(answer, ()))
     if not isinstance(run_id, str):
         raise wrong_value("run_id", "is required: what report gave; or plan_id", run_id)
     page = run_page(service.preparation.require_knowledge(), run_id)

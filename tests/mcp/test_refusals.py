@@ -70,7 +70,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("report", {"run_id": NO_RUN, "status": "completed"}, ["not-found"]),
     ("look", {}, ["run_id: is required"]),
     ("look", {"run_id": NO_RUN}, ["not-found"]),
-    ("look", {"plan_id": "plan-0000"}, ["not-found", "call plan again"]),
+    ("look", {"plan_id": "plan-0000"}, ["not-found", "not known here"]),
     ("remember", {}, ["give one of them"]),
     ("remember", {"competition": {"slug": "x"}}, ["title: is required", "description: is required"]),
     ("remember", {"competition": {"slug": "a b", "title": "x", "description": "x"}}, ["slug", "'a b'"]),

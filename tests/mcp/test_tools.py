@@ -112,6 +112,8 @@ def test_a_file_that_no_plan_wrote_is_not_overwritten(agent: Agent, tmp_path: Pa
     own = tmp_path / "train.py"
     own.write_text("print('mine')\n", encoding="utf-8")
     agent.call("plan", {**QUESTION, "form": "script", "save_to": str(own)})
+    for _ in range(2):  # its own may be written anew
+        agent.answer("plan", **QUESTION, form="script", save_to=str(tmp_path / "again.py"))
     assert own.read_text(encoding="utf-8") == "print('mine')\n"
 
 

@@ -58,3 +58,7 @@ def test_a_key_has_a_limit_of_its_own(limited: TestClient) -> None:
     assert plan["recipe"] is None
     assert any(text.startswith("Mode blind") for text in warnings_of(plan))
     assert limited.post("/similar", json=TEXT, headers=headers).json()["items"] == []
+    of_others = limited.post("/recommend", json=ASKED).json()["plan_id"]
+    assert limited.get(f"/plans/{of_others}").status_code == 200
+    assert limited.get(f"/plans/{of_others}", headers=headers).status_code == 404
+    assert limited.get(f"/plans/{plan['plan_id']}", headers=headers).status_code == 200

@@ -12,7 +12,7 @@ from memory_service.api.describe import files, refusals, texts
 from memory_service.api.request_body import StrictRoute
 from memory_service.api.routes.rows import file_answer
 from memory_service.api.service import database_of, mode_limit_of
-from memory_service.domain.planning.answer_view import WHOLE, answer_view
+from memory_service.domain.planning.answer_view import WHOLE
 from memory_service.domain.planning.request import Question
 from memory_service.schemas.answers.common import Page
 from memory_service.schemas.answers.conflicts import Conflict
@@ -36,7 +36,7 @@ from memory_service.services.conflicts.listing import conflicts_page
 from memory_service.services.planning.brief import brief
 from memory_service.services.planning.plan_script import bundle_script
 from memory_service.services.planning.rank import rank
-from memory_service.services.planning.recommend import known_plan, recommend_json
+from memory_service.services.planning.recommend import known_plan, recommend_json, shown
 from memory_service.services.prediction.predict import predict, predict_many
 
 router = APIRouter(tags=["ask"], route_class=StrictRoute)
@@ -75,16 +75,17 @@ def recommend_by_body(request: Request, asked: RecommendBody) -> Response:
 def plan_by_id(request: Request, plan_id: str, asked: Annotated[PlanQuery, Query()]) -> Response:
     """A plan that was given not long ago, again: as JSON, Markdown or a script. 404 once it is forgotten: ask
     /recommend again."""
-    form, answer = accepted_form(request), known_plan(database_of(request), plan_id)
-    shown = answer_view(answer, asked.parts) if form == "application/json" else answer
-    return Response(plan_answer(request, as_bytes(shown), form), media_type=form)
+    form, limit = accepted_form(request), mode_limit_of(request)
+    answer = known_plan(database_of(request), plan_id, limit=limit)
+    sent = shown(answer, asked.parts) if form == "application/json" else answer
+    return Response(plan_answer(request, as_bytes(sent), form), media_type=form)
 
 
 @router.get("/plans/{plan_id}/train.py", response_class=Response, responses=_SCRIPT)
 def script_of_plan(request: Request, plan_id: str, asked: Annotated[ScriptQuery, Query()]) -> Response:
     """Its training script; `run=N` of another run of its portfolio, `single=true` a file that needs no
     package."""
-    answer = known_plan(database_of(request), plan_id, asked.run)
+    answer = known_plan(database_of(request), plan_id, asked.run, mode_limit_of(request))
     body = plan_answer(request, as_bytes(answer), "text/x-python", asked.single)
     return Response(body, media_type="text/x-python")
 
@@ -115,17 +116,13 @@ def _similar(request: Request, asked: SimilarRequest) -> Response:
 @router.get("/similar", response_model=Similar, responses=_WORDS)
 def similar_by_query(request: Request, asked: Annotated[SimilarQuery, Query()]) -> Response:
     """Past competitions most like a text or another competition, each with the reason."""
-    return told(
-        request, similar(database_of(request), asked.within(mode_limit_of(request))).as_dict(), similar_text
-    )
+    return _similar(request, asked)
 
 
 @router.post("/similar", response_model=Similar, responses=_WORDS)
 def similar_by_body(request: Request, asked: SimilarRequest) -> Response:
     """The same question as JSON, for a long `text`."""
-    return told(
-        request, similar(database_of(request), asked.within(mode_limit_of(request))).as_dict(), similar_text
-    )
+    return _similar(request, asked)
 
 
 @router.get("/predict", response_model=Prediction, responses=_WORDS)

@@ -387,8 +387,9 @@ def _cpu_count(reading: _Reading, _: Mapping[str, Fact]) -> Fact:
         return Fact("cpu_count", DEFAULT_CPU_COUNT, "usual", notes=(note,))
     cores = min(known)
     card = known[cores]
-    known_cores = sentence("cores-known", cpu_count=cores, device=card.key)
-    note = known_cores if card.device else sentence("cores-assumed", cpu_count=cores)
+    note = sentence("cores-assumed", cpu_count=cores)
+    if card.device:
+        note = sentence("cores-known", cpu_count=cores, device=card.key)
     measured = [n for n, card in known.items() if card.device]
     source: Source = "record" if cores in measured else "usual"
     return Fact("cpu_count", cores, source, notes=(note,))

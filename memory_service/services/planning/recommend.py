@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
 from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer_view
@@ -70,9 +71,7 @@ def recommend_json(
         if key == whole:
             return body
         answer = _loaded(body)
-        view = orjson.dumps(answer_view(answer, parts))
-        if not parts and len(view) > MOST_BYTES:
-            view = orjson.dumps(answer_view(answer, parts, short=True))
+        view = orjson.dumps(shown(answer, parts))
         cache.store(answer["knowledge_revision"], key, view, None)
         return view
 
@@ -82,6 +81,13 @@ def recommend_json(
     if query is not None:
         cache.store_query(query, key)
     return cached
+
+
+def shown(answer: Mapping[str, Any], parts: Collection[str]) -> dict[str, Any]:
+    """A whole answer as it is sent: with these parts; without any at most `MOST_BYTES` long."""
+    view = answer_view(answer, parts)
+    fits = bool(parts) or len(orjson.dumps(view)) <= MOST_BYTES
+    return view if fits else answer_view(answer, parts, short=True)
 
 
 def evaluate_request(database: Database, question: Question) -> EvaluatedRequest:
@@ -160,11 +166,14 @@ def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
     return None if body is None else _loaded(body)
 
 
-def known_plan(database: Database, plan_id: str, run: int | None = None) -> dict[str, Any]:
+def known_plan(
+    database: Database, plan_id: str, run: int | None = None, limit: Mode = "open"
+) -> dict[str, Any]:
     """The whole answer of that id; with `run` that of another run of its portfolio, where it was asked for.
-    NotFound where this process gave no such plan, or has forgotten it."""
+    NotFound where this process gave no such plan, has forgotten it, or where it rests on memory that `limit`
+    forbids."""
     found = cached_plan(database, plan_id if run is None else _of_run(plan_id, run))
-    if found is None:
+    if found is None or (limit == "blind" and found["recipe"] is not None):
         which = "" if run is None else f" with run={run}"
         raise NotFound(f"Plan {plan_id[:80]} is not known here any more: ask /recommend again{which}")
     return found
