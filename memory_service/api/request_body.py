@@ -3,9 +3,10 @@ guessed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from functools import cache
 from itertools import chain
 from math import isfinite
@@ -21,6 +22,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from memory_service.api.error_handlers import UnsupportedMediaType
+from memory_service.api.fair_share import EVERYBODY, caller_of
 from memory_service.api.idempotency import IdempotentAnswers, key_of
 from memory_service.errors import FieldError, InvalidInput, MalformedBody, TooLarge, wrong_value
 from memory_service.schemas.validation_errors import refusal
@@ -68,7 +70,7 @@ class StrictRoute(APIRoute):
 
             async def answered() -> Response:
                 try:
-                    async with long_bodies(request) if len(raw) > LOOP_BYTES else nullcontext():
+                    async with long_body(request) if len(raw) > LOOP_BYTES else nullcontext():
                         if self.body_field is not None:
                             checked = await self._checked_body(raw, models["body"])
                             request._body, request._json = b"{}", checked
@@ -108,11 +110,14 @@ class StrictRoute(APIRoute):
         return value
 
 
-def long_bodies(request: Request) -> anyio.CapacityLimiter:
-    """What few may hold at once: whoever works on a body of over `LOOP_BYTES`. Each holds Python's lock for
-    most of the time, and the requests of others wait for it as often as there are such."""
-    limiter: anyio.CapacityLimiter = request.app.state.service.long_bodies
-    return limiter
+@asynccontextmanager
+async def long_body(request: Request) -> AsyncIterator[None]:
+    """What few may hold at once, and a caller once: whoever works on a body of over `LOOP_BYTES`. Each holds
+    Python's lock for most of the time, and the requests of others wait for it as often as there are such."""
+    service, caller = request.app.state.service, caller_of(request.scope)
+    own = nullcontext() if caller == EVERYBODY else service.long_body_of.setdefault(caller, asyncio.Lock())
+    async with own, service.long_bodies:
+        yield
 
 
 def _check_lengths(query: Mapping[str, str]) -> None:
@@ -167,7 +172,8 @@ async def event_object(request: Request) -> dict[str, Any]:
     raw = await raw_body(request)
     if len(raw) <= LOOP_BYTES:
         return _event_object(raw)
-    return await anyio.to_thread.run_sync(_event_object, raw, limiter=long_bodies(request))
+    limiter = request.app.state.service.long_bodies
+    return await anyio.to_thread.run_sync(_event_object, raw, limiter=limiter)
 
 
 def _event_object(raw: bytes) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """What all routes share: the settings, the database behind its preparation, the keys, the counts."""
 
+import asyncio
 import threading
+from weakref import WeakValueDictionary
 
 import anyio
 from fastapi import Request
@@ -36,6 +38,8 @@ class Service:
         self.idempotent_answers = IdempotentAnswers(self.database)
         self.readiness_limiter = anyio.CapacityLimiter(1)
         self.long_bodies = anyio.CapacityLimiter(LONG_BODIES)
+        self.long_body_of = WeakValueDictionary[str, asyncio.Lock]()
+        """Caller -> its turn: of several long bodies of one caller the first is worked on."""
         self.keeps_house = True
         """Whether this process does what one of several that serve an address does for all."""
         self.stopping = threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -42,7 +43,7 @@ class Verdict:
         changes = answer.get("set")
         return cls(
             action=one_line(answer["action"]),
-            set=MappingProxyType(dict(changes)) if isinstance(changes, Mapping) else {},
+            set=MappingProxyType(_settings(changes) if isinstance(changes, Mapping) else {}),
             why=one_line(str(answer.get("why", "")), 2_000),
             rule=one_line(str(answer.get("rule", ""))),
             severity=one_line(str(answer.get("severity", "info"))),
@@ -56,6 +57,26 @@ class Verdict:
         changes = ", ".join(f"{name}={value}" for name, value in self.set.items())
         rule = f" [{self.rule}]" if self.rule else ""
         return f"{self.action}{f' {changes}' if changes else ''}: {self.why}{rule}"
+
+
+_COUNTS = frozenset({"batch_size", "grad_accumulation", "epochs", "folds", "seeds", "image_size", "seq_len"})
+
+
+def _settings(changes: Mapping[Any, Any]) -> dict[str, Any]:
+    """What of it a training can be set to: words, finite numbers, and of counts whole ones from one on."""
+    return {
+        one_line(name, 60): one_line(value) if isinstance(value, str) else value
+        for name, value in changes.items()
+        if isinstance(name, str) and (_is_count(value) if name in _COUNTS else _is_plain(value))
+    }
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 NOT_YET = Verdict()

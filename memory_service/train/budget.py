@@ -47,6 +47,9 @@ class Plan(SimpleNamespace):
 
 plan: Any = Plan()
 
+MOST_LESS_BATCH = 8
+"""Times: advice to train with a smaller share of the batch is not followed, as the minutes would not do."""
+
 
 def process_age() -> float:
     """Seconds since this process, or torchrun, began, by the wall clock: imports and a slow disk count."""
@@ -157,8 +160,9 @@ class RunState:
         over = verdict.action == "stop_and_predict" and verdict.rule == "R14" and self.repeats >= 3
         if over and self.is_unseen():
             self.stop = True
-        if verdict.action == "lower_batch" and verdict.set.get("batch_size", math.inf) < self.batch_size:
-            self.set_batch_size(verdict.set["batch_size"])
+        lower, least = verdict.set.get("batch_size", self.batch_size), self.batch_size / MOST_LESS_BATCH
+        if verdict.action == "lower_batch" and least <= lower < self.batch_size:
+            self.set_batch_size(lower)
 
 
 state = RunState()

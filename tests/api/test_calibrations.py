@@ -380,6 +380,37 @@ def test_one_calibration_that_cannot_be_changes_nobody_s_figures(client: TestCli
     assert "in quarantine until another reporter's calibration agrees" in made.json()["stale"][0]
 
 
+@pytest.mark.parametrize(
+    ("uuid", "times"),
+    [("GPU-of-first", 2.0), ("GPU-of-second", 3.0)],
+    ids=["the same device", "another one"],
+)
+def test_what_one_reporter_measured_is_not_moved_by_another_who_contradicts(
+    client: TestClient, uuid: str, times: float
+) -> None:
+    database = client.app.state.service.database  # type: ignore[attr-defined]
+
+    def told(who: str, device: str, uuid: str, times: float) -> dict[str, Any]:
+        """Bandwidths of the A100, divided by `times`."""
+        sections = {
+            probe.name: {"value": (v := 1_200.0 / times), "unit": "GB/s", "p20": v, "p80": v, "n": 9}
+            for probe in probes("cuda", PRECISIONS["cuda"], cores=16)
+            if probe.name.startswith("bandwidth.") and probe.unit == "GB/s"
+        }
+        body = posted(device, fingerprint=CARD.as_dict() | {"uuid": uuid}, sections=sections, missing={})
+        return calibrations.accept(database, body, who=who)[0]
+
+    first = told("key ada", "first", "GPU-of-first", 1.0)
+    device = "first" if uuid == "GPU-of-first" else "second"
+    contradicting = told("key eve", device, uuid, times)
+    assert first["usable"]
+    assert not contradicting["usable"]
+    assert "that key ada measured on" in contradicting["stale"][0]
+    assert client.get(f"/calibrations/{first['id']}").json()["usable"]
+    told("key bob", "third", "GPU-of-third", times)
+    assert client.get(f"/calibrations/{contradicting['id']}").json()["usable"], "a third agrees"
+
+
 def test_others_write_while_a_calibration_is_checked(client: TestClient, monkeypatch: pytest.MonkeyPatch):
     database = client.app.state.service.database  # type: ignore[attr-defined]
     wrote: list[bool] = []

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memory_service.client.delivery import http
 from memory_service.client.delivery.spool import Spool
 from memory_service.client.delivery.sync import sync
+from memory_service.client.verdict import Verdict
+from memory_service.train.budget import RunState
 from tests.client.conftest import Answer, Scripted
 
 HTML = {"Content-Type": "text/html"}
@@ -150,3 +156,43 @@ def test_what_is_kept_of_refused_events_has_a_bound(home: Path, monkeypatch: pyt
     assert spool.keep_refused([b"x" * 50], "no") is not None
     assert spool.keep_refused([b"x" * 50], "no") is None
     spool.close()
+
+
+@pytest.mark.parametrize(
+    "drips", [b"X-More: 1\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["headers", "interim answers"]
+)
+def test_a_server_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch, drips: bytes) -> None:
+    monkeypatch.setattr(http, "CONNECT_S", 0.5)
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"" if drips.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n")
+            while not over.wait(0.01):
+                connection.sendall(drips)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,), daemon=True)
+        dripping.start()
+        wire = http.Wire(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        try:
+            reply = wire.post("/runs", b"{}", seconds=0.5)
+        finally:
+            over.set()
+            dripping.join(30)
+            wire.close()
+    assert reply.outcome == "later"
+
+
+@pytest.mark.parametrize(
+    "size", ["8", 0, -4, 0.5, 1, None, [1], True, {"a": 1}, "\x1b[2J", 64, 10**9, 1e308, float("nan")]
+)
+def test_advice_that_no_training_can_take_leaves_the_batch_as_it_is(
+    size: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = RunState()
+    state.batch_size, state.accumulation = 64, 1
+    state.follow(Verdict.from_answer({"action": "lower_batch", "set": {"batch_size": size}, "why": "w"}))
+    assert (state.batch_size, state.accumulation) == (64, 1)
+    assert "\x1b" not in capsys.readouterr().out

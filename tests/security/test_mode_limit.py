@@ -43,11 +43,16 @@ def test_a_server_allows_no_more_than_its_limit_and_says_so(limited: TestClient)
 
 
 @pytest.mark.parametrize(
-    "path", ["/competitions", "/solutions", "/patterns", "/browse/competitions", "/competitions/x/history"]
-)
+    "path",
+    [
+        "/competitions", "/solutions", "/patterns", "/competitions/x/history", "/browse/competitions",
+        "/browse/edit/solutions/AI4Code%231", "/browse/find?q=AI4Code", "/browse/find.json?q=AI4Code",
+    ],
+)  # fmt: skip
 def test_what_won_past_competitions_is_not_shown(limited: TestClient, path: str) -> None:
     assert limited.get(path).status_code == 403
     assert limited.get("/gpus").status_code == 200
+    assert limited.get("/browse/edit/gpus/a100").status_code == 200
 
 
 def test_a_key_has_a_limit_of_its_own(limited: TestClient) -> None:

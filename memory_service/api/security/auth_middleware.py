@@ -111,7 +111,7 @@ class Gate:
             _leave(scope, holder, _NONE)
             _check(scope, holder, scopes)
         limited = mode_limit(scope["state"]["scopes"], self.limit) != "open"
-        if scopes and limited and scope["path"].removeprefix("/browse").startswith(_OF_WINNERS):
+        if scopes and limited and _shows_winners(scope["path"]):
             raise Forbidden("Mode is limited here: rows of past competitions and what won them are not shown")
         if holder is not None:
             if scope["method"] not in _READING and scopes and "read" not in scopes:
@@ -203,8 +203,14 @@ def needs(request: Request, scope: str, to: str) -> None:
         raise _lacks((scope,), f"To {to}")
 
 
-_OF_WINNERS = ("/competitions", "/solutions", "/patterns", "/techniques")
-"""Routes and pages that show past competitions, what won them, or what was learned from them."""
+_OF_WINNERS = frozenset({"competitions", "solutions", "patterns", "techniques", "find", "sources"})
+"""Tables and pages that show past competitions, what won them, or what was learned from them."""
+
+
+def _shows_winners(path: str) -> bool:
+    """Whether the route, the page, or the table that a page corrects (`/browse/edit/TABLE/KEY`) is one."""
+    words = (word.partition(".")[0] for word in path.strip("/").split("/")[:3])
+    return next((word for word in words if word not in ("browse", "edit", "undo")), "") in _OF_WINNERS
 
 
 def _takes_back(scope: Scope) -> bool:

@@ -7,7 +7,9 @@ import contextlib
 import importlib
 import json
 import math
+import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,12 +53,16 @@ class Wire:
         self._key = key
         self._trace = trace or {}
         self._client: Any = None
+        self._socket: Any = None
 
     def post(
         self, path: str, body: bytes, seconds: float = READ_S, accept: str = "application/json"
     ) -> Reply:
         """POST JSON; answers within `seconds` and the time to connect."""
+        cut = threading.Timer(CONNECT_S + seconds, self._cut)  # a server may drip headers for ever
+        cut.daemon = True
         try:
+            cut.start()
             import httpx2
 
             if self._client is None:
@@ -64,7 +70,8 @@ class Wire:
             limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
             until = time.monotonic() + CONNECT_S + seconds
             wanted = {**_HEADERS, "Accept": accept}
-            sent = self._client.stream("POST", path, content=body, headers=wanted, timeout=limits)
+            more = {"headers": wanted, "timeout": limits, "extensions": {"trace": self._traced}}
+            sent = self._client.stream("POST", path, content=body, **more)
             with sent as answer:
                 status, headers, content = answer.status_code, answer.headers, b""
                 for piece in answer.iter_raw():
@@ -74,6 +81,8 @@ class Wire:
         except Exception as error:  # noqa: BLE001 - whatever goes wrong, the training goes on
             reached = type(error).__name__ not in ("ConnectError", "ConnectTimeout")
             return Reply("later", why=f"{type(error).__name__}: {error}"[:300], reached=reached)
+        finally:
+            cut.cancel()
         content_json, wait = _json(content), _retry_seconds(headers.get("Retry-After"))
         if 200 <= status < 300:
             text = content.decode("utf-8", "replace")
@@ -90,6 +99,16 @@ class Wire:
         if status >= 500 or status in LATER:
             return Reply("later", status, content_json, why, wait)
         return Reply("refused", status, content_json, why)
+
+    def _traced(self, name: str, info: Mapping[str, Any]) -> None:
+        """Keep the socket of the connection, as httpx tells of each of its steps."""
+        if name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._socket = info["return_value"].get_extra_info("socket")
+
+    def _cut(self) -> None:
+        """End what waits at the connection."""
+        with contextlib.suppress(Exception):  # it is closed already
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def _make_client(self, httpx2: Any) -> Any:
         """Reading the certificates takes longer than everything else; without TLS they are not needed, and a

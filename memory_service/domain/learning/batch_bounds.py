@@ -45,28 +45,28 @@ class BatchBounds:
     def bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """Bounds on the batch of a case with `usable_gib` to spend on the subject's card.
 
-        A success at a smaller input, a heavier optimizer or less memory is no proof against; a later success
-        at the batch or above it lifts an out-of-memory.
+        A success at a smaller input, a heavier optimizer or less memory is no proof against. An out-of-memory
+        is lifted by a success at its batch or above: of the same reporter and device by a later one, of
+        others by any, unless it is the subject's own device that ran out.
         """
         case = _case(subject)
         failed = [
-            o for o, had in self._failed.get(case, ())
+            (o, had) for o, had in self._failed.get(case, ())
             if subject.input_size >= o.input_size and usable_gib <= had * SAME_MEMORY
             and _state_bytes(subject.config.optimizer) >= _state_bytes(o.optimizer)
         ]  # fmt: skip
-        ran = [(o, had) for o, had in self._ran.get(case, ())]
-        standing = [o for o in failed if not any(_lifts(later, o) for later, _ in ran)]
+        ran = self._ran.get(case, ())
+        standing = [o for o, had in failed if not any(_lifts(*one, o, had, subject.device) for one in ran)]
+        refused = min((o.batch_size for o in standing), default=None)
         proven = max(
             (
                 o.batch_size for o, had in ran
                 if subject.input_size <= o.input_size and usable_gib * SAME_MEMORY >= had
                 and _state_bytes(subject.config.optimizer) <= _state_bytes(o.optimizer)
+                and (refused is None or o.batch_size < refused)
             ),
             default=0,
         )  # fmt: skip
-        refused = min((o.batch_size for o in standing), default=None)
-        if refused is not None:
-            proven = min(proven, refused - 1)
         return Bounds(proven, refused, len(standing))
 
 
@@ -91,13 +91,17 @@ def _ran(o: Observation) -> bool:
     return o.step_seconds is not None or any(peak is not None for peak in peaks)
 
 
-def _lifts(later: Observation, failed: Observation) -> bool:
+def _lifts(success: Observation, had: float, failed: Observation, failed_had: float, device: str) -> bool:
+    """device: the subject's; had, failed_had: GiB that each process could get."""
+    if (success.device, success.reporter) == (failed.device, failed.reporter):
+        counts = success.at > failed.at
+    else:
+        counts = had <= failed_had * SAME_MEMORY and (failed.device == "" or failed.device != device)
     return (
-        later.at > failed.at
-        and later.batch_size >= failed.batch_size
-        and later.input_size >= failed.input_size
-        and _state_bytes(later.optimizer) >= _state_bytes(failed.optimizer)
-        and later.device == failed.device
+        counts
+        and success.batch_size >= failed.batch_size
+        and success.input_size >= failed.input_size
+        and _state_bytes(success.optimizer) >= _state_bytes(failed.optimizer)
     )
 
 

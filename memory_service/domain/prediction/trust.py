@@ -20,9 +20,9 @@ LEAST_RATE, MOST_RATE = 0.05, 1.2
 """Of what the data sheet allows: of the predicted rate, below which something else was timed, and of the
 arithmetic and bandwidth that the card has, above which nothing can be."""
 
-LEAST_SHARE, LEAST_SHARE_OF_ONE = 0.1, 0.4
-"""Memory does not run out in a step that is predicted to take less of the card; in that of one sample, which
-nothing can make smaller, only near the card's end."""
+LEAST_SHARE = 0.5
+"""Memory does not run out in a step that is predicted to take less of the card. Predictions are off by a few
+percent; another process, or an input that nobody told of, takes the rest."""
 
 LEAST_PEAK = 0.2
 """Of what the trace holds at once; a smaller peak was read at another moment, or of another process."""
@@ -31,8 +31,9 @@ MOST_ERROR_PERCENT = 50.0
 """Of a calibration's self-check."""
 
 SAME_BATCH, SAME_FIGURE = 2.0, 1.5
-SAME_RATES, LEAST_COMMON = 1.25, 3
-"""Reports agree within these ratios, calibrations in the median of as many common sections at least."""
+SAME_RATES, OTHER_RATES, LEAST_COMMON = 1.25, 1.5, 3
+"""Reports agree within these ratios, calibrations in the median of as many common sections at least: of one
+device within SAME_RATES, and two devices of a GPU model contradict each other above OTHER_RATES."""
 
 
 def run_doubt(
@@ -46,8 +47,7 @@ def run_doubt(
     if n_train is not None and batch > n_train:
         return f"its batch of {batch:,} is over the {n_train:,} rows that it trains on"
     if o.out_of_memory:
-        least = LEAST_SHARE_OF_ONE if batch == 1 else LEAST_SHARE
-        if sheet.driver_gib < least * sheet.usable_gib:
+        if sheet.driver_gib < LEAST_SHARE * sheet.usable_gib:
             takes = f"batch {batch:,} takes {sheet.driver_gib:.3g} of {card.memory_gib:.3g} GiB by its trace"
             return f"{takes}: memory ran out for another reason"
     elif card.kind != "cpu":
@@ -108,11 +108,28 @@ def trusted(observations: Iterable[Observation]) -> tuple[Observation, ...]:
 
 def calibrations_agree(one: Calibration, other: Calibration) -> bool:
     """Whether two devices measured much the same."""
+    apart = _rates_apart(one, other)
+    return one.fingerprint.uuid != other.fingerprint.uuid and apart is not None and apart <= SAME_RATES
+
+
+def contradiction(later: Calibration, earlier: Calibration, told_by: str) -> str | None:
+    """Why `later` cannot stand beside what another reporter measured on the same device or, of a whole card,
+    on the same GPU model, as a clause; None where it can. told_by: who told of `earlier`."""
+    same = later.fingerprint.uuid == earlier.fingerprint.uuid
+    cards = all(of.fingerprint.kind == "cuda" and not of.fingerprint.mig for of in (later, earlier))
+    apart = _rates_apart(later, earlier) if same or cards else None
+    if apart is None or apart <= (SAME_RATES if same else OTHER_RATES):
+        return None
+    what = "this device" if same else "the same GPU model"
+    return f"its rates are {apart:.3g} times away from those that {told_by} measured on {what}"
+
+
+def _rates_apart(one: Calibration, other: Calibration) -> float | None:
+    """The median ratio of their common sections, larger over smaller; None where too few are common."""
     common = one.sections.keys() & other.sections.keys()
     values = ((one.sections[name].value, other.sections[name].value) for name in common)
     apart = [abs(log(mine / theirs)) for mine, theirs in values if mine > 0.0 and theirs > 0.0]
-    two = one.fingerprint.uuid != other.fingerprint.uuid
-    return two and len(apart) >= LEAST_COMMON and exp(median(apart)) <= SAME_RATES
+    return exp(median(apart)) if len(apart) >= LEAST_COMMON else None
 
 
 def reporter_of(key_name: str | None, host: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from memory_service.domain.calibration.calibration import ENVIRONMENT_FIELDS, Calibration, Fingerprint
 from memory_service.domain.hardware.gpu_spec import Gpu, gpu_index, normal_gpu_name, resolve_gpu
-from memory_service.domain.prediction.trust import calibration_doubt, calibrations_agree
+from memory_service.domain.prediction.trust import calibration_doubt, calibrations_agree, contradiction
 from memory_service.errors import Conflict, FieldError, InvalidInput, MemoryServiceError, wrong_value
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.tables.audit import SERVICE, note
@@ -101,23 +101,31 @@ def stale_because(row: tables.Calibration, device: Device, doubted: Mapping[str,
 
 
 def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]) -> dict[str, str]:
-    """Calibration -> why it cannot be, of those with which no other reporter's of the GPU model agrees."""
+    """Calibration -> why it cannot be, or contradicts what others had measured before, of those with which no
+    other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
-    made = {row.id: (row, measured_calibration(row)) for row in rows if row.status not in store.ACTIVE}
-    doubts = {
-        key: why for key, (row, of) in made.items()
-        if (why := calibration_doubt(of, sheets.get(row.gpu), row.error_percent))
-    }  # fmt: skip
-    others = _ended(transaction) if doubts else []
-    told_by = history.creators(transaction.session, "calibrations", [row.id for row in others])
-
-    def confirmed(key: str) -> bool:
-        row, of = made[key]
-        alike = (each for each in others if each.gpu == row.gpu and told_by.get(each.id) != told_by.get(key))
-        return any(calibrations_agree(of, measured_calibration(each)) for each in alike)
-
-    until = "in quarantine until another reporter's calibration agrees"
-    return {key: f"{until}: {why}" for key, why in doubts.items() if not confirmed(key)}
+    models = {row.gpu for row in rows if row.status not in store.ACTIVE}
+    every = [row for row in _ended(transaction) if row.gpu in models] if models else []
+    told_by = history.creators(transaction.session, "calibrations", [row.id for row in every])
+    every.sort(key=lambda row: row.heartbeat_at)  # by this service's clock: callers say when they began
+    made = [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]
+    doubts: dict[str, str] = {}
+    standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
+    for row, of, reporter in made:
+        earlier = standing.setdefault(row.gpu, {})
+        against = (contradiction(of, one, who) for who, one in earlier.items() if who != reporter)
+        why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent) or next(
+            filter(None, against), None
+        )
+        if why is None:
+            earlier[reporter] = of
+        elif not any(
+            calibrations_agree(of, one)
+            for other, one, who in made
+            if other.gpu == row.gpu and who != reporter
+        ):
+            doubts[row.id] = f"in quarantine until another reporter's calibration agrees: {why}"
+    return doubts
 
 
 def measured_calibration(row: tables.Calibration) -> Calibration:

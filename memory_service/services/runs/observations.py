@@ -5,6 +5,7 @@ whatever order and however often they came. It is drawn at the finish and again 
 """
 
 import datetime as dt
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -28,6 +29,8 @@ from memory_service.services.runs.summaries import events_in
 from memory_service.services.tables.audit import ANONYMOUS, note
 from memory_service.store.queries import runs
 from memory_service.store.tables.runs import Run
+
+_log = logging.getLogger(__name__)
 
 _AT_ONCE = 50
 
@@ -68,33 +71,48 @@ def _latest_events(transaction: ReadTransaction, run_id: str) -> Iterable[tuple[
 
 
 class _Late:
-    """Runs that are concluded again just now -> whether more events came meanwhile."""
+    """Runs to be concluded again; working: whether a thread of this process does so."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.more: dict[str, bool] = {}
+        self.working = False
+        self.waiting: dict[str, None] = {}
+
+    def next(self) -> str | None:
+        """The next one; None, and the end of the work, where there is none."""
+        with self.lock:
+            run_id = next(iter(self.waiting), None)
+            self.working = run_id is not None
+            if run_id is not None:
+                del self.waiting[run_id]
+        return run_id
 
 
 def conclude_again(database: Database, run_id: str) -> None:
-    """Conclude a run to which events were added after its end. Where somebody does so already they do it once
-    more: however many events come late, one thread reads the run."""
+    """Conclude a run to which events were added after its end. Where another is being concluded again, this
+    one waits for its turn behind the answer: one thread of a process reads such runs, however many events
+    come late to however many."""
     late = database.caches.of(_Late)
     with late.lock:
-        if run_id in late.more:
-            late.more[run_id] = True
+        late.waiting[run_id] = None
+        if late.working:
             return
-        late.more[run_id] = False
-    again = True
+        late.working = True
+        del late.waiting[run_id]
     try:
-        while again:
+        conclude(database, run_id)
+    finally:
+        if (following := late.next()) is not None:
+            threading.Thread(target=_conclude_waiting, args=(database, late, following), daemon=True).start()
+
+
+def _conclude_waiting(database: Database, late: _Late, run_id: str | None) -> None:
+    while run_id is not None:
+        try:
             conclude(database, run_id)
-            with late.lock:
-                if again := late.more.pop(run_id):
-                    late.more[run_id] = False
-    except BaseException:
-        with late.lock:
-            late.more.pop(run_id, None)
-        raise
+        except Exception:  # noqa: BLE001 - the others wait for their turn
+            _log.exception("run %s cannot be concluded again", run_id)
+        run_id = late.next()
 
 
 def conclude(database: Database, run_id: str, run: Run | None = None) -> None:

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
-from time import time
+from time import thread_time, time
 from typing import Any
 
 from memory_service.domain.logs.parser import Context, Reading, read_log
@@ -37,8 +36,8 @@ HEAD_BYTES = 256
 MOST_EVENTS = 2_000
 """Of one piece; what is behind them is sent again from the answer's `offset` on."""
 
-MOST_LINES = 50_000
-"""Of one piece; a second's reading."""
+MOST_LINES, MOST_SECONDS = 50_000, 1.0
+"""Of one piece: lines, frames of bars among them, and processor time of reading."""
 
 _LINE_END = re.compile(rb"\n|100%")
 """And of a bar that is redrawn in place each finished frame."""
@@ -149,20 +148,31 @@ def _with_head(place: _Place, raw: bytes, piece: bytes, offset: int | None) -> _
 def _read(piece: bytes, context: Context, *, final: bool) -> tuple[Reading, int]:
     """(what was read, of how many bytes)."""
     found: list[Reading] = []
-    at = lines = 0
+    at, lines, began = 0, 0, thread_time()
     while True:
-        ends = islice(_LINE_END.finditer(piece, at), MOST_EVENTS - 1, None)
-        last = next(ends, None)
-        end = len(piece) if last is None else last.end()
+        end, count = _end_of_part(piece, at)
         found.append(read_log(piece[at:end], context, final=final and end == len(piece)))
-        at, context, lines = end, found[-1].context, lines + MOST_EVENTS
-        if at == len(piece) or lines >= MOST_LINES or sum(len(one.events) for one in found) >= MOST_EVENTS:
+        at, context, lines = end, found[-1].context, lines + count
+        enough = lines >= MOST_LINES or sum(len(one.events) for one in found) >= MOST_EVENTS
+        if at == len(piece) or enough or thread_time() - began > MOST_SECONDS:
             break
     events = tuple(event for one in found for event in one.events)
     strange = tuple(line for one in found for line in one.unrecognized)
     counts = ("lines", "understood", "clipped")
     read, understood, clipped = (sum(getattr(one, name) for one in found) for name in counts)
     return Reading(events, strange, read, understood, clipped, context), at
+
+
+def _end_of_part(piece: bytes, start: int) -> tuple[int, int]:
+    """(where a part of some `MOST_EVENTS` lines and frames ends, how many these are)."""
+    count, begun = 0, start
+    for found in _LINE_END.finditer(piece, start):
+        end = found.end()
+        count += 1 + piece.count(b"\r", begun, end) + piece.count(b"\x08", begun, end)
+        if count >= MOST_EVENTS:
+            return end, count
+        begun = end
+    return len(piece), count + 1
 
 
 def _place(database: Database, key: str) -> _Place:

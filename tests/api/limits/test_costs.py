@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 import pytest
+from anyio import CapacityLimiter, move_on_after, run
 from fastapi.testclient import TestClient
 
 from memory_service.api import request_body
+from memory_service.domain.logs.parser import Context
 from memory_service.services.knowledge import profiling
 from memory_service.services.review import review
 from memory_service.services.runs import run_log
@@ -179,6 +183,14 @@ def test_a_log_of_many_events_is_taken_in_pieces(sqlite_client: TestClient):
     assert len(kept) == 12_000
 
 
+def test_frames_of_bars_are_lines_where_a_piece_of_a_log_ends():
+    """Two thousand lines of eighteen frames are not read at once."""
+    line = b"\r1:[val\r{0.1" * 18 + b"\n"
+    reading, size = run_log._read(2 * run_log.MOST_LINES * line, Context(), final=False)
+    assert reading.lines <= run_log.MOST_LINES + run_log.MOST_EVENTS
+    assert 0 < size < run_log.MOST_LINES * len(line)
+
+
 def test_nothing_but_writing_happens_while_a_log_has_the_database(
     sqlite_client: TestClient, monkeypatch: pytest.MonkeyPatch
 ):
@@ -203,3 +215,28 @@ def begun(client: TestClient) -> str:
             "run_id"
         ]
     )
+
+
+def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
+    service = SimpleNamespace(long_bodies=CapacityLimiter(2), long_body_of=WeakValueDictionary())
+
+    def of(caller: str) -> Any:
+        state = {"key_id": caller}
+        return request_body.long_body(
+            SimpleNamespace(
+                app=SimpleNamespace(state=SimpleNamespace(service=service)), scope={"state": state}
+            )
+        )
+
+    async def enter(caller: str) -> bool:
+        with move_on_after(0.2):
+            async with of(caller):
+                return True
+        return False
+
+    async def main() -> tuple[bool, bool, bool]:
+        async with of("one"):
+            again, other = await enter("one"), await enter("another")
+        return again, other, await enter("one")
+
+    assert run(main) == (False, True, True)

@@ -76,29 +76,32 @@ def test_a_conclusion_reads_so_many_events_and_the_marks(
     assert sum(page["outcome"]["events"].values()) == 21
 
 
-def test_late_events_of_one_run_are_concluded_from_by_one_thread(
+def test_late_events_of_however_many_runs_are_concluded_from_by_one_thread(
     seeded_sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = told(seeded_sqlite, case(), events(3))["id"]
     drawn: list[str] = []
-    began, go = threading.Event(), threading.Event()
+    began, go, over = threading.Event(), threading.Event(), threading.Event()
+    at_work = threading.Lock()
 
     def conclude(_: Database, of: str) -> None:
-        drawn.append(of)
+        assert at_work.acquire(blocking=False), "two at once"
         began.set()
         go.wait(10.0)
+        at_work.release()
+        drawn.append(of)
+        if of == "c":
+            over.set()
 
     monkeypatch.setattr(observations, "conclude", conclude)
-    first = threading.Thread(target=observations.conclude_again, args=(seeded_sqlite, run_id))
+    first = threading.Thread(target=observations.conclude_again, args=(seeded_sqlite, "a"))
     first.start()
     assert began.wait(10.0)
-    for _ in range(5):
-        observations.conclude_again(seeded_sqlite, run_id)
+    for late in ("a", "a", "b", "a", "c"):
+        observations.conclude_again(seeded_sqlite, late)
     go.set()
     first.join(10.0)
-    assert drawn == [run_id, run_id], "once more for all that came meanwhile"
-    observations.conclude_again(seeded_sqlite, run_id)
-    assert len(drawn) == 3
+    assert over.wait(10.0)
+    assert drawn == ["a", "a", "b", "c"], "each once more for all that came meanwhile"
 
 
 def test_a_late_log_is_acknowledged_where_nothing_can_be_concluded(

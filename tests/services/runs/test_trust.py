@@ -88,6 +88,25 @@ def test_a_peak_below_what_a_step_holds_makes_nobody_s_batch_larger(shared: Data
     assert figures(shared, "a40") == before
 
 
+def test_one_out_of_memory_far_below_the_largest_batch_moves_nobody_s(shared: Database) -> None:
+    before = figures(shared, "rtx6000ada")["max_batch_size"]
+    quarter = int(before["value"]) // 4
+    for _ in range(3):
+        page = reported(shared, "one key", None, gpu="rtx6000ada", batch_size=quarter)
+    assert "memory ran out for another reason" in page["learned"][0]
+    assert figures(shared, "rtx6000ada")["max_batch_size"] == before
+
+
+def test_a_batch_that_others_ran_is_not_taken_from_them_by_one_that_ran_out(shared: Database) -> None:
+    before = figures(shared, "a10g")
+    largest = int(before["max_batch_size"]["value"])
+    ran = reported(shared, "ada", before["step_seconds"]["value"], gpu="a10g", batch_size=largest)
+    assert ran["excluded"] is None
+    failed = reported(shared, "one key", None, gpu="a10g", batch_size=int(0.8 * largest))
+    assert failed["observations"][0]["doubt"] is None
+    assert figures(shared, "a10g")["max_batch_size"]["value"] >= largest
+
+
 def test_a_second_reporter_who_agrees_ends_the_quarantine(shared: Database) -> None:
     said = {"gpu": "a40", "batch_size": 4}
     before = figures(shared, "a40")["max_batch_size"]
