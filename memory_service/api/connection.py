@@ -6,6 +6,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable
+from heapq import nsmallest
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,10 @@ from memory_service.error_document import problem
 _LOOKS_EVERY_SECONDS = 1.0
 _PIECE_BYTES = 64 * 1024
 _KEY = re.compile("msk_[0-9A-Za-z_]+")
+MOST_FIELDS, MOST_PIPELINED = 200, 16
+"""Header fields of a request; requests that are read before the first one is answered."""
+ROOM_SHARE = 32
+"""Where connections are too many, one in so many is closed at a time."""
 _SPARE_SECONDS = 5.0
 """The boundary refuses a late body first, as a document; what it does not read is cut off here."""
 
@@ -96,6 +101,7 @@ class Connection(HttpToolsProtocol):
         self._bytes = 0
         self._left = 0
         self._read_at: float | None = None
+        self._fields = 0
         super().connection_made(transport)
         self._look_again = self.loop.call_later(_LOOKS_EVERY_SECONDS, self._look)
         self._opened = self.loop.time()
@@ -104,8 +110,9 @@ class Connection(HttpToolsProtocol):
             self._refuse(503, "too-busy", f"{self.limits.connections} connections are open", b"2")
 
     def _make_room(self) -> bool:
-        """Close a connection of the address that has most of them, unless enough are closing: the oldest on
-        which nothing is asked, or the oldest whose body has not arrived, of which that address has more."""
+        """Close some connections of the address that has most of them, unless enough are closing: the oldest
+        on which nothing is asked, or the oldest whose body has not arrived, of which that address has more.
+        Some: the search is made once for so many new ones."""
         known: set[Connection] = self.connections  # type: ignore[assignment]
         others = [one for one in known if one is not self and not one.transport.is_closing()]
         if len(others) < self.limits.connections:
@@ -115,11 +122,15 @@ class Connection(HttpToolsProtocol):
         if not waiting:
             return False
         kinds = Counter((one._address, one._waits) for one in waiting)
-        oldest = max(
-            waiting,
-            key=lambda one: (opened[one._address], kinds[one._address, one._waits], one._waits, -one._opened),
-        )
-        oldest.transport.close()
+
+        def worth(one: Connection) -> tuple[float, ...]:
+            return -opened[one._address], -kinds[one._address, one._waits], not one._waits, one._opened
+
+        address = min(waiting, key=worth)._address
+        oldest = nsmallest(max(1, len(others) // ROOM_SHARE), waiting, worth)
+        for one in oldest:
+            if one._address == address:
+                one.transport.close()
         return True
 
     @property
@@ -148,11 +159,18 @@ class Connection(HttpToolsProtocol):
             self._refuse_head()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise ValueError("too many requests before the answer of the first")
         self._since = self.loop.time()
         self._head = True
+        self._fields = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        if self._fields > MOST_FIELDS:
+            self._refuse(431, "head-too-large", f"There are over {MOST_FIELDS} header fields")
+            raise ValueError("too many fields")  # the rest is not read
         if self._head:  # a field behind the body comes after a proxy and the authentication have looked
             super().on_header(name, value)
 
@@ -215,6 +233,8 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: int, code: str, detail: str, retry_after: bytes = b"") -> None:
         """Answer here, since no application has been asked, and close. Where an answer is still being given,
         only close."""
+        if self.transport.is_closing():
+            return
         cycle: Any = self.cycle  # None before the first request
         if cycle is not None and not cycle.response_complete:
             self.transport.abort()

@@ -4,6 +4,7 @@ over several servers a key has its rate in each.
 The headers are those of the IETF's draft "RateLimit header fields for HTTP" (-10).
 """
 
+import asyncio
 import ipaddress
 import mmap
 import struct
@@ -13,6 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from math import ceil
 from time import monotonic
+from weakref import WeakValueDictionary
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -137,17 +139,18 @@ class PerKey:
 
 
 class Guessing:
-    """ASGI middleware before authentication: an address that sent wrong keys has to wait before it tries
-    another.
+    """ASGI middleware before authentication: an address that sent too many wrong keys is told to wait instead
+    of why its key is none, and its keys are looked up one after the other.
 
-    A key that was right before passes all the same, so that one script with a revoked key does not lock out
-    the others behind the same address.
+    A key that is right passes all the same, so that nobody with a wrong one locks out the others behind the
+    same address; one that was right before does not even wait.
     """
 
     def __init__(self, app: ASGIApp, per_minute: int = GUESSES_PER_MINUTE) -> None:
         self.app = app
         self.rate = Rate("guesses", per_minute)
         self._right: OrderedDict[int, None] = OrderedDict()
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         shown = _shown(scope) if scope["type"] == "http" else None
@@ -155,24 +158,40 @@ class Guessing:
             await self.app(scope, receive, send)
             return
         address = network_of(str((scope.get("client") or ("unknown",))[0]))
-        left = self.rate.left(address, monotonic())
-        if left < 1 and shown not in self._right:
-            error = TooManyRequests(
-                "Too many wrong keys came from this address", (1 - left) / self.rate.per_second
-            )
-            await refusal(error, scope["state"]["request_id"])(scope, receive, send)
-            return
+        limited = self.rate.left(address, monotonic()) < 1 and shown not in self._right
+        turn = self._turns.setdefault(address, asyncio.Lock()) if limited else None
+        refused = False
+
+        def end_turn() -> None:
+            nonlocal turn
+            if turn is not None:
+                turn.release()
+                turn = None
 
         async def answer(message: Message) -> None:
+            nonlocal refused
             if message["type"] == "http.response.start":
+                end_turn()
                 if message["status"] == 401:
-                    self.rate.take(address, monotonic())
                     self._right.pop(shown, None)
+                    if limited:
+                        refused = True
+                        wait = (1 - self.rate.left(address, monotonic())) / self.rate.per_second
+                        error = TooManyRequests("Too many wrong keys came from this address", max(wait, 0.0))
+                        await refusal(error, scope["state"]["request_id"])(scope, receive, send)
+                        return
+                    self.rate.take(address, monotonic())
                 elif scope["state"].get("key_id") is not None:
                     self._keep(shown)
-            await send(message)
+            if not refused:
+                await send(message)
 
-        await self.app(scope, receive, answer)
+        if turn is not None:
+            await turn.acquire()
+        try:
+            await self.app(scope, receive, answer)
+        finally:
+            end_turn()
 
     def _keep(self, shown: int) -> None:
         self._right[shown] = None
@@ -181,7 +200,10 @@ class Guessing:
 
 
 def _shown(scope: Mapping[str, object]) -> int | None:
-    """What was shown as a key, as a number that reveals nothing of it; None where nothing was."""
+    """What was shown as a key, as a number that reveals nothing of it; None where nothing was, or where any
+    key does."""
+    if scope["path"] in ("/healthz", "/readyz"):
+        return None
     if scope["path"] == _LOGIN and scope["method"] == "POST":
         return 0
     headers: list[tuple[bytes, bytes]] = scope["headers"]  # type: ignore[assignment]

@@ -33,6 +33,11 @@ SAME_SHARE = 0.001
 SURE = 2.576
 """Standard errors of the 99 % interval: hundreds of patterns are judged, and again after every run."""
 
+LONE_KEY = "key "
+MOST_OF_LONE_KEY = 3.0
+"""Independent comparisons that runs of one key alone are worth: they show a chance, and demote nothing.
+Without keys all runs are the user's own."""
+
 SHOWN = 1.2816
 """Of the central 80 %, as every figure of an answer."""
 
@@ -121,7 +126,12 @@ def compare(
             mine = [i for i, followed in enumerate(followed_by) if followed]
             others = [i for i, followed in enumerate(followed_by) if followed is False]
             if mine and others:
-                found[subject] += _tally(versus[np.ix_(mine, others)])
+                tally = _tally(versus[np.ix_(mine, others)])
+                reporters = {members[i].get("reporter") or "" for i in (*mine, *others)}
+                if len(reporters) == 1 and reporters.pop().startswith(LONE_KEY):
+                    share = min(1.0, MOST_OF_LONE_KEY / tally.weight)
+                    tally = replace(tally, weight=share * tally.weight, won=share * tally.won)
+                found[subject] += tally
     return found
 
 

@@ -210,6 +210,27 @@ def test_a_head_over_the_limit_is_refused(listening: Listening, head: bytes):
     assert headers.keys() >= SAFE
 
 
+def test_a_head_of_very_many_fields_is_refused(listening: Listening):
+    with listening.socket(b"GET /quick HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 3_000 + b"\r\n") as sock:
+        status, _, body = answer(sock)
+    assert (status, code(body)) == (431, "head-too-large")
+
+
+def test_requests_that_are_sent_before_any_answer_are_bounded(listening: Listening):
+    asked = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"
+    last = b"GET /quick HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    def answers(number: int) -> int:
+        with listening.socket(number * asked + last) as sock:
+            pieces = list[bytes]()
+            with suppress(ConnectionResetError):
+                pieces.extend(iter(lambda: sock.recv(2**16), b""))
+        return b"".join(pieces).count(b"HTTP/1.1 200 OK")
+
+    assert answers(10) == 11
+    assert answers(2_000) < 50
+
+
 IN_CHUNKS = b"POST /heads HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

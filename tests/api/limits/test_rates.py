@@ -92,10 +92,10 @@ def test_wrong_keys_soon_have_to_wait_while_a_known_one_passes(
     assert {answer.status_code for answer in told[10:]} == {429}
     assert int(told[-1].headers["Retry-After"]) >= 1
     assert client.get("/metrics", headers=ada).status_code == 200
-    assert client.get("/metrics", headers=bob).status_code == 429  # its first: it might be a guess
+    assert client.get("/metrics", headers=bob).status_code == 200  # its first
     assert client.post("/browse/login", data={"key": WRONG}).status_code == 429
     assert client.get("/healthz").status_code == 200
-    assert client.get("/healthz", headers=guesses[0]).status_code == 429
+    assert client.get("/healthz", headers=guesses[0]).status_code == 200
 
 
 def test_an_open_route_does_not_make_a_guess_a_known_key(served: Served):
