@@ -5,7 +5,6 @@ A script names by its metric which of these functions it uses (`submission_of = 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from memory_service.train.reading import WARNED, Data
 from memory_service.train.writing import columns_of
 
 GRADE_STEPS = (0.0, *(sign * step / 20 for step in range(1, 5) for sign in (1, -1)))
+MOST_GRADES = 100
 
 
 # What is predicted where nothing is known
@@ -102,8 +102,8 @@ def graded_classes(predictions: np.ndarray, thresholds: Sequence[float]) -> np.n
 
 
 def graded_values(predictions: np.ndarray, thresholds: Sequence[float]) -> np.ndarray:
-    """Values cut into grades; the first threshold lies above the lowest grade by less than one."""
-    return np.digitize(predictions, thresholds) + math.floor(thresholds[0])
+    """Values cut into `plan.GRADES`, the values that the training rows have (`grade_defaults`)."""
+    return np.asarray(plan.GRADES)[np.digitize(predictions, thresholds)]
 
 
 def grade_defaults(data: Data) -> list[float]:
@@ -111,17 +111,27 @@ def grade_defaults(data: Data) -> list[float]:
     if plan.ANSWER == "labels":
         several, width = data.targets.ndim == 2, len(data.outputs)
         return [0.5] * width if several else (np.arange(width - 1) + 0.5).tolist()
-    lowest, highest = int(data.targets.min()), int(data.targets.max())
-    return (np.arange(lowest, max(highest, lowest + 1)) + 0.5).tolist()
+    plan.GRADES = grades_of(data.targets)
+    return ((plan.GRADES[1:] + plan.GRADES[:-1]) / 2).tolist()
+
+
+def grades_of(targets: np.ndarray) -> np.ndarray:
+    """The values of the training rows, which need not be 0, 1, 2; whole numbers where they are many."""
+    found = np.unique(targets)
+    if len(found) > MOST_GRADES or len(found) < 2:
+        lowest, highest = int(targets.min()), int(targets.max())
+        found = np.arange(lowest, max(highest, lowest + 1) + 1)
+    return found.astype(int) if (found == found.round()).all() else found
 
 
 def grade_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
     """One after another is moved to where the score of these rows is best. They are held out, so the score is
     only a little too good."""
     thresholds = grade_defaults(data)
+    gap = float(np.median(np.diff(plan.GRADES))) if plan.ANSWER == "values" else 1.0
     for place in [*range(len(thresholds))] * 2:
         before, behind = thresholds[:place], thresholds[place + 1 :]
-        tried = [[*before, thresholds[place] + step, *behind] for step in GRADE_STEPS]
+        tried = [[*before, thresholds[place] + gap * step, *behind] for step in GRADE_STEPS]
         thresholds = max(tried, key=lambda each: plan.score_of(truth, plan.classes_of(predictions, each)))
     return thresholds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 from memory_service.train.problem import Clock, Fit, Prediction, Problem
 
 MOST_ROUNDS = 6_000
+TIMED_ROUND, TIMED_ROWS = 50, 1_000  # when, and on how many rows, predicting is timed
 BY_ORDER = ("auc", "gini", "average_precision")  # metrics that only the order of the answers moves
 Side = tuple[pd.DataFrame, np.ndarray, np.ndarray | None]
 """Features, targets and weights of rows."""
@@ -62,21 +64,28 @@ def grow(
     clock: Clock,
     reserve: float,
     patience: int = 100,
+    asked: int = 0,
 ) -> tuple[Any, int, bool]:
-    """(LightGBM's booster, its best round, whether it ended before the clock had only `reserve` seconds)."""
+    """(LightGBM's booster, its best round, whether it ended before the clock had only `reserve` seconds and
+    what it takes to predict `asked` rows)."""
     import lightgbm
 
-    cut = False
+    cut, seconds = False, 0.0  # to predict with one round
 
     def stop_in_time(env: Any) -> None:
-        nonlocal cut
-        if clock.left() <= reserve:
+        nonlocal cut, seconds
+        rounds = env.iteration + 1
+        if rounds == TIMED_ROUND:
+            some = plain_names(learned[0].iloc[:TIMED_ROWS])
+            began = time.monotonic()
+            env.model.predict(some)
+            seconds = (time.monotonic() - began) * asked / len(some) / rounds
+        if clock.left() <= reserve + 1.3 * seconds * rounds:
             cut = True
             raise lightgbm.callback.EarlyStopException(env.iteration, env.evaluation_result_list or [])
 
     def dataset(side: Side, **more: Any) -> Any:
-        plain = side[0].set_axis([f"c{n}" for n in range(side[0].shape[1])], axis=1)  # no name is refused
-        return lightgbm.Dataset(plain, side[1], weight=side[2], free_raw_data=False, **more)
+        return lightgbm.Dataset(plain_names(side[0]), side[1], weight=side[2], free_raw_data=False, **more)
 
     data, calls, more = dataset(learned), list[Any]([stop_in_time]), dict[str, Any]()
     stop_in_time.order = 40  # type: ignore[attr-defined]
@@ -85,6 +94,11 @@ def grow(
         more["valid_sets"] = [dataset(judged, reference=data)]
     model = lightgbm.train({"verbosity": -1, **settings}, data, rounds, callbacks=calls, **more)
     return model, model.best_iteration or model.current_iteration(), not cut
+
+
+def plain_names(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with names that no library refuses."""
+    return table.set_axis([f"c{n}" for n in range(table.shape[1])], axis=1)
 
 
 def boost(
@@ -102,7 +116,8 @@ def boost(
         nonlocal gains
         learned, held = ((table.iloc[r], target[r], None) for r in (fit.train_rows, fit.valid_rows))
         judged = held if len(fit.valid_rows) else None
-        model, best, whole = grow(settings, learned, judged, most, fit.clock, reserve, patience)
+        asked = len(test) + len(fit.valid_rows)
+        model, best, whole = grow(settings, learned, judged, most, fit.clock, reserve, patience, asked)
         gains = gains + model.feature_importance("gain")
         valid = model.predict(held[0], num_iteration=best) if judged else []
         return valid, model.predict(test, num_iteration=best), best, whole

@@ -30,6 +30,7 @@ class Plan(SimpleNamespace):
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None
     ANSWER, FORM, SCORE, K, LOGS, ABSOLUTE = "labels", "", "", 0, "", False  # see `answers`
+    GRADES = (0, 1)  # what a grade may be, by the training rows
 
     # Functions: None where a kind of script does without.
     print_devices = start_together = first_says = build_sharded = collate = None  # networks

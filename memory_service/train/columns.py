@@ -41,7 +41,7 @@ def column_kind(column: pd.Series) -> str:
 
 def typed(column: pd.Series, kind: str) -> pd.Series:
     """Numbers as float, dates as days since 1970, texts and categories as text; what is missing stays so."""
-    if kind in ("number", "code"):
+    if kind in ("number", "code", "group"):
         return as_numbers(column)
     if kind == "date":
         return as_days(column)
@@ -99,8 +99,11 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     see_split(train, test, kinds)
     group = group_column(train) if "group" in plan.SPLIT else None
     if group in given and not test[group].isin(train[group]).mean() > 0.5:
-        given.remove(group)  # all its values are new in the test set: what is learned of them helps nobody
-        print(f"NOTE: {group} is no input: the test set has other groups", flush=True)
+        if kinds[group] in ("number", "code"):
+            kinds[group] = "group"  # its order may say something: that is tried
+        else:
+            given.remove(group)  # all its values are new in the test set: what is learned helps nobody
+        print(f"NOTE: {group} is no input as it stands: the test set has other groups", flush=True)
     given = [name for name in given if train[name].notna().any()]
     return table_data(
         train,

@@ -33,6 +33,7 @@ from memory_service.train.writing import load_result, save_result, write_answers
 
 ALL = 0  # the number of the fold that holds out nothing
 MOST_CLIMB = 20  # steps of the hill climb: a weight is a whole number of them
+LEVEL_STEPS = 6  # of them without a gain: then the climb ends
 MOST_BLENDED = 8  # members, the best ones
 MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
@@ -196,6 +197,8 @@ class Loop:
         if len(rows) > MOST_JUDGED:
             drawn = np.random.default_rng(len(rows)).choice(len(rows), MOST_JUDGED, replace=False)
             rows, predictions = rows[drawn], predictions[drawn]
+        if plan.best_thresholds and self.problem.kind != "values":
+            return -float(self.problem.losses(rows, predictions).mean())  # a score of cuts is noisy
         return self.problem.score(self.problem.targets[rows], predictions)
 
     def members(self, folds: list[int]) -> list[str]:
@@ -206,7 +209,8 @@ class Loop:
 
     def climb(self, folds: list[int]) -> tuple[dict[str, float], float]:
         """(weight of each member, the score of the blend) on the rows that these folds hold out: from the
-        best member on, what gains the most is added until nothing gains (Caruana et al., 2004)."""
+        best member on, what gains the most, or loses the least, is added again and again, and the best blend
+        on the way is taken (Caruana et al., 2004)."""
         ranked = self.members(folds)
         kinds = [n for place, n in enumerate(ranked) if kind_of(n) not in map(kind_of, ranked[:place])]
         names = sorted(
@@ -215,17 +219,19 @@ class Loop:
         if not names:
             return {}, -np.inf
         answers = [self.held_out(name, folds) for name in names]
-        counts, total, best = np.zeros(len(names)), np.zeros_like(answers[0]), -np.inf
+        counts, total = np.zeros(len(names)), np.zeros_like(answers[0])
+        best, found = -np.inf, counts
         for step in range(MOST_CLIMB):
             tried = [self.score(folds, (total + each) / (step + 1)) for each in answers]
             place = int(np.argmax(np.nan_to_num(tried, nan=-np.inf)))
-            if not tried[place] > best + 1e-9:
+            total, counts = total + answers[place], counts + (np.arange(len(names)) == place)
+            if tried[place] > best + 1e-9:
+                best, found = tried[place], counts
+            elif step + 1 - found.sum() >= LEVEL_STEPS:
                 break
-            best, total = tried[place], total + answers[place]
-            counts[place] += 1
-        if not counts.any():  # no score is a number
+        if not found.any():  # no score is a number
             return {}, -np.inf
-        return dict(zip(names, counts / counts.sum(), strict=True)), best
+        return dict(zip(names, found / found.sum(), strict=True)), best
 
     def folds_done(self) -> list[int]:
         """The largest set of folds, from the first on, that some member has."""
@@ -376,7 +382,10 @@ def choose_features(loop: Loop) -> None:
     if not quick.applies(problem) or quick.price(problem) > TRIAL_SHARE * state.seconds_left() / 3:
         return
 
+    first: Prediction | None = None
+
     def errors(tried: Choice) -> np.ndarray | None:
+        nonlocal first
         problem.shared["choice"] = tried
         try:
             found = quick.fit(
@@ -385,9 +394,15 @@ def choose_features(loop: Loop) -> None:
         except Exception as error:
             print(f"NOTE: features cannot be tried: {error!r:.200}", flush=True)
             return None
+        first = first or found
         return problem.losses(valid_rows, found.valid)
 
     best = errors(choice)
+    if first is not None and not loop.results:
+        loop.results["LightGBM, trial", 1] = (
+            first  # better than the baseline, should nothing else end in time
+        )
+        loop.submit()
     for what, tried in choices(problem, choice, problem.shared.get("gains", {})):
         if best is None or state.seconds_left() < end:
             break
@@ -461,6 +476,14 @@ def further(members: list[Member], number: int, best: str = "") -> Member | None
     return variation(number) if trees else None
 
 
+def cheaper(loop: Loop, members: list[Member], number: int) -> Member | None:
+    """A LightGBM with other settings, where the minutes that are left do for one and not for more."""
+    if not any(isinstance(member, LightGBM) for member in members):
+        return None
+    found = variation(number)
+    return found if loop.affordable(found, 0.5) else None
+
+
 def train_members(data: Data, run: Any) -> list[float]:
     """Fit and blend until the minutes end, or nothing gains. The score of the blend, if there is one."""
     state.predict_seconds = 1e-3  # every fit predicts the test set at once
@@ -485,7 +508,7 @@ def train_members(data: Data, run: Any) -> list[float]:
     ended = "there is nothing else to try"
     while (member := further(members, number + 1, *loop.members([1])[:1])) is not None:
         number += 1
-        if state.stop or not loop.affordable(member, 0.5):
+        if state.stop or not (loop.affordable(member, 0.5) or (member := cheaper(loop, members, number))):
             ended = "the time is over"
             break
         before = loop.best

@@ -22,6 +22,7 @@ class Choice:
     codes    whole numbers that may be names are categories
     counts   how often each category occurs
     means    the mean target of each category, out of fold
+    group    the number of a row's group, of which the test set has others
     ratios   ratios and differences of the strongest numbers
     """
 
@@ -30,6 +31,7 @@ class Choice:
     codes: bool = False
     counts: bool = False
     means: bool = False
+    group: bool = False
     ratios: tuple[tuple[str, str], ...] = ()
 
 
@@ -40,6 +42,7 @@ def names_of(problem: Problem, choice: Choice) -> tuple[list[str], list[str], li
         by_kind.setdefault(kind, []).append(name)
     codes = by_kind.get("code", [])
     numbers = by_kind.get("number", []) + ([] if choice.codes else codes)
+    numbers += by_kind.get("group", []) if choice.group else []
     categories = by_kind.get("category", []) + (codes if choice.codes else [])
     return numbers, categories, by_kind.get("date", [])
 
@@ -127,6 +130,8 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
     found: list[tuple[str, Choice]] = []
     if "code" in kinds:
         found.append(("codes as categories", replace(choice, codes=not choice.codes)))
+    if "group" in kinds:
+        found.append(("the group's number", replace(choice, group=not choice.group)))
     if dates:
         found.append(("dates as days", replace(choice, time=not choice.time)))
         found.append(("parts of dates", replace(choice, dates=not choice.dates)))

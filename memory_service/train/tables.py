@@ -85,7 +85,7 @@ class CatBoost(Member):
 
         problem, train_rows, valid_rows, clock = fit.problem, fit.train_rows, fit.valid_rows, fit.clock
         table, test, categories = sides(problem, train_rows)
-        table, test = (each.astype(dict.fromkeys(categories, str)) for each in (table, test))
+        table, test = (words_of(each, categories) for each in (table, test))
         end = clock.left() * 0.15
         cut: list[int] = []
 
@@ -126,6 +126,12 @@ class CatBoost(Member):
 
         held_out = answers(table.iloc[valid_rows]) if len(valid_rows) else fit.nothing
         return Prediction(held_out, answers(test), {"rounds": int(model.tree_count_)}, not cut)
+
+
+def words_of(table: pd.DataFrame, categories: list[str]) -> pd.DataFrame:
+    """The table with its categories as texts, also where none is told: CatBoost takes nothing else."""
+    told = {name: table[name].astype(object) for name in categories}
+    return table.assign(**{name: each.where(each.notna(), "").astype(str) for name, each in told.items()})
 
 
 @dataclass
@@ -197,6 +203,7 @@ class Estimator(Member):
     make      (problem, seed, strength) -> estimator
     seconds   of one fit, for each row and column of the table
     most      rows: beyond them it does not apply
+    wide      numbers: below them it does not apply; then it learns values alone
     pairs     seconds for each pair of a row that is known and one that is asked for
     """
 
@@ -206,9 +213,12 @@ class Estimator(Member):
     seconds: float = 2e-7
     most: int = 200_000
     pairs: float = 0.0
+    wide: int = 0
 
     def applies(self, problem: Problem) -> bool:
-        return is_table(problem) and len(problem.inputs) <= self.most
+        fits = is_table(problem) and len(problem.inputs) <= self.most
+        numbers = sum(kind == "number" for kind in problem.columns.values())
+        return fits and (not self.wide or (problem.kind == "values" and numbers >= self.wide))
 
     def price(self, problem: Problem) -> float:
         cells = len(problem.inputs) * max(3 * len(problem.columns), 1)
@@ -313,6 +323,21 @@ def neighbours(problem: Problem, seed: int, strength: float) -> Any:
     return kind(count, weights="distance", algorithm="brute")
 
 
+def partial_least_squares(problem: Problem, seed: int, strength: float) -> Any:
+    from sklearn.cross_decomposition import PLSRegression
+
+    return PLSRegression(int(min(strength, len(problem.inputs) // 3)), scale=False)
+
+
+def gaussian_process(problem: Problem, seed: int, _: float) -> Any:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    length = float(problem.inputs.shape[1]) ** 0.5
+    kernel = ConstantKernel(1.0) * RBF(length) + ConstantKernel(1.0) * RBF(10 * length) + WhiteKernel(0.1)
+    return GaussianProcessRegressor(kernel, random_state=seed, n_restarts_optimizer=0)
+
+
 SMALL_TREES = {"learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 10, "feature_fraction": 0.5}
 LARGE_TREES = {"learning_rate": 0.03, "num_leaves": 95, "min_data_in_leaf": 30, "feature_fraction": 0.6}
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -320,6 +345,8 @@ STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 TABLE_MEMBERS: tuple[Any, ...] = (
     LightGBM(settings={"learning_rate": 0.05}),
     Estimator("linear model", linear, STRENGTHS, 3e-7),
+    Estimator("partial least squares", partial_least_squares, (5.0, 10.0, 20.0, 40.0), 1e-6, 5_000, wide=30),
+    Estimator("Gaussian process", gaussian_process, most=500, pairs=5e-5, wide=30),
     CatBoost(),
     Estimator("extremely random trees", forest("ExtraTrees"), seconds=6e-6),
     XGBoost(),

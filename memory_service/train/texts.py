@@ -61,7 +61,8 @@ def characters_of(problem: Problem) -> int:
 
 
 def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
-    """Numbers, categories, and parts of dates; training rows, then test rows."""
+    """Numbers, categories, parts of dates and, unless later rows are asked for, the dates as days; training
+    rows, then test rows."""
     found: dict[str, pd.Series] = {}
     for name, kind in problem.columns.items():
         column = column_of(problem, name)
@@ -71,6 +72,7 @@ def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
             found[name] = column.map(str).fillna("missing").astype("category")
         elif kind == "date" and dates:
             found |= {f"{name} {part}": values for part, values in date_parts(column).items()}
+            found |= {} if problem.times is not None else {f"{name} in days": column.astype(float)}
     return pd.DataFrame(found, index=range(len(problem.inputs) + len(problem.test_inputs)))
 
 
