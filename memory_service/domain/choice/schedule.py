@@ -63,6 +63,7 @@ def schedule(jobs: Sequence[Job], n_boxes: int) -> Schedule:
             short.add(gives_way)
         else:
             left_out[job] = end
+            short.clear()  # nobody gives way to it any more
 
 
 def _gain(job: Job) -> float:

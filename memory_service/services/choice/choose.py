@@ -5,7 +5,8 @@
 Asking writes nothing. What fits is decided by `domain.choice` on the plans that /recommend chooses among.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Any
@@ -142,14 +143,15 @@ def priced_boxes(
     """Every plan on every offer; alike ones are priced once."""
     told, known, boxes = _start_ups(database, knowledge.revision), dict[Any, CandidateSets](), list[Box]()
     for place, given in enumerate(offers):
-        starts = start_up(given, *_told_of(knowledge, given, told))
-        longest = inf if script is None else script + p95(starts)
-        offer = replace(given, minutes_max=min(given.minutes_max or inf, longest))
-        key = offer.gpu, offer.n_gpus, offer.cpu_count, offer.vram_gib, offer.memory_gib
-        bare = PricedOffer.of(offer, starts, np.zeros(0), np.zeros(0))
-        minutes = min(MOST_MINUTES, max(_LEAST_SCRIPT, bare.most_minutes(limits) - p95(starts)))
-        if key not in known:
-            known[key] = _candidates(knowledge, question, text, offer, minutes, place)
+        with _named(place, given):
+            starts = start_up(given, *_told_of(knowledge, given, told))
+            longest = inf if script is None else script + p95(starts)
+            offer = replace(given, minutes_max=min(given.minutes_max or inf, longest))
+            key = offer.gpu, offer.n_gpus, offer.cpu_count, offer.vram_gib, offer.memory_gib
+            bare = PricedOffer.of(offer, starts, np.zeros(0), np.zeros(0))
+            minutes = min(MOST_MINUTES, max(_LEAST_SCRIPT, bare.most_minutes(limits) - p95(starts)))
+            if key not in known:
+                known[key] = _candidates(knowledge, question, text, offer, minutes)
         sets = known[key]
         problem = replace(sets.problem, question=replace(sets.problem.question, minutes=minutes))
         grids = [each.grid for each in sets.sets]
@@ -159,19 +161,25 @@ def priced_boxes(
 
 
 def _candidates(
-    knowledge: Knowledge, question: Question, text: RequestText, offer: Offer, minutes: float, place: int
+    knowledge: Knowledge, question: Question, text: RequestText, offer: Offer, minutes: float
 ) -> CandidateSets:
     on_card = replace(
         question, gpus=(offer.gpu.strip().lower(),), cpu_count=offer.cpu_count, vram_gib=offer.vram_gib,
         n_gpus=offer.n_gpus if offer.n_gpus > 1 else None, minutes=minutes, minutes_given=True,
     )  # fmt: skip
-    try:
-        problem = replace(case_of(knowledge, on_card, text), host_gib=offer.memory_gib)
-    except InvalidInput as error:
-        if any(each.field in ("gpu", "n_gpus", "vram_gib", "cpu_count") for each in error.errors):
-            raise wrong_value(f"offers.{place}", f"({offer.name}): {error.detail}", offer.gpu) from None
-        raise
+    problem = replace(case_of(knowledge, on_card, text), host_gib=offer.memory_gib)
     return price_candidates(problem, knowledge)
+
+
+@contextmanager
+def _named(place: int, offer: Offer) -> Iterator[None]:
+    """Refusals of what an offer says name the offer."""
+    try:
+        yield
+    except InvalidInput as error:
+        if not any(each.field in ("gpu", "n_gpus", "vram_gib", "cpu_count") for each in error.errors):
+            raise
+        raise wrong_value(f"offers.{place}", f"({offer.name}): {error.detail}", offer.gpu) from None
 
 
 def _start_ups(database: Database, revision: int) -> Mapping[str, list[float]]:
