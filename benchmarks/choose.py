@@ -74,11 +74,11 @@ def costs() -> Iterator[tuple[str, str, tuple[float, float]]]:
             yield task, "/choose, 12 offers", spent(choose)
             yield task, "/recommend, one card", spent(plan)
             sides = checked(CompareRequest, {"plans": [plan(100 + n) for n in range(2)]})
-            yield (
-                task,
-                "/compare, two plans",
-                spent(lambda _, sides=sides: compare_trainings(database, sides)),
-            )
+
+            def beside(_: int, sides: CompareRequest = sides) -> Any:
+                return compare_trainings(database, sides)
+
+            yield task, "/compare, two plans", spent(beside)
         database.close()
 
 
@@ -110,8 +110,10 @@ def main() -> None:
     """Measure, print, and write the two tables of the page."""
     lines = ["| task | question, not asked before | processor, ms | wall, ms |", "|---|---|---|---|"]
     lines += [f"| {task} | {what} | {cpu:.0f} | {wall:.0f} |" for task, what, (cpu, wall) in costs()]
-    heads = ("kind of data", "pairs", "right", "more parameters", "a coin", "said on average")
-    heads += ("said 80 % and more (share of pairs)", "right of these")
+    heads = (
+        "kind of data", "pairs", "right", "more parameters", "a coin", "said on average",
+        "said 80 % and more (share of pairs)", "right of these",
+    )  # fmt: skip
     lines += ["", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for name, pairs, (won, larger, said, sure, share) in right():
         cells = [f"{each:.0f} %" if np.isfinite(each) else "-" for each in (larger, 50.0, said, share, sure)]

@@ -313,7 +313,6 @@ def _tool(name: str, scope: Scope, shape: dict[str, Any], call: Call, model: Any
 
 _TEXT, _OBJECT = {"type": "string"}, {"type": "object"}
 _FORM = {"type": "string", "enum": list(FORMS)}
-_OFFERS = {"type": "array", "items": {"type": "object"}}
 _REPORT = _own(
     "report", run_id=_TEXT, plan_id=_TEXT, run=_OBJECT, event=_OBJECT, log=_TEXT,
     status={"type": "string", "enum": list(STATUSES)}, best_metric={"type": "number"},
@@ -327,7 +326,7 @@ TOOLS = (
     _tool(
         "plan",
         "read",
-        takes(RecommendBody, _ASKED, **_own("plan", form=_FORM, save_to=_TEXT, offers=_OFFERS)),
+        takes(RecommendBody, _ASKED, **_own("plan", form=_FORM, save_to=_TEXT)),
         plan,
         RecommendBody,
     ),

@@ -90,8 +90,8 @@ def test_a_plan_without_hardware_says_what_to_name_and_choose_compares_boxes(age
     assert given["why"] == "hardware-not-told"
     assert given["needs"][0]["field"] == "gpu"
     boxes = [{"name": "near", "gpu": "t4", "price_per_hour": 0.4}, {"name": "far", "gpu": "h100"}]
-    more = {"deadline_minutes": 120, "objective": "cheapest"}
-    result = agent.call("plan", {"task": "image", "n_train": 40_000, "offers": boxes, "more": more})
+    more = {"deadline_minutes": 120, "objective": "cheapest", "offers": boxes}
+    result = agent.call("plan", {"task": "image", "n_train": 40_000, "form": "choose", "more": more})
     chosen = result.structured_content
     assert chosen["recommended"] == "near"
     assert chosen["next"] in text_of(result)
