@@ -1,5 +1,6 @@
 """An agent without any library: it asks for a plan as Markdown and for its script, runs that, reports its
-log, reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`, with MEMORY_SERVER set."""
+log, reads the verdict. `python agent.py "description" DATA_DIR [gpu] [minutes]`, with MEMORY_SERVER set; in
+place of gpu a file of offers (docs/choose.md), of which /choose takes one."""
 
 import json
 import os
@@ -22,7 +23,13 @@ def ask(path, body=None, accept="application/json", media="application/json"):
 
 
 def main(description, data_dir, gpu="cpu", minutes=10.0):
-    question = {"description": description, "gpu": gpu, "minutes": float(minutes)}
+    question = {"description": description, "minutes": float(minutes)}
+    question |= {} if gpu.endswith(".json") else {"gpu": gpu}
+    if gpu.endswith(".json"):
+        choice = json.loads(ask("/choose", question | {"offers": json.loads(Path(gpu).read_text())}))
+        taken = next(row for row in choice["offers"] if row["name"] == choice["recommended"])
+        print(f"order {taken['name']} for {taken['time_limit_minutes']:g} minutes")
+        question |= taken["ask"]
     plan = ask("/recommend", question, accept="text/markdown")
     print(plan)  # a model would read this; its first words are the plan's id
     plan_id = plan.split("**")[1]
@@ -30,7 +37,12 @@ def main(description, data_dir, gpu="cpu", minutes=10.0):
     script.write_text(ask("/recommend", question, accept="text/x-python"))
 
     run_id = json.loads(ask("/runs", {"plan_id": plan_id}))["run_id"]
-    told = {"DATA_DIR": data_dir, "OUT_DIR": ".", "MINUTES": str(minutes), "MEMORY_MODE": "disabled"}
+    told = {
+        "DATA_DIR": data_dir,
+        "OUT_DIR": ".",
+        "MINUTES": str(question["minutes"]),
+        "MEMORY_MODE": "disabled",
+    }
     training = subprocess.Popen(
         [sys.executable, str(script)], env=os.environ | told, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -126,11 +126,15 @@ def test_the_agent_trains_by_a_plan_and_reads_the_verdict(
     table[400:][["id", "target"]].assign(target=0.5).to_csv(data / "sample_submission.csv", index=False)
     before = runs_of(service)
     description = "Tell 400 benign tumours from malignant ones by 30 columns of a table, scored by ROC AUC."
-    monkeypatch.setattr(sys, "argv", ["agent.py", description, str(data), "cpu", "2"])
+    offers = [{"name": "here", "gpu": "cpu", "cpu_count": 1, "price_per_hour": 0.01, "start_up_minutes": 0.2}]
+    offers.append({"name": "dear", "gpu": "h100", "price_per_hour": 9.0})
+    (place / "offers.json").write_text(json.dumps(offers))
+    monkeypatch.setattr(sys, "argv", ["agent.py", description, str(data), "offers.json", "2"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "agent.py"), run_name="__main__")
     said = capsys.readouterr().out
     assert ended.value.code == 0, said
+    assert said.startswith("order here for ")
     assert "verdict: " in said
     (run_id,) = runs_of(service).keys() - before.keys()
     page = answer(service, f"/runs/{run_id}")

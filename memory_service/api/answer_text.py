@@ -6,15 +6,9 @@ from typing import Any
 from memory_service.domain.common.quoted_text import one_line, quoted
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.learning.scoring import error_words
-from memory_service.domain.monitoring.verdict import figures
+from memory_service.domain.monitoring.verdict import figures, spread
 
 _MAX_FINDINGS = 40
-
-
-def spread(n: Mapping[str, Any], unit: str = "") -> str:
-    """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
-    text = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
-    return f"{text}{f' {unit}' if unit else ''}, {n['grade']}"
 
 
 def fit_text(answer: Mapping[str, Any]) -> str:

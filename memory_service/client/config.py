@@ -25,6 +25,10 @@ CLIENT_SETTINGS = {
         "",
         "A run that was begun elsewhere: a script reports into it and begins none of its own.",
     ),
+    "MEMORY_ORDERED_AT": (
+        "",
+        "When this box was ordered, in seconds since 1970: time limits learn its start-up from it.",
+    ),
     "MEMORY_FLUSH_SECONDS": (
         "5",
         "Longest wait at the end of a script for its last events to be sent; the rest stays in the spool.",

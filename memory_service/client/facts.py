@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,9 @@ def host_facts() -> dict[str, Any]:
         "command": " ".join(sys.argv)[:300],
         "client": __version__,
     }
+    with contextlib.suppress(ValueError):  # no or a wrong value: nothing is told
+        waited = time.time() - float(os.environ.get("MEMORY_ORDERED_AT", ""))
+        facts |= {"start_up_minutes": round(waited / 60.0, 3)} if 0.0 < waited < 86_400.0 else {}
     torch = sys.modules.get("torch")
     if torch is not None:
         facts["torch"] = str(getattr(torch, "__version__", ""))

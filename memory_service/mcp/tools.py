@@ -19,17 +19,19 @@ from memory_service.api.answer_text import (
     reviewed_text,
     run_text,
     similar_text,
-    spread,
     verdict_text,
 )
 from memory_service.api.routes.rows import split_signature
 from memory_service.api.service import Service
+from memory_service.domain.choice.choice_text import choice_text
 from memory_service.domain.common.tables import shipped_table
 from memory_service.domain.common.vocabulary import PRECISIONS
+from memory_service.domain.monitoring.verdict import spread
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.errors import InvalidInput, unknown_name, wrong_value
 from memory_service.mcp.schemas import takes, unquoted
 from memory_service.mcp.tool import Answer, Call, Caller, Scope, Tool, hints, threaded
+from memory_service.schemas.choose import ChooseRequest
 from memory_service.schemas.events import as_json_value
 from memory_service.schemas.predict import PredictRequest
 from memory_service.schemas.recommend import RecommendBody
@@ -39,6 +41,7 @@ from memory_service.schemas.runs import STATUSES, RunFinish, RunStart
 from memory_service.schemas.similar import SimilarRequest
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.access.keys import check_stated
+from memory_service.services.choice.choose import choose_offer
 from memory_service.services.competitions.similar import similar
 from memory_service.services.editorial.curation import add_row
 from memory_service.services.planning.plan_script import plan_script
@@ -52,7 +55,7 @@ from memory_service.services.runs.telemetry import take_events
 _WORDS = shipped_table(__package__, "tools.toml")
 _NEXT: Mapping[str, str] = {name: text.strip() for name, text in _WORDS["next"].items()}
 
-FORMS = ("plan", "text", "script")
+FORMS = ("plan", "text", "script", "choose")
 
 _OF_A_PLAN = "\nThe script of plan-"
 """Of the docstring of each generated script: such a file may be written anew."""
@@ -61,6 +64,12 @@ _OF_A_PLAN = "\nThe script of plan-"
 @threaded
 def plan(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
     form, save_to = arguments.pop("form", None) or "plan", arguments.pop("save_to", None)
+    if form == "choose" or "offers" in arguments:
+        chosen = choose_offer(
+            service.preparation.require_knowledge(), checked(ChooseRequest, arguments), caller.limit(service)
+        )
+        brief = {name: part for name, part in chosen.items() if name not in ("frontier", "facts")}
+        return Answer(f"{choice_text(chosen)}\n{_NEXT['choose']}", {**brief, "next": _NEXT["choose"]})
     if form not in FORMS:
         raise wrong_value("form", f"must be one of {', '.join(FORMS)}", form)
     query = checked(RecommendBody, arguments)

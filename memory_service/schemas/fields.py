@@ -148,7 +148,7 @@ def _lower(value: Any) -> Any:
 _PLAIN = AfterValidator(clean_text)
 _IN_LINE = AfterValidator(_one_line)
 INTEGRAL = BeforeValidator(_integral)
-_LOWER = BeforeValidator(_lower)
+LOWER = BeforeValidator(_lower)
 _STORABLE = AfterValidator(_no_nul)
 _TEXT = {"type": "string", "minLength": 1}
 _LISTED = {"type": "array", "items": {**_TEXT, "maxLength": 200}, "minItems": 1, "maxItems": MOST_NAMES}
@@ -216,14 +216,14 @@ Family = Annotated[str, _between(1, 80), vocabulary(parse_family)]
 Loss = Annotated[str, _between(1, 80), vocabulary(parse_loss)]
 Technique = Annotated[str, _between(1, 80), vocabulary(parse_technique)]
 Optimizer = Annotated[str, _between(1, 80), vocabulary(optimizer_name)]
-GoalWord = Annotated[Objective, _LOWER]
-SubtaskWord = Annotated[Subtask, _LOWER]
+GoalWord = Annotated[Objective, LOWER]
+SubtaskWord = Annotated[Subtask, LOWER]
 Language = Annotated[
-    str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), vocabulary(parse_language), _LOWER
+    str, StringConstraints(pattern=r"^(?:[a-z]{2}|multi)$"), vocabulary(parse_language), LOWER
 ]
-MemoryMode = Annotated[Mode, _LOWER]
-WeightsWord = Annotated[Weights, _LOWER]
-Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
+MemoryMode = Annotated[Mode, LOWER]
+WeightsWord = Annotated[Weights, LOWER]
+Layout = Annotated[Literal["nhwc", "nchw"], LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]

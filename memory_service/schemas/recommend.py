@@ -102,9 +102,7 @@ class RecommendRequest(Request):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _has_card_and_task(
-        cls, given: Any, handler: ModelWrapValidatorHandler[RecommendRequest]
-    ) -> RecommendRequest:
+    def _has_task(cls, given: Any, handler: ModelWrapValidatorHandler[RecommendRequest]) -> RecommendRequest:
         missing = _missing(given) if isinstance(given, Mapping) else []
         try:
             request = handler(given)
@@ -195,8 +193,6 @@ def plan_request(given: Mapping[str, Any]) -> Question:
 
 def _missing(given: Mapping[str, Any]) -> list[FieldError]:
     errors = []
-    if all(given.get(name) is None for name in ("gpu", "plan_for", "description")):
-        errors.append(FieldError("gpu", "choose a GPU (a100, t4, rtx3090 ...) or cpu"))
     if all(given.get(name) is None for name in ("task", "competition", "description")):
         errors.append(FieldError("task", "needed unless competition or description is given"))
     return errors

@@ -25,6 +25,7 @@ TEMPLATES = Path(str(files("memory_service.web") / "templates"))
 
 NAV: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...] = (
     ("Plan", "/", ()),
+    ("Hardware", "/browse/choose", ()),
     ("Competitions", "/browse/competitions", ()),
     ("Runs", "/browse/runs", ()),
     ("Knowledge", None, (

@@ -15,7 +15,7 @@ RUN = {"task": "image", "gpu": "t4", "model": "resnet18"}
 REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("plan", {"task": "imagx", "gpu": "a100"}, ["task: unknown task", "'imagx'", "nearest: image"]),
     ("plan", {"task": "image", "gpu": "a1000"}, ["gpu: unknown gpu", "'a1000'", "nearest: a100"]),
-    ("plan", {"task": "image"}, ["gpu: choose a GPU"]),
+    ("plan", {"task": "image", "form": "choose", "gpu": "t4"}, ["gpu: is said by the offers"]),
     (
         "plan",
         {"task": "image", "gpu": "t4", "minutes": -3},

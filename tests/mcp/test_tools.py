@@ -56,7 +56,7 @@ def test_the_vocabulary_stands_in_the_input_schemas(agent: Agent):
         "task": (*TASKS, *TASK_ALIASES),
     }
     assert {name: tuple(plan[name]["enum"]) for name in words} == words
-    assert plan["form"]["enum"] == ["plan", "text", "script"]
+    assert plan["form"]["enum"] == ["plan", "text", "script", "choose"]
     assert all(name in plan["more"]["description"] for name in ("size", "objective", "folds", "done"))
     assert tuple(listed["report"]["status"]["enum"]) == STATUSES
     assert "amp" in listed["fit"]["precision"]["enum"]
@@ -83,6 +83,28 @@ def test_a_plan_comes_as_data_and_as_a_short_text(agent: Agent):
     text = agent.answer("plan", **QUESTION, form="text")["text"]
     assert text_of(result).startswith(text)
     assert agent.answer("look", plan_id=plan["plan_id"])["batch_size"] == plan["batch_size"]
+
+
+def test_a_plan_without_hardware_says_what_to_name_and_choose_compares_boxes(agent: Agent):
+    given = agent.answer("plan", task="image", n_train=40_000)
+    assert given["why"] == "hardware-not-told"
+    assert given["needs"][0]["field"] == "gpu"
+    boxes = [{"name": "near", "gpu": "t4", "price_per_hour": 0.4}, {"name": "far", "gpu": "h100"}]
+    more = {"deadline_minutes": 120, "objective": "cheapest", "offers": boxes}
+    result = agent.call("plan", {"task": "image", "n_train": 40_000, "form": "choose", "more": more})
+    chosen = result.structured_content
+    assert chosen["recommended"] == "near"
+    assert chosen["next"] in text_of(result)
+    assert len(json.dumps(chosen)) < 13_000
+    row = chosen["offers"][0]
+    plan = agent.answer("plan", task="image", n_train=40_000, **to_arguments(row["ask"]))
+    assert plan["feasible"]
+    assert plan["expected"]["total_minutes"]["high"] <= row["time_limit_minutes"]
+
+
+def to_arguments(ask: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: ask[name] for name in ("gpu", "minutes")}
+    return {**shown, "more": {name: value for name, value in ask.items() if name not in shown}}
 
 
 def test_a_plan_that_cannot_be_names_the_smallest_change(agent: Agent):

@@ -49,7 +49,7 @@ EVERYWHERE = (
     "/predict?model=resnet50&gpu=a100", "/predict?model=resnet50&gpu=box",
     "/recommend?task=image&size=small&gpu=a100", "/recommend?task=image&size=small&gpu=box",
     "/browse/runs", "/browse/runs?by=gpu", "/browse/devices", "/browse/devices/a100",
-    "/browse/devices/box", "/browse/accuracy", "/browse/conflicts", "/browse/techniques",
+    "/browse/devices/box", "/browse/accuracy", "/browse/conflicts", "/browse/techniques", "/browse/choose",
     "/browse/find?q=box", "/browse/models/resnet50.a1_in1k", "/browse/sizing?gpu=a100",
 )  # fmt: skip
 

@@ -34,6 +34,8 @@ PAGES = (
     Page("/browse/runs?by=gpu"),
     Page("/browse/find?q=efficientnet+a100"),
     Page("/browse/techniques"),
+    Page("/browse/choose"),
+    Page("/browse/choose?task=image&n_train=20000&deadline_minutes=120", needs_seeds=True, refused=422),
     Page("/browse/strategies"),
     Page("/browse/strategies?rule=R03&sort=-id", again=True),
     Page("/browse/strategies?table=batch_defaults&view=matrix"),

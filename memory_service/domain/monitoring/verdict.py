@@ -102,3 +102,9 @@ class Verdict:
             "next_time": dict(self.next_time),
             "notes": list(self.notes),
         }
+
+
+def spread(n: Mapping[str, Any], unit: str = "") -> str:
+    """A figure with its central 80 % and its grade: `12.3 (10.2-14.1) GiB, estimated`."""
+    text = f"{figures(n['value'])} ({figures(n['low'])}-{figures(n['high'])})"
+    return f"{text}{f' {unit}' if unit else ''}, {n['grade']}"

@@ -37,6 +37,9 @@ from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
 from memory_service.domain.recipe.families import families_of
 
+USABLE_OF_HOST = 0.9
+"""Of a host's memory; the rest is the system's and the notebook's."""
+
 
 def host_memory(problem: PlanningProblem, option: Option, rounds: Any) -> Estimate | None:
     """GiB of the process that trains the option on the problem's table; None where files are read one by one.
@@ -50,8 +53,10 @@ def host_memory(problem: PlanningProblem, option: Option, rounds: Any) -> Estima
 
 
 def host_limit_gib(problem: PlanningProblem) -> float:
-    """What a process may use of the smallest host whose memory is known: of a processor that is planned for;
-    infinite beside cards, whose hosts nobody described."""
+    """What a process may use of the smallest host whose memory is known: as said, or of a processor that is
+    planned for; infinite beside cards, whose hosts nobody described."""
+    if problem.host_gib is not None:
+        return USABLE_OF_HOST * problem.host_gib
     vram = problem.question.vram_gib
     hosts = (card for card in problem.cards if card.kind == "cpu")
     return min((with_memory(h, vram).usable_gib if vram else h.usable_gib for h in hosts), default=inf)

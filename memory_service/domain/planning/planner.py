@@ -188,8 +188,10 @@ def _alternatives(all_sets: CandidateSets, choice: Choice) -> tuple[dict[str, An
     return tuple(out)
 
 
-def closest_changes(all_sets: CandidateSets, costs: CostProvider) -> tuple[Closest, ...]:
-    """Up to three changes that make a plan feasible, the smallest first."""
+def closest_changes(
+    all_sets: CandidateSets, costs: CostProvider, most: int = MOST_ANSWERS, *, same_cards: bool = False
+) -> tuple[Closest, ...]:
+    """Up to `most` changes that make a plan feasible, the smallest first; `same_cards`: on these alone."""
     out: list[Closest] = []
     offered: set[frozenset[str]] = set()
 
@@ -211,13 +213,13 @@ def closest_changes(all_sets: CandidateSets, costs: CostProvider) -> tuple[Close
     singles = _changes(all_sets, costs, planned_batch)
     for changes, why in chain(singles, _with_minutes(all_sets.problem, costs, least, out)):
         kind = frozenset(changes)
-        if kind in offered:
+        if kind in offered or (same_cards and kind & {"gpu", "plan_for"}):
             continue
         fitting = answer(changes)
         if fitting is not None:
             offered.add(kind)
             out.append(Closest(changes, why, summary(fitting)))
-        if len(out) == MOST_ANSWERS:
+        if len(out) == most:
             break
     return tuple(out)
 

@@ -56,6 +56,7 @@ class PlanningProblem:
     language, subtask   of a text, None where nothing says
     done      runs of the plan that this one goes on from
     volumes   samples are volumes, for which there are networks in three dimensions
+    host_gib  memory of the host, where somebody says it
     """
 
     question: Question
@@ -88,6 +89,7 @@ class PlanningProblem:
     subtask: str | None = None
     done: tuple[DoneRun, ...] = ()
     volumes: bool = False
+    host_gib: float | None = None
 
     @property
     def data_kind(self) -> Kind:

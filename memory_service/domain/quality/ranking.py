@@ -51,7 +51,7 @@ def rank_candidates(candidates: Sequence[Candidate], model: QualityModel, table:
     order = np.argsort(-index, kind="stable")
     rank = np.searchsorted(-index[order], -index, side="left") + 1
     contenders = order[:MOST_CONTENDERS]
-    variance = _difference_variance([candidates[i] for i in contenders], model, table)
+    variance = difference_variance([candidates[i] for i in contenders], model, table)
     draws = index[contenders] + _draws(variance)
     p_best = np.zeros(len(index))
     p_best[contenders] = np.bincount(np.argmax(draws, axis=1), minlength=len(contenders)) / DRAWS
@@ -59,7 +59,7 @@ def rank_candidates(candidates: Sequence[Candidate], model: QualityModel, table:
     return Ranking(tuple(rank.tolist()), tuple(p_best.tolist()), tuple(run_order.tolist()))
 
 
-def _difference_variance(candidates: Sequence[Candidate], model: QualityModel, table: str) -> Array:
+def difference_variance(candidates: Sequence[Candidate], model: QualityModel, table: str) -> Array:
     """Variance of the difference of two candidates on one data set (n, n), index points squared."""
     between = model.difference_sds(table, [(each.model, each.family) for each in candidates]) ** 2
     own = np.array([each.sd**2 for each in candidates])

@@ -430,7 +430,8 @@ class Refusal(_Answered):
 
     feasible: Literal[False]
     why: str = Field(
-        description="A sentence; or a code: out-of-scope, task-not-told. Then `detail` is the sentence."
+        description="A sentence; or a code: out-of-scope, task-not-told, hardware-not-told. Then `detail` "
+        "is the sentence."
     )
     closest: Closest | None
     kind: str | None = left_out("What is asked for, where that is outside: generation, agents-games ...")

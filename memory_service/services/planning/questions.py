@@ -1,6 +1,7 @@
 """What a description leaves open and what would change with the answer; and what no plan is made for.
 
 unplanned(...)   the whole answer where the task is open or outside; None where a plan can be made
+without_hardware(...)   the same where nobody names a card
 questions(...)   at most three, the most telling first, each with the plan of its likeliest other answer
 """
 
@@ -9,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memory_service.domain.choice.offer import common_boxes
 from memory_service.domain.common.vocabulary import SIZE_TYPICAL_N_TRAIN, modality_of
 from memory_service.domain.description.known_facts import Sources, facts_of
+from memory_service.domain.description.resources import cards_in, resources_in
 from memory_service.domain.description.task_inference import OUTSIDE
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
@@ -69,25 +72,56 @@ def unplanned(knowledge: Knowledge, question: Question, text: RequestText) -> Va
         else "The description does not tell the task: name it, or say what goes in and what comes out."
     )
     card = knowledge.gpu(counted(question.gpus[0])[1]) if question.gpus else None
-    needs = [] if asked is None else [asked.as_dict(None)]
     said = facts_of(Sources(question.canonical(), {}, text.said))
     hits = text.found.hits if text.found is not None else ()
-    empty = dict.fromkeys(("task", "metric", "closest", "recipe", "targets"))
+    return _open_answer(question, why, about, asked) | {
+        "gpu": None if card is None else gpu_facts((card,), (), card.usable_gib),
+        "kind": read.outside,
+        "similar": [similar_answer(hit) for hit in hits],
+        "facts": [fact.as_dict() for fact in said if fact.name != "task"],
+    }
+
+
+def without_hardware(knowledge: Knowledge, question: Question) -> Values | None:
+    """What to name, and who chooses, where neither field nor description names a card; else None."""
+    text = question.description or ""
+    if question.gpus or question.plan_for or "gpu" in resources_in(text, knowledge.cards.models):
+        return None
+    boxes: dict[str, list[str]] = {}
+    for box in common_boxes():
+        boxes.setdefault(f"{box.n_gpus}x{box.gpu}" if box.n_gpus > 1 else box.gpu, []).append(box.name)
+    devices = (option(name, "registered here") for name in sorted(knowledge.cards.devices))
+    usual = (option(gpu, f"as in {', '.join(names)}") for gpu, names in boxes.items())
+    asked = Asked("gpu", "Which hardware is there?", (*devices, *usual)[:_HARDWARE])
+    about = (
+        "Nobody names the hardware: name a GPU or cpu (gpu=t4), or send the same fields to POST /choose: "
+        "it says which box to take, with which plan, time limit and cost, among yours or common ones."
+    )
+    names = ", ".join(cards_in(text, knowledge.cards.models))
+    about += f" The description names {names}." if names else ""
+    return _open_answer(question, "hardware-not-told", about, asked)
+
+
+_HARDWARE = 12
+
+
+def _open_answer(question: Question, why: str, about: str, asked: Asked | None) -> Values:
+    """The answer without a plan: what must be answered first."""
+    needs = [] if asked is None else [asked.as_dict(None)]
+    empty = dict.fromkeys(("task", "gpu", "metric", "closest", "recipe", "targets"))
     return empty | {
         "plan_id": plan_id_of(question.canonical(), {"feasible": False, "why": why}),
         "feasible": False,
         "size": question.size,
-        "gpu": None if card is None else gpu_facts((card,), (), card.usable_gib),
         "minutes": question.minutes,
         "why": why,
-        "kind": read.outside,
         "detail": about,
         "needs": needs,
         "questions": needs,
         "uses": [],
         "ignores": [],
-        "similar": [similar_answer(hit) for hit in hits],
-        "facts": [fact.as_dict() for fact in said if fact.name != "task"],
+        "similar": [],
+        "facts": [],
         "warnings": [],
         "evidence": [],
     }

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.planning.candidates import Candidate as PlannedRun
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
 from memory_service.domain.planning.option import candidate_of
@@ -47,16 +48,19 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
         try:
             row = given if isinstance(given, RankRow) else _row(given)
             answer.update(row.explicit())
-            model = _listed(knowledge, row.model)
+            model = listed_model(knowledge, row.model)
             trained = row
             if row.gpu and row.minutes:
                 planned += 1
-                trained = _planned(database, knowledge, row, planned)
+                if planned > MOST_PLANNED:
+                    message = f"at most {MOST_PLANNED} rows of a request are planned"
+                    raise wrong_value("minutes", message, row.minutes)
+                trained = as_planned(row, best_in_minutes(database, knowledge, row))
         except MemoryServiceError as error:
             answer["why"] = "; ".join(f"{each.field}: {each.message}" for each in error.errors) or str(error)
             continue
         answer.update({name: getattr(trained, name) for name in _PLANNED if getattr(trained, name)})
-        candidate, quality = _judged(knowledge.quality, trained, model)
+        candidate, quality = judged(knowledge.quality, trained, model)
         answer["quality"] = quality
         groups[row.dataset or "", quality_kind(row.task).table].append((place, candidate))
     for (_, table), members in groups.items():
@@ -68,7 +72,7 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
     return answers
 
 
-def _listed(knowledge: Knowledge, name: str) -> CatalogueModel:
+def listed_model(knowledge: Knowledge, name: str) -> CatalogueModel:
     """The catalogue row of a name; InvalidInput without the nearest names, which cost more than a ranking."""
     plain = normal_model_name(name)
     slug = knowledge.model_names.get(plain) or knowledge.model_names.get(plain.partition(".")[0])
@@ -86,7 +90,7 @@ def _row(given: Mapping[str, Any]) -> RankRow:
     return checked(RankTextRow, whole)
 
 
-def _judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple[Candidate, dict[str, Any]]:
+def judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple[Candidate, dict[str, Any]]:
     kind = quality_kind(row.task, row.n_classes, row.language, row.subtask)
     trained = row.n_train, row.epochs, row.folds, row.input_size
     candidate = candidate_of(quality, kind, row.task, model, *trained)
@@ -94,11 +98,8 @@ def _judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple
     return candidate, quality_estimate(candidate.index, sd, measured).as_dict()
 
 
-def _planned(database: Database, knowledge: Knowledge, row: RankRow, count: int) -> RankRow:
-    """The row with the epochs and folds that its minutes allow on its card. Raises InvalidInput where
-    nothing fits, and from the `MOST_PLANNED`th row of a request on."""
-    if count > MOST_PLANNED:
-        raise wrong_value("minutes", f"at most {MOST_PLANNED} rows of a request are planned", row.minutes)
+def best_in_minutes(database: Database, knowledge: Knowledge, row: RankRow) -> PlannedRun:
+    """What the row's minutes allow on its card. Raises InvalidInput where nothing fits."""
     left_out = {"dataset", "input_size"}
     asked = {name: value for name, value in row.explicit().items() if name not in left_out}
     question = plan_request({**asked, "objective": "quality", "mode": "blind"})
@@ -106,6 +107,9 @@ def _planned(database: Database, knowledge: Knowledge, row: RankRow, count: int)
     best = price_candidates(case, knowledge).best("quality", question.minutes)
     if best is None:
         raise InvalidInput(f"does not fit into {row.minutes:g} minutes on {row.gpu}")
-    grid = best.candidates.grid
-    epochs, folds = int(grid.epochs[best.pick.epoch]), int(grid.folds[best.pick.fold])
-    return row.model_copy(update={"epochs": epochs, "folds": folds})
+    return best
+
+
+def as_planned(row: RankRow, planned: PlannedRun) -> RankRow:
+    """The row with the epochs and folds of its plan."""
+    return row.model_copy(update={"epochs": planned.epochs, "folds": planned.folds})

@@ -34,7 +34,7 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.noted_plan import plan_with_note
 from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
-from memory_service.services.planning.questions import questions, unplanned
+from memory_service.services.planning.questions import questions, unplanned, without_hardware
 from memory_service.services.planning.request_text import RequestText, read_request_text
 from memory_service.services.planning.script_choice import techniques_done
 from memory_service.services.prediction.predict import predict
@@ -100,7 +100,7 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
     key = _key(question, parts)
     knowledge = knowledge_of(database)
     memory = read_request_text(database, question)
-    open_answer = unplanned(knowledge, question, memory)
+    open_answer = unplanned(knowledge, question, memory) or without_hardware(knowledge, question)
     cache = database.caches.of(PlanCache)
     if open_answer is not None:
         unplanned_body = orjson.dumps({**open_answer, "knowledge_revision": knowledge.revision})

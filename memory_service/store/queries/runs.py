@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, delete, func, insert, select, text, update
+from sqlalchemy import JSON, and_, delete, func, insert, select, text, type_coerce, update
 
 from memory_service.store.session import ReadSession, WriteSession, bulk, locked_if
 from memory_service.store.statements import Statements
@@ -54,6 +54,13 @@ def find(session: ReadSession, run_id: str, *, to_change: bool = False) -> Run |
 
 def change(session: WriteSession, run_id: str, values: Mapping[str, Any]) -> None:
     bulk(session, update(Run).where(Run.id == run_id).values(**values))
+
+
+def start_ups(session: ReadSession, limit: int) -> Sequence[Any]:
+    """The latest runs that told how long their box took to start: rows (device, gpu, minutes)."""
+    minutes = type_coerce(Run.given, JSON)[("host", "start_up_minutes")].as_float()
+    query = select(Run.device, Run.gpu, minutes).where(minutes.is_not(None))
+    return session.execute(query.order_by(Run.started_at.desc(), Run.id).limit(limit)).all()
 
 
 def running_since(session: ReadSession, before: dt.datetime) -> Sequence[Run]:

@@ -1,4 +1,4 @@
-"""`/`: ask, and see the plan; its training script as a file."""
+"""`/`: ask, and see the plan; its training script as a file; which hardware to take."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ from memory_service.domain.common.vocabulary import MODES
 from memory_service.domain.planning.explanation.plan_text import plan_markdown
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import ask_page, ask_script, understood
+from memory_service.services.pages.choose import choose_page
 from memory_service.services.pages.run_list import runs_page
 from memory_service.web.charts.ask import quality_over_minutes
 from memory_service.web.site import HEADERS, MOST_PLAIN, Form, Here, Pages, answer, query_of, see, url_of
@@ -53,6 +54,17 @@ def _within_limit(request: Request, query: Mapping[str, str]) -> Mapping[str, st
     limit, mode = mode_limit_of(request), query.get("mode", "open")
     stricter = mode in MODES and MODES.index(mode) < MODES.index(limit)
     return {**query, "mode": limit} if query and stricter else query
+
+
+@router.page("/browse/choose")
+def choose(request: Request) -> Response:
+    """Which box to take."""
+    query = {name: value.strip() for name, value in query_of(request).items() if value.strip()}
+    if query.keys() == {"objective"}:
+        query = {}
+    data = choose_page(database_of(request), query, mode_limit_of(request))
+    status = data.pop("status", 200)
+    return answer(request, "ask/choose.html", data, title="Which hardware", status=status)
 
 
 @router.form("/")

@@ -226,6 +226,23 @@ def plans(ask: Asked) -> None:
         ask("POST /predict", 200, json=[question])
     rows = [{"task": "text", "model": model, "language": "hi"} for model in ("xlm-roberta-large", "nothing")]
     ask("POST /rank", 200, json={"rows": rows})
+    boxes = [{"name": "a", "gpu": "t4", "price_per_hour": 0.4, "spot": True}, {"name": "b", "gpu": "cpu"}]
+    question = {"task": "image", "n_train": 40_000, "deadline_minutes": 90}
+    ask("GET /recommend", 200, "task=image&n_train=40000")
+    ask("POST /choose", 200, json=question)
+    ask(
+        "POST /choose",
+        200,
+        json={**question, "offers": boxes, "budget": 1.0, "model": "vit_large_patch14_dinov2"},
+    )
+    ask("POST /choose", 200, json={**question, "offers": boxes, "budget": 0.0})
+    jobs = [{"name": "x", **question}, {"name": "y", **question, "deadline_minutes": 1}]
+    ask("POST /schedule", 200, json={"offers": boxes, "jobs": jobs})
+    script = SCRIPT + "import timm\nmodel = timm.create_model('resnet50')\n"
+    sides = {"plans": [plan_id], "rows": rows[:1], "scripts": [script], "task": "text"}
+    ask("POST /compare", 422, json=sides)
+    sides = {"plans": [plan_id], "scripts": [script], "task": "image", "gpu": "t4", "n_train": 900}
+    ask("POST /compare", 200, json=sides)
     ask("GET /similar", 200, "competition=dog-breed-identification&limit=50")
     ask("POST /similar", 200, json={"text": "photos of dogs, 120 breeds, log loss"})
     ask("POST /similar", 200, json={"text": "frogs", "mode": "blind"})

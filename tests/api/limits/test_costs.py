@@ -96,6 +96,8 @@ MEMBERS = "An object has at most 200 members"
         "/review",
         "/predict",
         "/rank",
+        "/choose",
+        "/compare",
         "/runs",
         "/similar",
     ],

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from memory_service.errors import InvalidInput
 from memory_service.services.database.transactions import Database
 from memory_service.services.planning.recommend import recommend
 from tests.answers import warnings_of
@@ -134,9 +133,12 @@ def test_card_and_minutes_are_as_asked_else_of_the_description_else_assumed_and_
 
 
 def test_neither_field_nor_text_names_a_card(seeded_sqlite: Database) -> None:
-    with pytest.raises(InvalidInput, match="choose a GPU") as refused:
-        recommend(seeded_sqlite, {"description": DOGS_TOLD})
-    assert refused.value.errors[0].field == "gpu"
+    answer = recommend(seeded_sqlite, {"description": DOGS_TOLD})
+    assert (answer["feasible"], answer["why"]) == (False, "hardware-not-told")
+    (need,) = answer["needs"]
+    assert need["field"] == "gpu"
+    assert "t4" in [each["value"] for each in need["options"]]
+    assert "/choose" in answer["detail"]
 
 
 def test_a_task_that_the_description_speaks_against_is_said_and_a_word_for_it_is_not(

@@ -1,0 +1,1 @@
+"""Choice of hardware among offers, several jobs on it, trainings beside each other."""
