@@ -15,6 +15,7 @@ from memory_service.domain.common.vocabulary import (
     MODES,
     OBJECTIVES,
     PRECISIONS,
+    Licence,
     SIZES,
     Mode,
     Objective,
@@ -223,6 +224,7 @@ Language = Annotated[
 ]
 MemoryMode = Annotated[Mode, _LOWER]
 WeightsWord = Annotated[Weights, _LOWER]
+LicenceWord = Annotated[Licence, _LOWER]
 Layout = Annotated[Literal["nhwc", "nchw"], _LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 
