@@ -50,8 +50,8 @@ LOG_ERROR_PER_POINT = {"tabular": 0.024, "time-series": 0.04, "forecasting": 0.0
 """Index points where a published score is none: shares of the error (../shared/research/quality.md, 3)."""
 
 TRAINED_FORECASTERS = ("series-transformer", "rnn", "mlp")
-"""Families of networks that learn the series they forecast: what nobody measured is taken for one of them, for
-most of the measured forecasters are pretrained."""
+"""Families of networks that learn the series they forecast: what nobody measured is taken for one of them,
+for most of the measured forecasters are pretrained."""
 
 PAIR_DATASETS, CLASS_DATASETS = 25, 10
 SHRINK = 20

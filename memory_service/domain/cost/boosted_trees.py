@@ -128,6 +128,7 @@ intervals say."""
 _ONE_CORE = ("linear", "tfidf")
 """Laws of what does not spread over cores: BLAS's threads spin as they wait, so their scripts use one."""
 
+
 def cost_kind(name: str, library: str, family: str) -> str | None:
     """The law of a model of the processor, None where it has none."""
     if name in context_laws():
@@ -274,7 +275,7 @@ def card_memory(kind: str, n_train: int, n_valid: int, n_features: int, n_classe
     return Estimate(value, max(CONTEXT_GIB, 2 * value - high), high, basis=f"binned data of {kind} on a card")
 
 
-def no_device_memory(name: str, kind: str) -> str:
+def no_device_memory(name: str) -> str:
     """Why a card's memory is 0 for what is fitted in one go."""
     return f"{name} is fitted in the host's memory"
 

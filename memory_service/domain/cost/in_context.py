@@ -1,7 +1,7 @@
 """Cost and limits of models that are fitted at once on a card: tables in context, forecasts without training.
 
-Their figures are the rows of `in_context.toml`: published formulas of memory, limits of their makers, seconds of
-public tables. Time goes with the card's 16-bit arithmetic to the power of `CARD_POWER`, which is judged.
+Their figures are the rows of `in_context.toml`: published formulas of memory, limits of their makers, seconds
+of public tables. Time goes with the card's 16-bit arithmetic to the power of `CARD_POWER`, which is judged.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def context_seconds(
     name: str, n_train: int, columns: int, tflops: float | None, cores: int = 8
 ) -> tuple[Estimate, Estimate]:
     """(seconds of a fit to n_train rows, seconds of predicting one more row) on a card of so many 10^12
-    operations a second in 16 bits; None: on so many cores. Never falls with rows and columns, nor rises with the
-    speed."""
+    operations a second in 16 bits; None: on so many cores. Never falls with rows and columns, nor rises with
+    the speed."""
     law = context_laws()[name]
     slower = law.cpu * (8.0 / max(cores, 1)) ** CARD_POWER if tflops is None else 0.0
     slower = slower or max(1.0, (law.tflops / max(tflops or 1.0, 1.0)) ** CARD_POWER)

@@ -133,7 +133,7 @@ limit is kept to some tens of percent."""
 
 def _engine_cost(problem: PlanningProblem) -> CpuFit:
     """Of a portfolio that another library trains in the minutes it is given."""
-    seconds = ENGINE_SHARE * 60.0 * problem.question.minutes
+    seconds = ENGINE_SHARE * 60.0 * problem.question.minutes / float(problem.fits(1, trees=True).models)
     gib = 1.0 + 10.0 * problem.n_train * problem.n_features * 8.0 / 2**30
     fit = Estimate(seconds, 0.8 * seconds, 1.2 * seconds, basis="the minutes that it is given")
     row = Estimate(1e-3, 3e-4, 3e-3, basis="dozens of models, judged")
@@ -141,7 +141,7 @@ def _engine_cost(problem: PlanningProblem) -> CpuFit:
 
 
 def _sizes(problem: PlanningProblem, option: Option, rows: int) -> tuple[int, int]:
-    """(rows, columns) that a fit to so many rows of the problem takes; of forecasts the series and their steps."""
+    """(rows, columns) that a fit to so many rows of the problem takes; of forecasts series and steps."""
     if option.model.input_kind == "n_features":
         return rows, problem.n_features
     series, usual = problem.question.n_series, option.model.default_input_size

@@ -27,7 +27,8 @@ _FIXED_GRID = re.compile(
 
 
 _NOT_COMMERCIAL = re.compile(
-    r"-nc\b|-nc-|non-?commercial|not be used commercially|limits commercial|research|before commercial", re.IGNORECASE
+    r"-nc\b|-nc-|non-?commercial|not be used commercially|limits commercial|research|before commercial",
+    re.IGNORECASE,
 )
 
 

@@ -15,7 +15,13 @@ from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.quality.quality_model import NO_FIGURES, Kind, QualityModel, judges_quantiles, quality_kind
+from memory_service.domain.quality.quality_model import (
+    NO_FIGURES,
+    Kind,
+    QualityModel,
+    judges_quantiles,
+    quality_kind,
+)
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
 from memory_service.domain.recipe.recipe import Recipe
@@ -95,12 +101,17 @@ class PlanningProblem:
         metric = self.metric.name if self.metric else self.question.metric
         quantiles = self.forecasts and judges_quantiles(metric)
         return quality_kind(
-            self.task, self.n_classes, self.language, self.subtask, forecasts=self.forecasts, quantiles=quantiles
+            self.task,
+            self.n_classes,
+            self.language,
+            self.subtask,
+            forecasts=self.forecasts,
+            quantiles=quantiles,
         )
 
     @property
     def forecasts(self) -> bool:
-        """Whether series go on behind what is known of them: a horizon is given, or rows are split by time."""
+        """Whether series go on: a horizon is given, or rows are split by time."""
         return self.task in FORECASTS and (self.question.horizon is not None or self.by_time)
 
     @property

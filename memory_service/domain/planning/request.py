@@ -33,7 +33,8 @@ class Question:
     metric     what predictions are judged by, in the asker's words
     n_groups, group_by     how many groups the rows come from, and what they are ("patient")
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
-    horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future are known
+    horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
+               are known
     licence    commercial: only models whose licence allows it
     weights    where pretrained weights are; None: on the hub, to be fetched
     method, lora_rank      of a decoder: full | lora | qlora

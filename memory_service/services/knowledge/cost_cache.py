@@ -172,7 +172,12 @@ class PricedCatalogue:
         weightless = case.question.weights == "none"
         commercial = case.question.licence == "commercial"
         rows = [
-            make_option(case.task, model, max(1, case.n_features), {})
+            make_option(
+                case.task,
+                model,
+                max(1, case.n_features) if model.input_kind == "n_features" else model.default_input_size,
+                {},
+            )
             for model in serving
             if case.model in (None, model.name)
             and not (weightless and model.pretrained)

@@ -76,7 +76,7 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
 
 
 def _forecast(knowledge: Knowledge, rows: Sequence[RankRow | Mapping[str, Any]]) -> frozenset[str]:
-    """Data sets whose series go on: a horizon is given, or a candidate is one that does nothing but forecast."""
+    """Data sets whose series go on: a horizon is given, or a candidate does nothing but forecast."""
     found = set()
     for given in rows:
         row = given.explicit() if isinstance(given, RankRow) else given

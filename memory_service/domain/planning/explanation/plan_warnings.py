@@ -8,8 +8,8 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.decoders.generation import answer_tokens
+from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
@@ -135,6 +135,8 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sent
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield sentence("field-not-used", name=name, model=model.name)
+    if problem.question.covariates and model.only_forecasts:
+        yield sentence("covariates-unread", model=model.name)
     if problem.task == "seq2seq" and candidate.option.profile:
         tokens = answer_tokens(candidate.option.input_size, problem.question.text_tokens)
         yield sentence("tokens-written", tokens=tokens)
