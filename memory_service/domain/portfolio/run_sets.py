@@ -317,6 +317,8 @@ def _without_trees(
     families = _families(all_sets)
     is_tree = np.zeros(len(pool.flat) + 1, dtype=np.bool_)  # place -1: no run
     for place, each in enumerate(all_sets.sets):
+        if not each.table.options:
+            continue
         of_option = np.array([option.model.is_trees for option in each.table.options], dtype=np.bool_)
         own = np.flatnonzero(pool.candidate_set == place)
         is_tree[own] = of_option[pool.flat[own] // each.grid.minutes[0].size]

@@ -68,7 +68,8 @@ def test_limits_are_named() -> None:
 @pytest.mark.parametrize(
     ("name", "commercial"),
     [
-        ("tabpfn-3", False), ("tabpfn-2.5", False), ("tabpfn-v2", True), ("tabicl-v2", True), ("moirai-2", False),
+        ("tabpfn-3", False), ("tabpfn-2.5", False), ("tabpfn-v2", True), ("tabicl-v2", True),
+        ("moirai-2", False),
         ("tirex-2", False), ("chronos-2", True), ("lightgbm", True), ("ts-icl", False),
         ("convnextv2_base.fcmae_ft_in22k_in1k", False),
     ],
