@@ -348,8 +348,9 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
         held = [o for each in all_sets.sets for o in each.table.options if context_on_card(problem, o)]
         if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
             return (
-                f"Memory: {problem.model} takes {need.high:.1f} GiB of a card at p90 for {problem.n_train} "
-                f"rows of {problem.n_features} columns, more than {usable}, and a processor is too slow for so many."
+                f"Memory: {problem.model} takes {need.high:.1f} GiB of a card at p90 for "
+                f"{problem.n_train} rows of {problem.n_features} columns, more than {usable}, and a processor "
+                f"is too slow for so many."
             )
         batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
