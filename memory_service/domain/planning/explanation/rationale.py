@@ -349,8 +349,8 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
         if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
             return (
                 f"Memory: {problem.model} takes {need.high:.1f} GiB of a card at p90 for "
-                f"{problem.n_train} rows of {problem.n_features} columns, more than {usable}, and a processor "
-                f"is too slow for so many."
+                f"{problem.n_train} rows of {problem.n_features} columns, more than {usable}, and a "
+                f"processor is too slow for so many."
             )
         batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
