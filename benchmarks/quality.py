@@ -22,7 +22,7 @@ from memory_service import resources
 
 ROOT = Path(__file__).parents[1]
 TARGET, PAGE = ROOT / "seeds" / "quality.json", ROOT / "docs" / "methods" / "quality.md"
-TABLES = ("tabular", "text", "time-series", "image", "image-dense")
+TABLES = ("tabular", "text", "time-series", "forecasting", "image", "image-dense")
 
 AIMS = {
     "TALENT binary": ("84", "75", "42"),
@@ -30,6 +30,7 @@ AIMS = {
     "TALENT regression": ("65", "50", "28"),
     "yandex": ("67", "52", "20"),
     "pyg-team/pytorch-frame": ("111", "60", ""),
+    "fev-bench, point": ("148", "60", "35"),
     "UCR classification": ("81", "78", ""),
     "TSER regression": ("83", "78", ""),
     "image transfer sets": ("10", "12", ""),

@@ -65,6 +65,8 @@ def group_of(table: Table) -> str:
         return "EuroEval, other languages" if table.kind.slope == "other" else "EuroEval, English"
     if "embeddings" in name:
         return f"MTEB, {table.kind.levels[-1].split('/')[1]} (frozen)"
+    if table.kind.table == "forecasting":
+        return f"{name}, {table.kind.levels[-1]}"
     if table.kind.table == "time-series":
         return "UCR classification" if table.task.endswith("classification") else "TSER regression"
     if table.kind.table == "image-dense":

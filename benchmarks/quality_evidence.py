@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from memory_service import resources
+from memory_service.domain.planning.model_catalogue import CatalogueModel, model_index, normal_model_name
 from memory_service.domain.quality.quality_model import Kind, quality_kind
 
 ROOT = Path(__file__).parents[1]
@@ -86,6 +88,8 @@ def gather(folder: Path = SHARED, target: Path = SHIPPED) -> None:
     for name in ("tabular", "text", "time-series", "image", "image-dense"):
         with gzip.open(folder / f"{name}.csv.gz", "rt", newline="") as file:
             rows += [_row(raw) for raw in csv.DictReader(file) if _wanted(raw)]
+    with gzip.open(folder / "forecasting.csv.gz", "rt", newline="") as file:
+        rows += _forecasts(csv.DictReader(file))
     industrial = {row["dataset"] for row in rows if _TABRED in row["protocol"]}
     models = defaultdict(set)
     for row in rows:
@@ -165,6 +169,25 @@ def _row(raw: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+_METRICS = {"MASE": "point", "SQL": "quantiles", "CRPS": "quantiles"}
+
+
+def _forecasts(raws: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Of models of the catalogue, by errors of points and of quantiles; none on data that its pretraining has
+    seen, where its authors say so."""
+    lines = resources.path("seeds", "models.jsonl").read_text().splitlines()
+    names = model_index({row["name"]: CatalogueModel.from_dict(row) for row in map(json.loads, lines)})
+    out = []
+    for raw in raws:
+        model, judged = names.get(normal_model_name(raw["model"])), _METRICS.get(raw["metric"])
+        leaked = "seen_in_pretraining=True" in raw["variant"] or "leak=Yes" in raw["variant"]
+        if model is not None and judged is not None and raw["value"] and not leaked:
+            protocol = "fev-bench" if "fev" in raw["source"] else "GIFT-Eval"
+            row = _row(raw) | {"modality": "forecasting", "protocol": protocol, "metric": "error"}
+            out.append(row | {"model": model, "subtask": judged, "n_train": "", "epochs": ""})
+    return out
+
+
 def _key(row: Mapping[str, str]) -> tuple[str, ...]:
     return row["protocol"], row["dataset"], row["task"], row["metric"], row["subtask"]
 
@@ -223,6 +246,8 @@ def _kind(row: Mapping[str, str]) -> Kind:
     if "embeddings" in row["source"]:
         subtask = {"text-ranking": "ranking", "text-pair-similarity": "similarity"}.get(row["task"], "labels")
         return Kind("text", "english", ("embedding", f"embedding/{subtask}"))
+    if row["modality"] == "forecasting":
+        return quality_kind(row["task"], forecasts=True, quantiles=row["subtask"] == "quantiles")
     classes = int(float(row["n_classes"])) if row["n_classes"] else None
     kind = quality_kind(row["task"], classes, row["language"] or None, row["subtask"] or None)
     return kind._replace(table=row["modality"])

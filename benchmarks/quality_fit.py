@@ -46,8 +46,12 @@ MULTILINGUAL = {"other": (2.5, 0.5)}
 """Mean and sd of the priors, per SCORE_UNIT points of published score and for many languages. A score of
 English says little of other languages; an encoder that has seen English alone is known to be poor there."""
 
-LOG_ERROR_PER_POINT = {"tabular": 0.024, "time-series": 0.04, "image-dense": 0.04}
+LOG_ERROR_PER_POINT = {"tabular": 0.024, "time-series": 0.04, "forecasting": 0.04, "image-dense": 0.04}
 """Index points where a published score is none: shares of the error (../shared/research/quality.md, 3)."""
+
+TRAINED_FORECASTERS = ("series-transformer", "rnn", "mlp")
+"""Families of networks that learn the series they forecast: what nobody measured is taken for one of them,
+for most of the measured forecasters are pretrained."""
 
 PAIR_DATASETS, CLASS_DATASETS = 25, 10
 SHRINK = 20
@@ -210,6 +214,13 @@ def figures_of(fit: Fit, name: str, families: Mapping[str, str]) -> dict[str, An
                 x[[design.effects[key] for key in keys]] = 1.0
                 mean, sd = float(x @ parameters), float(np.sqrt(x @ covariance @ x))
                 effects[model][path[-1] if path else ""] = [round(mean, 3), round(sd, 3)]
+    trained = [
+        pair[0]
+        for model, groups in effects.items()
+        for group, pair in groups.items()
+        if group and families.get(model) in TRAINED_FORECASTERS
+    ]
+    unmeasured = {"unmeasured_mean": round(float(np.mean(trained)), 3)} if name == "forecasting" else {}
     slopes = {slope: round(float(parameters[i]), 4) for i, slope in enumerate(design.slopes)}
     more = {g: round(float(parameters[len(slopes) + i]), 4) for i, g in enumerate(design.multilingual)}
     return {
@@ -220,6 +231,7 @@ def figures_of(fit: Fit, name: str, families: Mapping[str, str]) -> dict[str, An
         "effects": dict(effects),
         "group_sd": list(GROUP_SD),
         "unmeasured_sd": MODEL_SD,
+        **unmeasured,
         "difference_sd": difference_sds(fit, fit.left_out(), families),
         "n_datasets": len({table.dataset for table in fit.evidence.tables}),
     }

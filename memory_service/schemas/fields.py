@@ -16,6 +16,7 @@ from memory_service.domain.common.vocabulary import (
     OBJECTIVES,
     PRECISIONS,
     SIZES,
+    Licence,
     Mode,
     Objective,
     Subtask,
@@ -223,6 +224,7 @@ Language = Annotated[
 ]
 MemoryMode = Annotated[Mode, LOWER]
 WeightsWord = Annotated[Weights, LOWER]
+LicenceWord = Annotated[Licence, LOWER]
 Layout = Annotated[Literal["nhwc", "nchw"], LOWER]
 Moment = Annotated[str, _between(8, 40), AfterValidator(utc_text)]
 

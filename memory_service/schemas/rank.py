@@ -19,6 +19,10 @@ class RankRow(Request):
     n_train: f.Samples | None = f.optional("Training rows.")
     n_classes: f.NClasses | None = f.optional("Classes.")
     n_features: f.NFeatures | None = f.optional("Columns of a table.")
+    horizon: f.Samples | None = f.optional("Of series: steps to forecast.")
+    metric: f.Text200 | None = f.optional(
+        "Of forecasts: `MASE`; `CRPS`, `SQL` and other losses of quantiles."
+    )
     input_size: f.NFeatures | None = f.optional("Pixels a side, or tokens; the usual one else.")
     epochs: f.Epochs | None = f.optional("Epochs or rounds; as many as pay when not given.")
     folds: f.Folds | None = f.optional("Models averaged; 1 when not given.")

@@ -86,6 +86,12 @@ class RecommendRequest(Request):
         "Whether pretrained weights can be had: `hub` (fetched; when not given), `local` (on the "
         "disk), `none`: only models that need none or learn from random ones are planned."
     )
+    licence: f.LicenceWord | None = f.optional(
+        "`commercial`: only models whose licence says nothing against commercial use."
+    )
+    horizon: f.Samples | None = f.optional("Of forecasts: steps ahead.")
+    n_series: f.Samples | None = f.optional("Of forecasts: how many series.")
+    covariates: bool | None = f.optional("Of forecasts: whether columns of the future are known.")
     as_of: f.Year | None = f.optional(
         "A year: only competitions until its end count, to judge the memory by."
     )

@@ -24,6 +24,7 @@ class Plan(SimpleNamespace):
     of its own."""
 
     BATCH_SIZE, GRAD_ACCUMULATION, EPOCHS, NUM_WORKERS = 0, 1, 1, 0
+    WEIGHTS, PLANNED_FROM = "hub", ""
     PRETRAINED, HUB_NAME, LORA_RANK, LAYER_DECAY, EMA = False, "", 0, 1.0, 0.0
     MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM, TTA = 0.0, False, 1.0, False
     SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42

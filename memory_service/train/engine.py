@@ -23,6 +23,7 @@ import pandas as pd
 from memory_service.train.budget import plan, report, state, usable_cores
 from memory_service.train.features import Choice, choices
 from memory_service.train.folds import baseline_score, score_predictions, split
+from memory_service.train.pretrained import planned_members
 from memory_service.train.problem import Member, Prediction, Problem
 from memory_service.train.reading import Data
 from memory_service.train.series import SERIES_MEMBERS, BoostedLags
@@ -449,10 +450,15 @@ def members_of(problem: Problem) -> list[Member]:
     rows = (*TEXT_MEMBERS, *TABLE_MEMBERS, TableNetwork())
     if plan.MODEL in NETWORKS:
         rows += (TableNetwork(plan.MODEL, plan.BATCH_SIZE, plan.EPOCHS, plan.LEARNING_RATE, plan.PATIENCE),)
+    planned = planned_members(problem)
+    if not planned and plan.PLANNED_FROM:
+        print(
+            f"NOTE: {plan.MODEL} needs {plan.PLANNED_FROM} and its weights: other members learn", flush=True
+        )
     if is_series(problem):
         others = rows if not plan.TASK.startswith("time-series") else TABLE_MEMBERS[:1]
-        return [member for member in (*SERIES_MEMBERS, *others) if member.applies(problem)]
-    found = [member for member in rows if member.applies(problem)]
+        return [*planned, *(member for member in (*SERIES_MEMBERS, *others) if member.applies(problem))]
+    found = [*planned, *(member for member in rows if member.applies(problem))]
     some = 0.2 * state.seconds_left()
 
     def order(member: Member) -> tuple[bool, float]:

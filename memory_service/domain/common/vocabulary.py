@@ -8,6 +8,7 @@ Size = Literal["small", "medium", "large"]
 Mode = Literal["open", "family", "blind"]
 Objective = Literal["fast", "balanced", "quality"]
 Weights = Literal["hub", "local", "none"]
+Licence = Literal["any", "commercial"]
 
 Subtask = Literal[
     "sentiment", "acceptability", "entailment", "similarity", "reading", "entities", "ranking",
@@ -28,6 +29,9 @@ TASKS = (
     "time-series-regression", "recommendation", "video-classification", "point-cloud", "multimodal",
     "token-classification", "image-keypoints",
 )  # fmt: skip
+
+FORECASTS = ("time-series-regression",)
+"""Tasks whose rows may be series that go on."""
 
 _ALIASES_OF = """
 image-classification: image images vision multi-label multilabel image-multi-label image-multilabel

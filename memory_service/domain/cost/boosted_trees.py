@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.in_context import context_laws, context_seconds, host_memory
 from memory_service.domain.cost.tree_seconds import (
     TREE_LAWS,
     best_threads,
@@ -109,8 +110,12 @@ CPU_MODELS: dict[str, _Kind] = {
     "autotheta": _Kind("theta", 1.0, 2.0, 16.0, "a fit for each series"),
     "autoarima": _Kind("arima", 1.0, 4.0, 16.0, "a search for each series, season of 7 steps"),
     "prophet": _Kind("prophet", 1.0, 2.0, 16.0, "a fit for each series of daily values"),
-    "tabpfn-v2": _Kind("context", 1.0, 4.0, 40.0, "in context, eight orders of columns, on a card"),
-    "tabicl": _Kind("context", 0.3, 4.0, 40.0, "in context, on a card"),
+    "seasonal-naive": _Kind("last", 1.0, 3.0, 16.0, "the last season again"),
+    "naive": _Kind("last", 1.0, 3.0, 16.0, "the last value again"),
+    "drift": _Kind("last", 1.0, 3.0, 16.0, "the last value and the mean slope"),
+    "stat-ensemble": _Kind("arima", 1.6, 4.0, 16.0, "AutoARIMA and three quicker ones"),
+    "automl": _Kind("engine", 1.0, 4.0, 80.0, "dozens of models, judged"),
+    "ebm": _Kind("additive", 1.0, 3.0, 16.0, "TabArena-Lite's seconds on 8 cores"),
 }
 """Timed beside the trees: svm and gaussian-process (scikit-learn 1.9, 1 000 to 10 000 rows x 20 or 100
 columns, two cores), linear and tfidf-linear (their scripts' folds on one core: 20 000 and 100 000 rows x 40
@@ -123,25 +128,16 @@ intervals say."""
 _ONE_CORE = ("linear", "tfidf")
 """Laws of what does not spread over cores: BLAS's threads spin as they wait, so their scripts use one."""
 
-IN_CONTEXT_LIMITS = {"tabpfn-v2": (10_000, 500, 10), "tabicl": (60_000, 500, 10)}
-"""Most rows, columns and classes that a network of tables was trained for (its papers)."""
-
 
 def cost_kind(name: str, library: str, family: str) -> str | None:
     """The law of a model of the processor, None where it has none."""
+    if name in context_laws():
+        return name
     return next((each for each in (name, library, family) if each in CPU_MODELS), None)
 
 
 def is_boosting(kind: str) -> bool:
-    return CPU_MODELS[kind].law == "boosting"
-
-
-def beyond_limits(kind: str, n_train: int, n_features: int, n_classes: int) -> bool:
-    """Whether a network of tables was never meant for so much."""
-    limits = IN_CONTEXT_LIMITS.get(kind)
-    return limits is not None and any(
-        given > most for given, most in zip((n_train, n_features, n_classes), limits, strict=True)
-    )
+    return kind in CPU_MODELS and CPU_MODELS[kind].law == "boosting"
 
 
 def fit_cost(
@@ -157,13 +153,16 @@ def fit_cost(
 ) -> CpuFit:
     """Cost of one fit on `cpu_count` cores; without a GPU.
 
-    kind       a name of `CPU_MODELS`
+    kind       a name of `CPU_MODELS` or of `in_context.toml`
     n_classes  1 for regression; two classes need one tree a round, more need one each
     rounds     boosting rounds, or trees of a forest; an array of them gives figures of arrays
     speed      of a calibrated host, for boosting; None = the constants above
     Time and memory never fall with rows, columns, classes (from two on), rounds or leaves; time never rises
     with cores.
     """
+    if kind in context_laws():
+        fit, each = context_seconds(kind, n_train, n_features, None, cpu_count)
+        return CpuFit(fit, each, host_memory(n_train, n_features))
     if kind not in CPU_MODELS:
         raise unknown_name("model", kind, tuple(CPU_MODELS))
     law = CPU_MODELS[kind]
@@ -276,10 +275,8 @@ def card_memory(kind: str, n_train: int, n_valid: int, n_features: int, n_classe
     return Estimate(value, max(CONTEXT_GIB, 2 * value - high), high, basis=f"binned data of {kind} on a card")
 
 
-def no_device_memory(name: str, kind: str) -> str:
+def no_device_memory(name: str) -> str:
     """Why a card's memory is 0 for what is fitted in one go."""
-    if kind in IN_CONTEXT_LIMITS:
-        return f"what {name} takes of a card is not predicted"
     return f"{name} is fitted in the host's memory"
 
 
@@ -317,7 +314,9 @@ _ESTIMATORS: dict[str, Callable[[float, float, float, Any], tuple[Any, Any, floa
     "theta": lambda n, d, *_: (n * d * (6e-5 + 2.2e-7 * d), 1e-3, 0.0),
     "arima": lambda n, d, *_: (n * 0.11 * d**0.5, 1e-3, 0.0),
     "prophet": lambda n, d, *_: (n * (0.06 + 2.7e-4 * d), 1e-2, 0.0),
-    "context": lambda n, d, *_: (n * d * 1e-6, d * 2e-6, n * d * 200.0),
+    "last": lambda n, d, *_: (1.0 + n * d * 1e-7, 1e-6, 0.0),
+    "engine": lambda n, d, *_: (300.0 + n * d * 2e-3, d * 2e-5, 0.0),
+    "additive": lambda n, d, outputs, _: (n * d * outputs * 2e-4, d * 1e-7, 0.0),
 }
 """Law -> (seconds of a fit on one core, seconds to predict a row, further bytes) of rows, columns, outputs
 and trees of a forest."""

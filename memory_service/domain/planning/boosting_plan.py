@@ -21,13 +21,19 @@ from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import (
     CARD_BYTES,
     CpuFit,
-    beyond_limits,
     card_peak,
     cost_kind,
     fit_cost,
     fit_on_card,
     is_boosting,
 )
+from memory_service.domain.cost.in_context import (
+    context_laws,
+    context_memory,
+    context_seconds,
+    passed_limit,
+)
+from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import BOUNDS, Batches, Flags
 from memory_service.domain.planning.cost_table import CostTable, with_memory
 from memory_service.domain.planning.fits import Fits, split_of
@@ -111,30 +117,94 @@ def outputs_of(problem: PlanningProblem) -> int:
 def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: Any) -> CpuFit:
     """Cost of one fit of `rounds` on `rows` rows with the problem's columns, classes and cores, on the host
     where it is slowest."""
-    of_table = option.model.input_kind == "n_features"
-    columns = problem.n_features if of_table else option.model.default_input_size
+    if option.model.family == ENGINES:
+        return _engine_cost(problem)
+    rows, columns = _sizes(problem, option, rows)
     asked, cores = (kind_of(option), rows, columns, outputs_of(problem)), problem.cpu_count
     speeds = (card.calibrated.trees if card.calibrated else None for card in problem.cards)
     costs = (fit_cost(*asked, rounds=rounds, leaves=LEAVES, cpu_count=cores, speed=each) for each in speeds)
     return max(costs, key=lambda cost: float(np.max(cost.fit_seconds.value)))
 
 
+ENGINES, ENGINE_SHARE = "automl", 0.55
+"""The family of what trains a portfolio of its own, and the share of the minutes that it is told to take: its
+limit is kept to some tens of percent."""
+
+
+def _engine_cost(problem: PlanningProblem) -> CpuFit:
+    """Of a portfolio that another library trains in the minutes it is given."""
+    seconds = ENGINE_SHARE * 60.0 * problem.question.minutes / float(problem.fits(1, trees=True).models)
+    gib = 1.0 + 10.0 * problem.n_train * problem.n_features * 8.0 / 2**30
+    fit = Estimate(seconds, 0.8 * seconds, 1.2 * seconds, basis="the minutes that it is given")
+    row = Estimate(1e-3, 3e-4, 3e-3, basis="dozens of models, judged")
+    return CpuFit(fit, row, Estimate(gib, gib / 2, gib * 2, basis="ten copies of the table"))
+
+
+def _sizes(problem: PlanningProblem, option: Option, rows: int) -> tuple[int, int]:
+    """(rows, columns) that a fit to so many rows of the problem takes; of forecasts series and steps."""
+    if option.model.input_kind == "n_features":
+        return rows, problem.n_features
+    series, usual = problem.question.n_series, option.model.default_input_size
+    if series is not None:
+        return series, max(1, problem.n_train // series)
+    if kind_of(option) in context_laws():
+        return max(1, problem.n_train // USUAL_STEPS), usual
+    return rows, usual
+
+
+USUAL_STEPS = 240
+"""Of a series, where nobody says how many series there are."""
+
+
+def limit_of(problem: PlanningProblem, option: Option) -> str:
+    """Which limit of the model the data pass, in words; "" where none."""
+    classes = None if problem.task.endswith("-regression") else problem.n_classes
+    table = option.model.input_kind == "n_features"
+    size = {"rows": problem.n_train, "columns": problem.n_features, "classes": classes} if table else {}
+    return passed_limit(option.model.name, **size, horizon=problem.question.horizon)
+
+
+def context_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
+    """GiB of a card that a model in context needs; None of others."""
+    if kind_of(option) not in context_laws():
+        return None
+    rows, columns = _sizes(problem, option, problem.n_train)
+    regression = problem.task.endswith("-regression")
+    return context_memory(kind_of(option), rows, problem.n_test, columns, regression=regression)
+
+
+def _speed(card: Gpu) -> float:
+    return max(card.tflops.get(name, 0.0) for name in ("fp16", "bf16", "fp32"))
+
+
 def memory_on_card(problem: PlanningProblem, option: Option) -> Estimate | None:
     """GiB of the smallest card as its driver shows them; None where these trees cannot grow on every card:
     another maker's, a library whose wheel has no CUDA, too little memory."""
     kind, vram = kind_of(option), problem.question.vram_gib
+    usable = min((card if vram is None else with_memory(card, vram)).usable_gib for card in problem.cards)
+    needed = context_on_card(problem, option)
+    if needed is not None:
+        cuda = all(card.kind == "cuda" for card in problem.cards)
+        return needed if cuda and needed.high <= usable else None
     if kind not in CARD_BYTES or any(card.compute_capability is None for card in problem.cards):
         return None
-    usable = min((card if vram is None else with_memory(card, vram)).usable_gib for card in problem.cards)
     rows, valid = split_of(problem.n_train, 1)
     return card_peak(kind, int(rows), int(valid), problem.n_features, outputs_of(problem), usable)
 
 
 def card_seconds(problem: PlanningProblem, option: Option, rows: int, rounds: Any) -> Estimate:
     """Seconds of one fit on the card of the problem where it is slowest."""
+    if kind_of(option) in context_laws():
+        return _context_on_card(problem, option, rows)[0]
     data = kind_of(option), rows, problem.n_features, outputs_of(problem), rounds
     fits = (fit_on_card(*data, card.bandwidth_gb_s, LEAVES) for card in problem.cards)
     return max((fit for fit in fits if fit is not None), key=lambda fit: float(np.max(fit.value)))
+
+
+def _context_on_card(problem: PlanningProblem, option: Option, rows: int) -> tuple[Estimate, Estimate]:
+    """(seconds of a fit, of predicting a row) on the card of the problem where they are most."""
+    slowest = min(problem.cards, key=_speed)
+    return context_seconds(kind_of(option), *_sizes(problem, option, rows), _speed(slowest))
 
 
 def best_round_of(problem: PlanningProblem, option: Option, learning_rate: float, folds: int) -> Estimate:
@@ -192,9 +262,14 @@ def price_trees(problem: PlanningProblem, table: CostTable) -> PlanGrid:
         for place, count in enumerate(folds):
             fits = problem.fits(count, trees=True)
             if not is_boosting(kind):
-                put((0, row, -1, place), _estimator_fit(problem, option, kind, fits))
-                asked = (problem.n_train, problem.n_features, outputs_of(problem))
-                out[0, row, :-1, place], out[0, row, -1, place] = True, beyond_limits(kind, *asked)
+                put((0, row, -1, place), _estimator_fit(problem, option, fits))
+                out[:, row, :-1, place], out[:, row, -1, place] = True, bool(limit_of(problem, option))
+                out[1, row, -1, place] |= on_card[row] is None
+                law = context_laws().get(kind)
+                if law is not None:
+                    out[0, row, -1, place] |= law.cpu_rows is not None and problem.n_train > law.cpu_rows
+                    if on_card[row] is not None:
+                        put((1, row, -1, place), _estimator_fit(problem, option, fits, on_card=True))
                 continue
             best = _best_rounds(problem, option, caps, count)
             lost[row, :, place] = points + cut_points(best, most)
@@ -308,18 +383,22 @@ def _fits(
         yield Fit(fit, other, whole, Seconds.of(once).times(1.0 / stopped[1]), predict)
 
 
-def _estimator_fit(problem: PlanningProblem, option: Option, kind: str, fits: Fits) -> Fit:
+def _estimator_fit(problem: PlanningProblem, option: Option, fits: Fits, *, on_card: bool = False) -> Fit:
     """A fold of what is fitted once."""
 
-    def cost(rows: Any) -> CpuFit:
-        return cost_of(problem, option, int(rows), rounds_of_estimator(kind))
+    def cost(rows: Any) -> tuple[Estimate, Estimate]:
+        if on_card:
+            return _context_on_card(problem, option, int(rows))
+        once = cost_of(problem, option, int(rows), rounds_of_estimator(kind_of(option)))
+        return once.fit_seconds, once.predict_seconds_per_row
 
-    first = cost(fits.rows)
-    fit = Seconds.of(first.fit_seconds)
+    start = CARD_START if on_card else NOTHING
+    first, each = cost(fits.rows)
+    fit = Seconds.of(first) + start
     other, whole = fit, NOTHING
     if fits.by_time:
-        other, whole = (Seconds.of(cost(rows).fit_seconds) for rows in (fits.other_rows, fits.whole_rows))
-    return Fit(fit, other, whole, fit, Seconds.of(first.predict_seconds_per_row))
+        other, whole = (Seconds.of(cost(rows)[0]) + start for rows in (fits.other_rows, fits.whole_rows))
+    return Fit(fit, other, whole, fit, Seconds.of(each))
 
 
 def over_rounds(cost: Estimate, rounds: tuple[Any, Any, Any]) -> Seconds:

@@ -5,7 +5,7 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import no_device_memory
-from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, kind_of, memory_on_card
+from memory_service.domain.planning.boosting_plan import card_seconds, cost_of, memory_on_card
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.plan import Expected, Stage
 from memory_service.domain.planning.plan_settings import settings_of
@@ -88,7 +88,7 @@ def _bases(candidate: Candidate) -> tuple[Estimate, Estimate]:
         return on_card, card_seconds(problem, option, problem.n_train, candidate.epochs)
     if profile is None:
         cost = cost_of(problem, option, problem.n_train, candidate.epochs)
-        basis = no_device_memory(option.model.name, kind_of(option))
+        basis = no_device_memory(option.model.name)
         return Estimate(0.0, 0.0, 0.0, basis=basis), cost.fit_seconds
     bases, place = candidate.candidates.table.bases, (candidate.pick.row, batch, candidate.checkpointing)
     known = bases.get(place)

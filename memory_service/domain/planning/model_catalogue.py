@@ -26,6 +26,12 @@ _FIXED_GRID = re.compile(
 )
 
 
+_NOT_COMMERCIAL = re.compile(
+    r"-nc\b|-nc-|non-?commercial|not be used commercially|limits commercial|research|before commercial",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
     """One row of the model catalogue.
@@ -66,6 +72,18 @@ class CatalogueModel:
     def can_be_profiled(self) -> bool:
         """Whether `measure.build_model` can make a module of it; boosted trees follow another law."""
         return "cost" not in self.config
+
+    @property
+    def only_forecasts(self) -> bool:
+        """Whether it does nothing but forecast series."""
+        return self.family in ("series-foundation", "arima-prophet") or self.library == "neuralforecast"
+
+    @property
+    def commercial(self) -> bool:
+        """Whether nothing says that a product may not stand on it; weights of unknown licence say so."""
+        said = f"{self.licence} {self.licence_note}"
+        known = self.licence not in ("", "unknown") or not self.pretrained
+        return known and not _NOT_COMMERCIAL.search(said)
 
     @property
     def architecture(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.candidates import (
@@ -253,6 +254,14 @@ def _changes(
         yield longer, why_longer
         longer = None
     host = host_share(problem, (option for each in all_sets.sets for option in each.table.options))
+    passed = None if fits_memory else reasons.model_limit(all_sets)
+    if passed is not None:
+        most = context_laws()[passed[0].model.name].limits.get("rows", problem.n_train)
+        if "rows" in passed[1]:
+            yield {"n_train": most}, f"a random sample of as many rows as {passed[0].model.name} takes"
+        if question.model is not None:
+            yield {"model": None}, "another model of the catalogue"
+        return
     if fits_memory:
         yield from _shorter(problem, question.minutes / needed)
     elif host is not None and host < 1.0:

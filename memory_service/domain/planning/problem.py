@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from memory_service.domain.common.sentences import Sentence
-from memory_service.domain.common.vocabulary import reads_files
+from memory_service.domain.common.vocabulary import FORECASTS, reads_files
 from memory_service.domain.cost.multi_gpu import ONE_CARD, Cards
 from memory_service.domain.description.known_facts import Fact
 from memory_service.domain.description.metric_resolution import ResolvedMetric
@@ -15,7 +15,13 @@ from memory_service.domain.planning.hyperparameters import DEFAULT_POLICY
 from memory_service.domain.planning.policy import Policy
 from memory_service.domain.planning.request import Question
 from memory_service.domain.prediction.device import TargetDevice
-from memory_service.domain.quality.quality_model import NO_FIGURES, Kind, QualityModel, quality_kind
+from memory_service.domain.quality.quality_model import (
+    NO_FIGURES,
+    Kind,
+    QualityModel,
+    judges_quantiles,
+    quality_kind,
+)
 from memory_service.domain.recipe.notes import Note
 from memory_service.domain.recipe.preferences import NO_PREFERENCES, Preferences
 from memory_service.domain.recipe.recipe import Recipe
@@ -94,7 +100,26 @@ class PlanningProblem:
     @property
     def data_kind(self) -> Kind:
         """Which public results say something about these data."""
-        return quality_kind(self.task, self.n_classes, self.language, self.subtask)
+        metric = self.metric.name if self.metric else self.question.metric
+        quantiles = self.forecasts and judges_quantiles(metric)
+        return quality_kind(
+            self.task,
+            self.n_classes,
+            self.language,
+            self.subtask,
+            forecasts=self.forecasts,
+            quantiles=quantiles,
+        )
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether series go on: a horizon is given, or rows are split by time."""
+        return self.task in FORECASTS and (self.question.horizon is not None or self.by_time)
+
+    @property
+    def by_group(self) -> bool:
+        """Whether rows of a group stay together."""
+        return self.recipe is not None and "group" in self.recipe.validation.split
 
     @property
     def by_time(self) -> bool:

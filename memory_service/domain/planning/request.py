@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from memory_service.domain.common.vocabulary import MODES, Mode, Objective, Size, Weights
+from memory_service.domain.common.vocabulary import MODES, Licence, Mode, Objective, Size, Weights
 
 MOST_MINUTES = 10_000.0
 """Longest budget that is planned for."""
@@ -33,6 +33,9 @@ class Question:
     metric     what predictions are judged by, in the asker's words
     n_groups, group_by     how many groups the rows come from, and what they are ("patient")
     language, subtask      of a text task: ISO 639-1 or "multi"; one of `SUBTASKS`
+    horizon, n_series, covariates   of forecasts: steps ahead, how many series, whether columns of the future
+               are known
+    licence    commercial: only models whose licence allows it
     weights    where pretrained weights are; None: on the hub, to be fetched
     method, lora_rank      of a decoder: full | lora | qlora
     n_gpus, interconnect   equal cards in one box that train one model together, and what joins them
@@ -74,6 +77,10 @@ class Question:
     as_of: int | None = None
     language: str | None = None
     subtask: str | None = None
+    horizon: int | None = None
+    n_series: int | None = None
+    covariates: bool | None = None
+    licence: Licence | None = None
     weights: Weights | None = None
     method: str | None = None
     lora_rank: int | None = None

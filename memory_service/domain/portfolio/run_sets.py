@@ -314,9 +314,14 @@ def _without_trees(
     problem = all_sets.problem
     if problem.data_kind.table != "tabular" or problem.n_train < LARGE_TABLE:
         return np.zeros(len(members))
-    trees = [bool(each.table.options) and each.table.options[0].is_trees for each in all_sets.sets]
-    is_tree = np.append(np.array(trees)[pool.candidate_set], False)  # place -1: no run
     families = _families(all_sets)
+    is_tree = np.zeros(len(pool.flat) + 1, dtype=np.bool_)  # place -1: no run
+    for place, each in enumerate(all_sets.sets):
+        if not each.table.options:
+            continue
+        of_option = np.array([option.model.is_trees for option in each.table.options], dtype=np.bool_)
+        own = np.flatnonzero(pool.candidate_set == place)
+        is_tree[own] = of_option[pool.flat[own] // each.grid.minutes[0].size]
     boosted = any(families.get(run.model) == "gbdt" for run in done)
     return np.where(is_tree[members].any(axis=1) | boosted, 0.0, WITHOUT_TREES)
 

@@ -8,6 +8,7 @@ public tables and ship in `seeds/quality.json`; docs/methods/quality.md explains
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -54,10 +55,21 @@ class Effect(NamedTuple):
 
 
 def quality_kind(
-    task: str, n_classes: int | None = None, language: str | None = None, subtask: str | None = None
+    task: str,
+    n_classes: int | None = None,
+    language: str | None = None,
+    subtask: str | None = None,
+    *,
+    forecasts: bool = False,
+    quantiles: bool = False,
 ) -> Kind:
-    """The kind of data of a task. A text without a language is taken for English."""
+    """The kind of data of a task. A text without a language is taken for English.
+
+    forecasts   series go on behind what is known of them; quantiles: they are judged as distributions
+    """
     modality = modality_of(task)
+    if forecasts:
+        return Kind("forecasting", "judged", ("quantiles" if quantiles else "point",))
     if modality == "tabular":
         kind = "regression" if task.endswith("regression") else "multiclass" if _many(n_classes) else "binary"
         return Kind("tabular", "all", (kind,))
@@ -71,6 +83,14 @@ def quality_kind(
     if modality == "time-series":
         return Kind(modality, "judged", (task,))
     return Kind(modality, "all", ())
+
+
+_OF_QUANTILES = re.compile(r"quantile|pinball|crps|\b(?:sql|wql|mql|wis)\b|interval score", re.IGNORECASE)
+
+
+def judges_quantiles(metric: str | None) -> bool:
+    """Whether forecasts are judged as distributions, by the metric's name."""
+    return bool(metric and _OF_QUANTILES.search(metric))
 
 
 def _many(n_classes: int | None) -> bool:
@@ -99,7 +119,8 @@ class ModalityFigures:
     effects      model, or decoder of masks -> group of data sets ("" = all) -> its effect there, finer groups
                  included
     group_sd     how much an effect differs from group to group, by level
-    unmeasured_sd   of a model that no table has, beside its prior
+    unmeasured_sd   of a model that no table has, beside its prior; unmeasured_mean: what it is expected to be
+                 beside it, where models that nobody measures are known to be worse than those that are
     difference_sd   class pair "gbdt|network" or model pair "catboost|lightgbm" -> of the difference of two
                  models on one data set
     known        effects that were asked for, by levels and model
@@ -114,6 +135,7 @@ class ModalityFigures:
     unmeasured_sd: float
     difference_sd: Mapping[str, float]
     n_datasets: int = 0
+    unmeasured_mean: float = 0.0
     known: dict[tuple[tuple[str, ...], str], Effect] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -259,10 +281,10 @@ def _effect_at(figures: ModalityFigures, levels: tuple[str, ...], name: str) -> 
     if known is None:  # a decoder of masks may be known with other encoders
         of_decoder = figures.effects.get(name.partition("/")[0], {}).get("", Effect(0.0, 0.0))
         variance = of_decoder.sd**2 + figures.unmeasured_sd**2 + sum(sd * sd for sd in spread)
-        return Effect(of_decoder.mean, float(np.sqrt(variance)))
+        return Effect(figures.unmeasured_mean + of_decoder.mean, float(np.sqrt(variance)))
     for depth in range(len(levels), -1, -1):
         effect = known.get(levels[depth - 1] if depth else "")
         if effect is not None:
             missing = sum(sd * sd for sd in spread[depth:])
             return Effect(effect.mean, float(np.sqrt(effect.sd**2 + missing)))
-    return Effect(0.0, figures.unmeasured_sd)
+    return Effect(figures.unmeasured_mean, figures.unmeasured_sd)

@@ -71,7 +71,10 @@ def compare_trainings(
             row["model"] = training.row.model
             try:
                 model = listed_model(knowledge, training.row.model)
-                candidate, row["quality"] = judged(knowledge.quality, training.row, model)
+                kind = quality_kind(
+                    training.row.task, training.row.n_classes, training.row.language, training.row.subtask
+                )
+                candidate, row["quality"] = judged(knowledge.quality, kind, training.row, model)
             except MemoryServiceError as error:
                 why = error.detail
         if candidate is not None and own and training.index is not None:

@@ -16,6 +16,7 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
+from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Work
 from memory_service.domain.cost.step_config import precision_class
@@ -105,12 +106,15 @@ class PricedCatalogue:
         classes = case.n_classes if case.task == "image-segmentation" and case.n_classes > 2 else 0
         tuned = (asked.method, asked.lora_rank, shards, paged, asked.packing, asked.text_tokens)
         how = (weightless, *tuned, classes, case.volumes)
-        key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, how)
+        licence = asked.licence == "commercial"
+        key = (case.task, case.model, asked.image_size, asked.seq_len, case.n_features, (*how, licence))
         with self._lock:
             known = self._options.get(key)
         if known is None:
             sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
             options = tuple(self.options(case.task, sizes, case.model, *how))
+            if licence:
+                options = tuple(option for option in options if option.model.commercial)
             names = OptionNames.of(options, case.task == "seq2seq", shards, classes)
             known = (options, columns_of(options), names)
             with self._lock:
@@ -163,11 +167,21 @@ class PricedCatalogue:
         serving = self._trees[case.task]
         if case.model is not None and self.row(case.model).is_estimator:
             serving = [self.row(case.model)]  # planned only when asked for: no script trains them
+        elif case.model is None:
+            serving = [*serving, *self._in_context(case)]
         weightless = case.question.weights == "none"
+        commercial = case.question.licence == "commercial"
         rows = [
-            make_option(case.task, model, max(1, case.n_features), {})
+            make_option(
+                case.task,
+                model,
+                max(1, case.n_features) if model.input_kind == "n_features" else model.default_input_size,
+                {},
+            )
             for model in serving
-            if case.model in (None, model.name) and not (weightless and model.pretrained)
+            if case.model in (None, model.name)
+            and not (weightless and model.pretrained)
+            and (model.commercial or not commercial)
         ]
         if not rows and self._no_trees is not None:
             return self._no_trees
@@ -175,6 +189,18 @@ class PricedCatalogue:
         if not rows:
             self._no_trees = table
         return table
+
+    def _in_context(self, case: PlanningProblem) -> list[CatalogueModel]:
+        """Models without training that may be planned unasked: where a card is, of series that go on, or of
+        tables whose rows are drawn alike, with public weights that need no hand to be fetched."""
+        alike = not case.by_time and not case.by_group
+        if not (case.forecasts or (alike and modality_of(case.task) == "tabular")):
+            return []
+        if not all(card.kind == "cuda" for card in case.cards):
+            return []
+        laws = context_laws()
+        serving = models_for_task(case.task, self.models.values())
+        return [row for row in serving if row.name in laws and not row.config.get("pinned_only")]
 
     def options(
         self,

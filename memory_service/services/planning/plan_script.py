@@ -19,7 +19,15 @@ from memory_service.domain.planning.explanation.plan_text import card_words
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.services.planning.script_choice import NoScript, judged_by, kind_of, techniques_of
-from memory_service.services.planning.script_kinds import COCO_RESNETS, HUB_NAMES, NETS, RESNETS, WIDTHS, Kind
+from memory_service.services.planning.script_kinds import (
+    COCO_RESNETS,
+    HUB_NAMES,
+    NETS,
+    PRETRAINED_FROM,
+    RESNETS,
+    WIDTHS,
+    Kind,
+)
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
@@ -136,6 +144,7 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "made_for": plain(
             f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
         ),
+        "pretrained_from": PRETRAINED_FROM.get(model["library"], ""),
         "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
         "learned": kind.words["frames"] and model["name"] in NETS,
         **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
@@ -150,6 +159,8 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
     words |= techniques_of(plan, kind)
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
+    if model["library"] == "chronos":
+        words["hub_name"] = f"amazon/{model['name']}"
     if "deberta-v" in words["hub_name"]:
         words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model
     return words

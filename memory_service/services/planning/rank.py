@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_service.domain.planning.candidates import Candidate as PlannedRun
+from memory_service.domain.common.vocabulary import FORECASTS
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
 from memory_service.domain.planning.option import candidate_of
 from memory_service.domain.quality.quality_index import quality_estimate
-from memory_service.domain.quality.quality_model import QualityModel, quality_kind
+from memory_service.domain.quality.quality_model import Kind, QualityModel, judges_quantiles, quality_kind
 from memory_service.domain.quality.ranking import Candidate, rank_candidates
 from memory_service.errors import InvalidInput, MemoryServiceError, wrong_value
 from memory_service.schemas.rank import RankRow, RankTextRow
@@ -39,6 +40,7 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
     """
     knowledge = knowledge_of(database)
     answers: list[dict[str, Any]] = []
+    forecast = _forecast(knowledge, rows)
     groups: dict[tuple[str, str], list[tuple[int, Candidate]]] = defaultdict(list)
     planned = 0
     for place, given in enumerate(rows):
@@ -60,9 +62,14 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
             answer["why"] = "; ".join(f"{each.field}: {each.message}" for each in error.errors) or str(error)
             continue
         answer.update({name: getattr(trained, name) for name in _PLANNED if getattr(trained, name)})
-        candidate, quality = judged(knowledge.quality, trained, model)
+        ahead = row.task in FORECASTS and (row.dataset or "") in forecast
+        kind = quality_kind(
+            row.task, row.n_classes, row.language, row.subtask,
+            forecasts=ahead, quantiles=ahead and judges_quantiles(row.metric),
+        )  # fmt: skip
+        candidate, quality = judged(knowledge.quality, kind, trained, model)
         answer["quality"] = quality
-        groups[row.dataset or "", quality_kind(row.task).table].append((place, candidate))
+        groups[row.dataset or "", kind.table].append((place, candidate))
     for (_, table), members in groups.items():
         ranking = rank_candidates([each for _, each in members], knowledge.quality, table)
         order = {member: turn for turn, member in enumerate(ranking.run_order, 1)}
@@ -70,6 +77,17 @@ def rank(database: Database, rows: Sequence[RankRow | Mapping[str, Any]]) -> lis
             p_best = round(ranking.p_best[at], 4)
             answers[place].update(rank=ranking.rank[at], p_best=p_best, run_order=order.get(at))
     return answers
+
+
+def _forecast(knowledge: Knowledge, rows: Sequence[RankRow | Mapping[str, Any]]) -> frozenset[str]:
+    """Data sets whose series go on: a horizon is given, or a candidate does nothing but forecast."""
+    found = set()
+    for given in rows:
+        row = given.explicit() if isinstance(given, RankRow) else given
+        slug = knowledge.model_names.get(normal_model_name(str(row.get("model"))))
+        if row.get("horizon") or (slug and knowledge.models[slug].only_forecasts):
+            found.add(str(row.get("dataset") or ""))
+    return frozenset(found)
 
 
 def listed_model(knowledge: Knowledge, name: str) -> CatalogueModel:
@@ -90,8 +108,9 @@ def _row(given: Mapping[str, Any]) -> RankRow:
     return checked(RankTextRow, whole)
 
 
-def judged(quality: QualityModel, row: RankRow, model: CatalogueModel) -> tuple[Candidate, dict[str, Any]]:
-    kind = quality_kind(row.task, row.n_classes, row.language, row.subtask)
+def judged(
+    quality: QualityModel, kind: Kind, row: RankRow, model: CatalogueModel
+) -> tuple[Candidate, dict[str, Any]]:
     trained = row.n_train, row.epochs, row.folds, row.input_size
     candidate = candidate_of(quality, kind, row.task, model, *trained)
     sd, measured = quality.interval_sd(kind, (model.name, model.family), model.quality_score)

@@ -46,6 +46,15 @@ def has_script(plan: Mapping[str, Any]) -> bool:
     return True
 
 
+def why_no_script(plan: Mapping[str, Any]) -> str:
+    """Why a plan has none; "" where it has one, or nothing is planned."""
+    try:
+        kind_of(plan)
+    except NoScript as error:
+        return str(error) if plan.get("feasible") else ""
+    return ""
+
+
 def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     """Techniques of `domain.recipe.vocabulary` that the plan's script does, each with how."""
     if not has_script(plan):
@@ -100,7 +109,7 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
             "n_classes=2, and run that script once for each kind (`read_mask` says what the object is)"
         )
     unknown = model["library"] == "torchvision" and model["name"].partition("/")[0] not in DETECTORS
-    unknown |= model["library"] in ("torch", "sklearn") and model["name"] not in own
+    unknown |= model["library"] in ("torch", "sklearn", "statsforecast") and model["name"] not in own
     unknown |= model["library"] == "ultralytics" and model["name"] not in YOLOS
     if kind is None or unknown:
         raise NoScript(_offered(plan["task"], model))
@@ -122,7 +131,9 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     of_task = [library for known, library in KINDS if known == task]
     if not of_task:
         return f"There is no script for {task}; there is one for {', '.join(SCRIPTED)}"
-    libraries = ", ".join(name for name in of_task if name not in ("torch", "torchvision", "sklearn"))
+    libraries = ", ".join(
+        name for name in of_task if name not in ("torch", "torchvision", "sklearn", "statsforecast")
+    )
     heads = [f"{', '.join(DETECTORS)} of torchvision"] if "torchvision" in of_task else []
     offered = ", ".join([*OWN_MODELS.get(task, ()), *heads, f"models of {libraries}"])
     return (

@@ -97,10 +97,15 @@ OWN_MODELS = {
     "text-regression": ("fasttext", "tfidf-linear"),
     "tabular-classification": (*NETS, "linear"),
     "tabular-regression": (*NETS, "linear"),
+    "time-series-regression": ("autoets", "autotheta", "seasonal-naive"),
 }
 """Task -> models of torch and scikit-learn that have a script: networks that it defines, linear models."""
 
 TREES = ("lightgbm", "xgboost", "catboost")
+
+PRETRAINED_FROM = {"tabicl": "tabicl", "tabpfn": "tabpfn", "chronos": "chronos-forecasting"}
+"""Library of models that learn nothing by themselves -> the package that their scripts use where it is
+installed (`memory_service.train.pretrained`)."""
 
 
 def _network_kind(model: str, words: Mapping[str, Any], labels: bool) -> Kind:
@@ -154,9 +159,11 @@ KINDS: dict[tuple[str, str], Kind] = {
 }
 """(task, library) -> its sort of script."""
 
+_TABLES = ("tabicl", "tabpfn")
 for _task, _labels in (("tabular-classification", True), ("tabular-regression", False)):
     KINDS[_task, "torch"] = _frame_kind(_labels, "torch >= 2.4, lightgbm")
     KINDS |= {(_task, library): _frame_kind(_labels, library) for library in TREES}
+    KINDS |= {(_task, each): _frame_kind(_labels, f"lightgbm, {PRETRAINED_FROM[each]}") for each in _TABLES}
     KINDS |= {(task, "sklearn"): _frame_kind(_labels) for task in (_task, _task.replace("tabular", "text"))}
 
 _STEPS = ("network_labels", "network_step")
@@ -166,6 +173,8 @@ KINDS["token-classification", "transformers"] = Kind(
 
 SERIES = "time-series-regression"
 KINDS |= {(SERIES, library): _frame_kind(False, library) for library in TREES}
+KINDS[SERIES, "chronos"] = _frame_kind(False, "lightgbm, chronos-forecasting")
+KINDS[SERIES, "statsforecast"] = _frame_kind(False)
 
 CLASSES_OF_PAIRS = _network_kind("texts", _PAIRS, True)
 

@@ -8,8 +8,8 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.cost.boosted_trees import IN_CONTEXT_LIMITS
 from memory_service.domain.cost.decoders.generation import answer_tokens
+from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
 from memory_service.domain.planning.explanation.rationale import is_cut_short
@@ -106,8 +106,10 @@ def _tree_warnings(
         interval = {"best": best.value, "low": best.low, "high": best.high}
         why = _why_cut(candidate, others)
         out.append(sentence("rounds-cut", most=settings["epochs"], why=why, **interval))
-    idle = settings.get("tree_device") != "cuda" and settings["model"]["name"] not in IN_CONTEXT_LIMITS
-    if idle and all(card.kind != "cpu" for card in problem.cards):
+    law = context_laws().get(candidate.option.model.name)
+    if law is not None and law.iid and (problem.by_time or problem.by_group):
+        out.append(sentence("iid-only", model=candidate.option.model.name))
+    if not candidate.on_card and all(card.kind != "cpu" for card in problem.cards):
         out.append(sentence("card-idle"))
     return out
 
@@ -133,6 +135,8 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sent
     for name in ("image_size", "seq_len"):
         if name != model.input_kind and getattr(problem.question, name) is not None:
             yield sentence("field-not-used", name=name, model=model.name)
+    if problem.question.covariates and model.only_forecasts:
+        yield sentence("covariates-unread", model=model.name)
     if problem.task == "seq2seq" and candidate.option.profile:
         tokens = answer_tokens(candidate.option.input_size, problem.question.text_tokens)
         yield sentence("tokens-written", tokens=tokens)

@@ -10,11 +10,12 @@ from memory_service.domain.common.optimizers import optimizer_or_adam
 from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.boosted_trees import CARD_BYTES
+from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.multi_gpu import exchange_seconds_of, exchanged_params
 from memory_service.domain.cost.step_config import StepConfig, precision_class
 from memory_service.domain.cost.tree_seconds import TREE_LAWS
 from memory_service.domain.planning.batch_choice import BOUNDS
-from memory_service.domain.planning.boosting_plan import kind_of, memory_on_card
+from memory_service.domain.planning.boosting_plan import context_on_card, kind_of, limit_of, memory_on_card
 from memory_service.domain.planning.candidates import (
     Candidate,
     CandidateSet,
@@ -309,25 +310,47 @@ def ran_out(candidates: CandidateSet, option: Option) -> str:
     return ", ".join(seen)
 
 
+def model_limit(all_sets: CandidateSets) -> tuple[Option, str] | None:
+    """Where every option was made for less than the data: the one that takes most rows, and which limit."""
+    options = [option for each in all_sets.sets for option in each.table.options]
+    passed = [(option, limit_of(all_sets.problem, option)) for option in options]
+    laws = context_laws()
+    if not passed or not all(why for _, why in passed):
+        return None
+    return max(passed, key=lambda each: laws[each[0].model.name].limits.get("rows", 0))
+
+
 def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
     """One sentence: what stands in the way."""
     problem = all_sets.problem
     if unsupported:
         return f"{', '.join(unsupported)} cannot compute {problem.question.precision} in hardware."
     if not any(candidates.table.options for candidates in all_sets.sets):
-        asked = {n: getattr(problem.question, n) for n in ("image_size", "seq_len", "method", "weights")}
-        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in (None, "hub"))
+        names = ("image_size", "seq_len", "method", "weights", "licence")
+        asked = {n: getattr(problem.question, n) for n in names}
+        idle = (None, "hub", "any")
+        by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in idle)
         if not by:
             return f"The catalogue holds no profile of {problem.model or f'any model for {problem.task}'}."
         return f"{by} leaves out {problem.model or f'every model for {problem.task}'}."
     needed = all_sets.least_minutes()
     if needed == inf:
+        if (passed := model_limit(all_sets)) is not None:
+            return f"Limit: {passed[0].model.name} {passed[1]}."
         share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
         if share is not None and share < 1.0:
             limit = host_limit_gib(problem)
             return (
                 f"Memory: {problem.n_train} rows of {problem.n_features} columns take {limit / share:.0f} "
                 f"GiB of the host at p90, more than the {limit:.1f} GiB a process can use."
+            )
+        usable = f"the {all_sets.sets[0].table.usable_gib:.1f} GiB a process can use"
+        held = [o for each in all_sets.sets for o in each.table.options if context_on_card(problem, o)]
+        if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
+            return (
+                f"Memory: {problem.model} takes {need.high:.1f} GiB of a card at p90 for "
+                f"{problem.n_train} rows of {problem.n_features} columns, more than {usable}, and a "
+                f"processor is too slow for so many."
             )
         batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
@@ -337,7 +360,6 @@ def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
                 f"Memory: {what} is not offered, for {problem.model} was observed to run out of memory at "
                 f"batch {'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
             )
-        usable = f"the {all_sets.sets[0].table.usable_gib:.1f} GiB a process can use"
         every = "for every option that the question leaves open"
         return f"Memory: {what} needs more at p90 than {usable}, {every}."
     minutes = problem.question.minutes

@@ -1,0 +1,172 @@
+"""Members that learn nothing by themselves: tables in context (TabICL, TabPFN), forecasts without training
+(Chronos).
+
+They apply where the plan names them, their package is installed and WEIGHTS is not none. Weights come from
+the hub at the first fit, or from WEIGHTS: a checkpoint of TabICL or TabPFN, a folder of Chronos. A fit that
+fails, as without a network, leaves the minutes to the other members.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memory_service.train.budget import plan
+from memory_service.train.problem import Fit, Prediction, Problem, installed
+from memory_service.train.series import Forecaster, Series, filled
+from memory_service.train.tables import Estimator
+
+TABICL = {
+    "tabicl": {"classes": "tabicl-classifier-v1.1-20250506.ckpt"},
+    "tabicl-v2": {
+        "classes": "tabicl-classifier-v2-20260212.ckpt",
+        "values": "tabicl-regressor-v2-20260212.ckpt",
+    },
+}
+TABPFN = {"tabpfn-v2": "V2", "tabpfn-2.5": "V2_5", "tabpfn-2.6": "V2_6", "tabpfn-3": "V3"}
+MOST_ROWS = {"tabicl": 60_000, "tabicl-v2": 100_000, "tabpfn-v2": 10_000, "tabpfn-3": 500_000}
+CHRONOS_CONTEXT = 2048  # steps that are read
+SERIES_AT_ONCE = 64
+
+
+def weights() -> str:
+    """hub, none, or where they lie."""
+    return str(plan.WEIGHTS)
+
+
+def on_card() -> bool:
+    if not installed("torch"):
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def tabicl(problem: Problem, seed: int, _: float) -> Any:
+    import tabicl as package
+
+    kind = "values" if problem.kind == "values" else "classes"
+    make = package.TabICLRegressor if kind == "values" else package.TabICLClassifier
+    known: dict[str, Any] = {"random_state": seed, "checkpoint_version": TABICL[plan.MODEL][kind]}
+    if weights() != "hub":
+        known |= {"model_path": weights(), "allow_auto_download": False}
+    return several(problem, make(**known))
+
+
+def tabpfn(problem: Problem, seed: int, _: float) -> Any:
+    os.environ.setdefault("TABPFN_NO_BROWSER", "1")  # a licence is accepted by a token, TABPFN_TOKEN
+    import tabpfn as package
+    from tabpfn.constants import ModelVersion
+
+    make = package.TabPFNRegressor if problem.kind == "values" else package.TabPFNClassifier
+    known: dict[str, Any] = {"random_state": seed}
+    if weights() != "hub":
+        known["model_path"] = weights()
+    version = getattr(ModelVersion, TABPFN[plan.MODEL])
+    return several(problem, make.create_default_for_version(version, **known))
+
+
+def several(problem: Problem, model: Any) -> Any:
+    """One of these for each label or value, where there are several."""
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.multioutput import MultiOutputRegressor
+
+    if problem.kind == "labels":
+        return OneVsRestClassifier(model)
+    return MultiOutputRegressor(model) if problem.kind == "values" and problem.width > 1 else model
+
+
+@dataclass
+class InContext(Estimator):
+    """A table read in context by a package."""
+
+    package: str = ""
+    once: bool = True
+
+    def applies(self, problem: Problem) -> bool:
+        known = self.package != "tabicl" or problem.kind != "values" or "values" in TABICL[self.name]
+        return known and weights() != "none" and installed(self.package, "torch") and super().applies(problem)
+
+    def price(self, problem: Problem) -> float:
+        rows, cells = len(problem.inputs), len(problem.inputs) * max(len(problem.columns), 1)
+        several = problem.width if problem.kind == "labels" else 1
+        return 15 + several * (2e-6 * cells + 1e-8 * rows * rows) * (1 if on_card() else 40)
+
+
+def in_context(name: str) -> InContext:
+    package, make = ("tabicl", tabicl) if name in TABICL else ("tabpfn", tabpfn)
+    return InContext(name, make, package=package, most=MOST_ROWS.get(name, 100_000))
+
+
+@dataclass
+class ZeroShot(Forecaster):
+    """Chronos: the median of each step, or the mean where squares are judged and that is better."""
+
+    name: str = "chronos-2"
+    once: bool = True
+
+    def applies(self, problem: Problem) -> bool:
+        return weights() != "none" and installed("chronos", "torch") and super().applies(problem)
+
+    def price(self, problem: Problem) -> float:
+        series = self.series(problem)
+        count = int(series.number.max()) + 1 if series else 1
+        return 15 + 2 * count * (0.01 if on_card() else 0.1)
+
+    def learn(self, fit: Fit) -> Prediction:
+        self.kept: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        return self.choose(fit, [{"mean": 0}, {"mean": 1}])
+
+    def forecast(
+        self, series: Series, grid: np.ndarray, rows: np.ndarray, origin: int, choice: dict[str, int]
+    ) -> np.ndarray:
+        period, number = series.period[rows], series.number[rows]
+        asked, place = np.unique(number, return_inverse=True)
+        ahead = int(max(period.max() - origin, 1))
+        key = (origin, ahead, len(asked), float(np.nansum(grid)))
+        if key not in self.kept:
+            self.kept[key] = self.forecasts(grid[: origin + 1, asked], ahead)
+        median, mean = self.kept[key]
+        found = (mean if choice["mean"] else median)[place, np.clip(period - origin - 1, 0, ahead - 1)]
+        if np.nanmin(grid) >= 0:
+            found = found.clip(0)
+        return filled(found, series, grid, rows, origin)
+
+    def forecasts(self, known: np.ndarray, ahead: int) -> tuple[np.ndarray, np.ndarray]:
+        """(median, mean), each (series, ahead), of (periods, series)."""
+        import torch
+        from chronos import BaseChronosPipeline
+
+        pipeline = BaseChronosPipeline.from_pretrained(
+            plan.HUB_NAME if weights() == "hub" else weights(), device_map="cuda" if on_card() else "cpu"
+        )
+        past = [begun(column)[-CHRONOS_CONTEXT:] for column in known.T]
+        median, mean = np.full((2, len(past), ahead), np.nan)
+        some = [n for n, column in enumerate(past) if len(column)]
+        for first in range(0, len(some), SERIES_AT_ONCE):
+            part = some[first : first + SERIES_AT_ONCE]
+            inputs = [torch.tensor(past[n], dtype=torch.float32) for n in part]
+            quantiles, means = pipeline.predict_quantiles(
+                inputs, prediction_length=ahead, quantile_levels=[0.1, 0.5, 0.9]
+            )
+            for n, of_quantiles, of_mean in zip(part, quantiles, means, strict=True):
+                median[n] = np.asarray(of_quantiles, dtype=float).reshape(ahead, -1)[:, 1]
+                mean[n] = np.asarray(of_mean, dtype=float).reshape(ahead)
+        return median, mean
+
+
+def begun(column: np.ndarray) -> np.ndarray:
+    """Without what is unknown before its first value."""
+    seen = np.flatnonzero(np.isfinite(column))
+    return column[seen[0] :] if len(seen) else column[:0]
+
+
+def planned_members(problem: Problem) -> list[Any]:
+    """That of the plan, where it is one of these and applies."""
+    name = str(plan.MODEL)
+    found: list[Any] = [in_context(name)] if name in TABICL or name in TABPFN else []
+    found += [ZeroShot(name)] if name.startswith("chronos-") else []
+    return [member for member in found if member.applies(problem)]
