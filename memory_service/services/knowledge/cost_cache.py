@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
-from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.common.vocabulary import modality_of, writes_text
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
@@ -111,7 +111,7 @@ class PricedCatalogue:
         if known is None:
             sizes = Sizes(asked.image_size, asked.seq_len, case.n_features)
             options = tuple(self.options(case.task, sizes, case.model, *how))
-            names = OptionNames.of(options, case.task == "seq2seq", shards, classes)
+            names = OptionNames.of(options, writes_text(case.task), shards, classes)
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.description.modalities import uses_and_ignores
 from memory_service.domain.parallel.parallel import with_parallel_sets
@@ -36,7 +37,7 @@ from memory_service.services.planning.plan_cache import PlanCache
 from memory_service.services.planning.planning_problem import case_of
 from memory_service.services.planning.questions import questions, unplanned
 from memory_service.services.planning.request_text import RequestText, read_request_text
-from memory_service.services.planning.script_choice import techniques_done
+from memory_service.services.planning.script_choice import techniques_done, why_no_script
 from memory_service.services.prediction.predict import predict
 
 
@@ -127,7 +128,12 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
 
 
 def _mark_scripted(answer: dict[str, Any]) -> None:
-    """Say of each technique of the recipe whether the plan's script does it."""
+    """Say of each technique of the recipe whether the plan's script does it, and where there is none, why."""
+    if answer["feasible"] and (why := why_no_script(answer)):
+        answer["warnings"] = [
+            *answer["warnings"],
+            sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
+        ]
     done = techniques_done(answer)
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:

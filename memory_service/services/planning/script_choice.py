@@ -39,11 +39,16 @@ shows when the script runs: the epoch of the best accuracy may be far too sure o
 
 def has_script(plan: Mapping[str, Any]) -> bool:
     """Whether `plan_script` has one for this answer, without writing it."""
+    return not why_no_script(plan)
+
+
+def why_no_script(plan: Mapping[str, Any]) -> str:
+    """Why `plan_script` has none for this answer; "" where it has one."""
     try:
         kind_of(plan)
-    except NoScript:
-        return False
-    return True
+    except NoScript as none:
+        return none.detail
+    return ""
 
 
 def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
@@ -86,6 +91,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     if plan.get("method"):
         if not model["pretrained"]:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
+        if model.get("active_params_m"):
+            raise NoScript(f"There is no script for {model['name']}: none tunes a mixture of experts")
         if plan.get("sharding") and (why := why_not_sharded(plan)):
             raise NoScript(why)
         kind = DECODERS.get(plan["task"])
