@@ -61,7 +61,9 @@ def cache_bytes(profile: Profile, tokens: float) -> float:
 
 
 def forward_kernels(profile: Profile) -> float:
-    """Kernels of a forward pass."""
+    """Kernels of a forward pass of one token: of a decoder with a tower the decoder's."""
+    if "token_kernels" in profile.extra:
+        return float(profile.extra["token_kernels"])
     rows = profile.extra.get("roofline") or ()
     return float(sum(row[_KERNELS] for row in rows if row[0] == INFERENCE))
 

@@ -12,12 +12,16 @@ from typing import Any, Literal
 
 from memory_service.domain.cost.decoders.decoder import Decoder, Tuning, decoder_of, usual_targets
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.generation import ANSWER_SHARE, FRAMES_PER_TOKEN, forward_kernels
 from memory_service.domain.cost.interpolation import envelope
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.roofline import INFERENCE
 
 TEXT_TOKENS = 128
 """Question and answer beside what the tower gives, where the row says nothing (`target_len`)."""
+
+PROMPT_TOKENS = 16
+"""Beside what is heard and its transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +85,18 @@ def tuned_profile(
     how: Any = {"precision": precision, "family": family}
     if tower is None:
         return decoder_profile(name, shape, size, tuning, n_outputs=n_outputs, **how)
-    text = int(config.get("target_len", TEXT_TOKENS))
+    heard = max(1, round(size / FRAMES_PER_TOKEN)) if tower.sides == 1 else None
+    text = int(config.get("target_len", TEXT_TOKENS if heard is None else heard + PROMPT_TOKENS))
     base = decoder_profile(name, shape, tower.tokens(size) + text, tuning, n_outputs=n_outputs, **how)
-    return _behind(base, tower, size, tuning, text, how)
+    length = text if heard is None else round(heard / ANSWER_SHARE)
+    return _behind(base, tower, size, tuning, length, how)
 
 
-def _behind(base: Profile, tower: Tower, size: int, tuning: Tuning, text: int, how: Any) -> Profile:
+def _behind(base: Profile, tower: Tower, size: int, tuning: Tuning, length: int, how: Any) -> Profile:
     """The decoder's profile with its tower: weights stand beside weights; what a trained tower keeps stands
-    until its backward pass, of a frozen one nothing but its answer does."""
+    until its backward pass, of a frozen one nothing but its answer does.
+
+    length   of a text, of which an answer is a share (`generation`)"""
     trained = tuning.method == "full"
     alone = replace(tuning, method="full", head="sequence", half_weights=tuning.half_weights or not trained)
     side = decoder_profile(base.model, tower.layers, tower.patches(size), alone, n_outputs=1, **how)
@@ -120,6 +128,7 @@ def _behind(base: Profile, tower: Tower, size: int, tuning: Tuning, text: int, h
             "peak_gradients_kept": [[p.fixed_bytes, p.per_sample_bytes] for p in envelope(whole)],
             "parameter_tensors": base.extra["parameter_tensors"]
             + (side.extra["parameter_tensors"] if trained else 0),
-            "text_tokens": text, "tower_tokens": tower.tokens(size),
+            "text_tokens": length, "tower_tokens": tower.tokens(size),
+            "token_kernels": forward_kernels(base),
         },
     )  # fmt: skip
