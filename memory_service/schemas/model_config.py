@@ -82,7 +82,7 @@ _ARCHITECTURES = {
     "bart m2m_100 marian mbart pegasus": _BOTH,
     "t5 mt5 umt5": "d_model d_ff d_kv num_layers num_decoder_layers num_heads feed_forward_proj "
     "relative_attention_num_buckets relative_attention_max_distance decoder_start_token_id",
-    "data2vec-audio hubert wav2vec2 wavlm": f"{_AUDIO} conv_dim conv_kernel conv_stride feat_extract_norm "
+    "hubert wav2vec2 wavlm": f"{_AUDIO} conv_dim conv_kernel conv_stride feat_extract_norm "
     "do_stable_layer_norm conv_bias",
     "wav2vec2-bert": _AUDIO,
     "parakeet_ctc": f"{_AUDIO} num_mel_bins",
