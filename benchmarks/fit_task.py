@@ -56,8 +56,6 @@ PAGES, PAGE_WEIGHT = 3, 0.5
 RARE = 3
 """Texts in which a word must stand to count."""
 
-SPEECH = "bengaliai-speech"  # stored as seq2seq, which nothing here trains from sound
-
 Floats = NDArray[np.float32]
 
 
@@ -115,7 +113,7 @@ def labelled() -> list[Labelled]:
     """All that is fitted to."""
     chance, out = random.Random(0), []
     for row in map(json.loads, (ROOT / "seeds/competitions.jsonl").read_text("utf-8").splitlines()):
-        task = "outside: speech-recognition" if row["slug"] == SPEECH else row["task"]
+        task = row["task"]
         if task is None:
             continue
         text = f"{row['title']}. {row['description']}"

@@ -22,6 +22,9 @@ _MASKS: Mapping[str, Literal["tokens", "square"]]
 _MASKS = {"deberta": "tokens", "deberta-v2": "tokens", "gpt_neo": "square"}
 """Models with an attention of their own, which cannot go without a mask."""
 
+VOCABULARY_OF_CTC = 64
+"""Letters, signs and the blank."""
+
 SAMPLES_PER_FRAME = 160
 """Audio sizes are frames of 10 ms; models of raw sound read 160 samples a frame (16 kHz)."""
 
@@ -35,7 +38,13 @@ _HEADS = {
     "audio-classification": "AutoModelForAudioClassification",
     "video-classification": "AutoModelForVideoClassification",
     "image-captioning": "AutoModelForImageTextToText",
+    "ctc": "AutoModelForCTC",
+    "speech-seq2seq": "AutoModelForSpeechSeq2Seq",
 }
+
+
+_SPECTRAL = {"wav2vec2-bert": (160, 2), "parakeet_ctc": (80, 1)}
+"""Encoders that read log-mel bands: how many, and of how many frames together."""
 
 
 def build_transformer(
@@ -59,8 +68,13 @@ def build_transformer(
     if head in ("sequence-classification", "audio-classification", "video-classification"):
         figures["num_labels"] = outputs
     figures.setdefault("use_cache", False)
+    if head == "ctc":
+        figures.setdefault("vocab_size", VOCABULARY_OF_CTC)
     if head == "audio-classification" and config["model_type"] == "audio-spectrogram-transformer":
         figures["max_length"] = size
+    if config["model_type"] == "parakeet_ctc":  # whose encoder has a configuration of its own
+        of_letters = {key: figures.pop(key) for key in ("vocab_size", "use_cache") if key in figures}
+        figures = {"vocab_size": of_letters["vocab_size"], "encoder_config": figures}
     settings = transformers.CONFIG_MAPPING[str(config["model_type"])](**figures)
     if getattr(settings, "pad_token_id", None) is None and head == "sequence-classification":
         settings.pad_token_id = 0
@@ -105,6 +119,15 @@ def _interface(head: str, config: Mapping[str, Any], settings: Any, size: int) -
         if config["model_type"] == "audio-spectrogram-transformer":
             return zeros(input_values=(size, int(settings.num_mel_bins))), _logits_loss
         return zeros(input_values=(size * SAMPLES_PER_FRAME,)), _logits_loss
+    if head == "ctc":
+        if config["model_type"] in _SPECTRAL:
+            bands, frames = _SPECTRAL[str(config["model_type"])]
+            return zeros(input_features=(size // frames, bands)), _letters_loss
+        return zeros(input_values=(size * SAMPLES_PER_FRAME,)), _letters_loss
+    if head == "speech-seq2seq":
+        target = int(config.get("target_len", max(16, size // 25)))
+        shapes = {"input_features": (int(settings.num_mel_bins), size), "decoder_input_ids": (target,)}
+        return zeros(integers=["decoder_input_ids"], **shapes), _language_model_loss
     if head == "seq2seq-lm":
         target = int(config.get("target_len", max(16, size // 4)))
         names = ("input_ids", "decoder_input_ids")
@@ -125,6 +148,13 @@ def _logits_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
 
 def _language_model_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     """Cross entropy over every position in fp32, as transformers computes it."""
+    logits = outputs.logits.float()
+    return classification_loss(logits.reshape(-1, logits.shape[-1]), inputs)
+
+
+def _letters_loss(outputs: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+    """CTC's log-softmax in fp32 over letters of every frame, without its alignments: these are of the order
+    of frames x letters, a thousandth of the network's work, and read values, which the meta device lacks."""
     logits = outputs.logits.float()
     return classification_loss(logits.reshape(-1, logits.shape[-1]), inputs)
 

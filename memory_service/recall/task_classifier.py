@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service import resources
+from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.description.cues import TASK_OF
 from memory_service.domain.description.phrases import words_of
 from memory_service.domain.description.prose import task_sentences
@@ -113,4 +114,8 @@ def task_classifier() -> TaskClassifier:
             )
             for place, name in enumerate(("encoded", "plain"))
         ]
-        return TaskClassifier(tuple(map(str, file["classes"])), file["rarity"].astype(np.float32), *heads)
+        classes = (str(name) for name in file["classes"])
+        named = tuple(
+            planned if (planned := name.removeprefix("outside: ")) in TASKS else name for name in classes
+        )
+        return TaskClassifier(named, file["rarity"].astype(np.float32), *heads)

@@ -14,12 +14,17 @@ _WHOLE = {
     (1, 128): "num_hidden_layers num_layers n_layer n_layers encoder_layers decoder_layers "
     "num_decoder_layers depth blocks",
     (1, 256): "num_attention_heads num_key_value_heads n_head n_heads num_heads heads "
-    "encoder_attention_heads decoder_attention_heads num_local_experts num_experts_per_tok "
+    "encoder_attention_heads decoder_attention_heads num_experts_per_tok "
     "conv_kernel_size group neighbours patch patch_size num_mel_bins",
+    (1, 1_024): "num_local_experts num_experts n_routed_experts",
     (1, 32_768): "hidden_size d_model dim n_embd embedding_size word_embed_proj_dim d_kv head_dim width "
     "filters sampled relative_attention_num_buckets relative_attention_max_distance sliding_window "
     "local_attention",
-    (1, 131_072): "intermediate_size hidden_dim d_ff ffn_dim n_inner encoder_ffn_dim decoder_ffn_dim",
+    (
+        1,
+        131_072,
+    ): "intermediate_size moe_intermediate_size "
+    "shared_expert_intermediate_size hidden_dim d_ff ffn_dim n_inner encoder_ffn_dim decoder_ffn_dim",
     (1, 2_000_000): "vocab_size items users buckets max_position_embeddings n_positions",
     (-1, 2_000_000): "max_relative_positions position_buckets pad_token_id bos_token_id eos_token_id "
     "decoder_start_token_id type_vocab_size num_labels gates",
@@ -67,6 +72,9 @@ _ARCHITECTURES = {
     "mistral": f"{_DECODER} head_dim sliding_window",
     "phi3": f"{_DECODER} sliding_window",
     "mixtral": f"{_DECODER} head_dim sliding_window num_local_experts num_experts_per_tok",
+    "ernie4_5_moe glm4_moe gpt_oss llama4_text nemotron_h olmoe qwen3_moe": f"{_DECODER} head_dim "
+    "num_local_experts num_experts n_routed_experts num_experts_per_tok moe_intermediate_size "
+    "shared_expert_intermediate_size",
     "qwen2": f"{_DECODER} layer_types sliding_window",
     "qwen3": f"{_DECODER} head_dim layer_types sliding_window",
     "opt": "hidden_size ffn_dim num_hidden_layers num_attention_heads max_position_embeddings "
@@ -75,7 +83,11 @@ _ARCHITECTURES = {
     "t5 mt5 umt5": "d_model d_ff d_kv num_layers num_decoder_layers num_heads feed_forward_proj "
     "relative_attention_num_buckets relative_attention_max_distance decoder_start_token_id",
     "hubert wav2vec2 wavlm": f"{_AUDIO} conv_dim conv_kernel conv_stride feat_extract_norm "
-    "do_stable_layer_norm",
+    "do_stable_layer_norm conv_bias",
+    "wav2vec2-bert": _AUDIO,
+    "parakeet_ctc": f"{_AUDIO} num_mel_bins",
+    "whisper": "d_model encoder_layers decoder_layers encoder_attention_heads decoder_attention_heads "
+    "encoder_ffn_dim decoder_ffn_dim num_mel_bins",
     "audio-spectrogram-transformer": f"{_AUDIO} num_mel_bins patch_size",
 }
 FIGURES_OF_TYPE = {
@@ -102,6 +114,8 @@ _NETS = {
     "unet3d": "widths",
     "wavenet": "filters depth blocks",
     "graphsage": "width blocks neighbours",
+    "chemprop": "width blocks",
+    "uni-mol": "width blocks heads",
     "sasrec": "items width sampled",
     "gru4rec": "items width sampled",
 }
@@ -114,8 +128,13 @@ _OF_CONFIG: dict[str, tuple[type, ...]] = {
     "max_input_size": (int,), "methods": (list,),
     "model_type": (str,), "n_outputs": (int,), "net": (str,), "norm": (str,),
     "pinned_only": (bool,), "pretraining": (str,), "regression": (bool,), "side_step": (int,),
-    "target_len": (int,), "traced_with": (str,), "widths": (list,),
+    "target_len": (int,), "tower": (dict,), "traced_with": (str,), "widths": (list,),
 }  # fmt: skip
+_TOWER = {
+    "hidden_size": 32_768, "num_hidden_layers": 128, "num_attention_heads": 256, "intermediate_size": 131_072,
+    "patch_size": 256, "merge": 16, "sides": 2,
+}  # fmt: skip
+"""Figures of `domain.cost.decoders.tower`, and the most of each; the last two may be left out."""
 _MOST = {"channels": 4_096, "in_chans": 4_096, "widths": 32_768}
 _LARGEST = 2_000_000
 _LONGEST_LIST = 256
@@ -134,6 +153,11 @@ def check_model_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
             raise ValueError("build must be the name of a model, as timm or the catalogue has it")
         if isinstance(value, int | list):
             _check_numbers(name, value, int(name == "side_step"), _MOST.get(name, _LARGEST))
+    tower = config.get("tower")
+    if tower is not None and not {*_TOWER} - {"merge", "sides"} <= {*tower} <= {*_TOWER}:
+        raise ValueError(f"tower must give {', '.join(_TOWER)}; merge and sides may be left out")
+    for name, value in (tower or {}).items():
+        _check_numbers(name, value, 1, _TOWER[name])
     allowed = _figures_of(config)
     for name, value in config.get("figures", {}).items():
         if name not in allowed:

@@ -27,13 +27,17 @@ TASKS = (
     "text-classification", "text-regression", "text-pair-similarity", "question-answering", "seq2seq",
     "text-ranking", "tabular-classification", "tabular-regression", "time-series-classification",
     "time-series-regression", "recommendation", "video-classification", "point-cloud", "multimodal",
-    "token-classification", "image-keypoints",
+    "token-classification", "image-keypoints", "speech-recognition", "visual-question-answering",
+    "graph-classification", "graph-regression",
 )  # fmt: skip
 
 FORECASTS = ("time-series-regression",)
 """Tasks whose rows may be series that go on."""
 
 _ALIASES_OF = """
+speech-recognition: asr transcription speech-to-text automatic-speech-recognition
+visual-question-answering: vqa document-question-answering document-understanding image-text-to-text
+graph-classification: graph graphs molecule molecules
 image-classification: image images vision multi-label multilabel image-multi-label image-multilabel
 image-segmentation: segmentation semantic-segmentation
 object-detection: detection
@@ -84,7 +88,11 @@ _MODALITY = {
     "question-answering": "text",
     "seq2seq": "text",
     "token-classification": "text",
+    "speech-recognition": "audio",
+    "visual-question-answering": "multimodal",
 }
+
+_WRITE = ("seq2seq", "image-captioning", "visual-question-answering", "speech-recognition")
 
 
 def parse_task(raw: str) -> str:
@@ -158,16 +166,22 @@ def parse_precision(raw: str) -> str:
     return name
 
 
+def writes_text(task: str) -> bool:
+    """Whether an answer is a text, whose every token is learned and written."""
+    return task in _WRITE
+
+
 def reads_files(task: str) -> bool:
     """Whether each sample of a task is a file of its own (images, sound, video) rather than a row."""
     return modality_of(task) in ("image", "audio", "video", "point-cloud", "multimodal")
 
 
 def modality_of(task: str) -> str:
-    """image | audio | text | tabular | time-series | recommendation | video | point-cloud | multimodal."""
+    """image | audio | text | tabular | time-series | recommendation | video | point-cloud | multimodal |
+    graph."""
     if task in _MODALITY:
         return _MODALITY[task]
-    for prefix in ("time-series", "point-cloud", "image", "audio", "text", "tabular", "video"):
+    for prefix in ("time-series", "point-cloud", "image", "audio", "text", "tabular", "video", "graph"):
         if task.startswith(prefix):
             return prefix
     return task

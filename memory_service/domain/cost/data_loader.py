@@ -65,6 +65,8 @@ _PIPELINES = {
     "tabular": _Pipeline(0.0, 2e-6, 0.0, spread=4.0, basis="rows in memory, sliced per batch"),
     "recommendation": _Pipeline(0.0, 4e-6, 0.0, spread=4.0, basis="ids in memory, sampled per batch"),
     "time-series": _Pipeline(0.0, 2e-5, 2e-9, spread=4.0, basis="windows cut from memory"),
+    "speech-recognition": _Pipeline(0.0, 2.0e-2, spread=3.0, basis="a clip: decode + resample + features"),
+    "graph": _Pipeline(0.0, 3e-4, spread=3.0, basis="graphs made beforehand, joined per batch"),
     "point-cloud": _Pipeline(0.0, 3e-3, spread=3.0, basis="points read, sampled, rotated"),
 }
 

@@ -27,7 +27,12 @@ _OF_MODALITY = {
     "time-series": "signals",
 }  # fmt: skip
 _MULTIMODAL = ("photos", "text", "table")
-_GIVEN_TO = {"image-captioning": ("text",), "image-to-image": ("photos",), "question-answering": ("text",)}
+_GIVEN_TO = {
+    "image-captioning": ("text",),
+    "image-to-image": ("photos",),
+    "question-answering": ("text",),
+    "speech-recognition": ("text",),
+}
 """Parts that are the answer, or that the plan reads anyway."""
 
 _BANDS = re.compile(
@@ -41,7 +46,9 @@ _NARROW, _HUGE, _COLOURS = 8.0, 3_000, 3
 def uses_and_ignores(text: str, task: str) -> tuple[list[str], list[str]]:
     """What a plan of the task reads of the data that the text tells of, and sentences on what it does not."""
     text, modality = readable(text), modality_of(task)
-    own = _MULTIMODAL if modality == "multimodal" else (_OF_MODALITY.get(modality, modality),)
+    own: tuple[str, ...] = (_OF_MODALITY.get(modality, modality),)
+    if modality == "multimodal":
+        own = ("photos", "text") if task == "visual-question-answering" else _MULTIMODAL
     told = _parts_told(text)
     uses = [name for name in own if name in told]
     known = {*own, *_GIVEN_TO.get(task, ())}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.common.vocabulary import modality_of, writes_text
 from memory_service.domain.description.cues import (
     ANSWER_CUES,
     ANSWER_PRIOR,
@@ -103,9 +103,24 @@ OUTSIDE: Mapping[str, str] = {
     "optimization": "a search for the best solution, without samples to learn from",
     "reasoning": "reasoning of a language model at inference, without training data",
     "code-repair": "writing or repairing programs",
-    "speech-recognition": "speech to text",
 }
 """Kinds that no plan is made for -> what they are."""
+
+VISUAL_QUESTIONS = "visual-question-answering"
+_OF_PICTURES_TOO = (
+    "question-answering", "image-captioning", "seq2seq", "image-classification", "multimodal",
+)  # fmt: skip
+_SEEN = r"""images?|pictures?|photos?|photographs?|charts?|plots?|figures?|diagrams?|scans?|scanned
+|documents?\ (?:images?|pages?)|screenshots?|receipts?"""
+ASKS_OF_PICTURES = re.compile(
+    rf"""\bvisual\ question|\b(?:doc|chart|info(?:graphic)?|text)?vqa\b
+    |\bquestions?\ (?:\w+\ ){{0,3}}?(?:about|on|of|from|over)\ (?:\w+\ ){{0,4}}?(?:{_SEEN})\b
+    |\b(?:image|picture|photo|chart|diagram|screenshot)s?,?\ (?:and|with|plus)
+        \ (?:an?\ |its\ |the\ )?questions?\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Questions that pictures answer. The classifier was fitted before this was a task: it reads such a text as
+one of `_OF_PICTURES_TOO`."""
 
 _OUTSIDE = "outside: "
 UNTOLD = "untold"
@@ -192,11 +207,14 @@ def facts_and_tasks(
         kind = max(outside, key=lambda name: outside[name]).removeprefix(_OUTSIDE)
         stated = replace(stated, outside=kind, confidence=round(sum(outside.values()), 3))
         return _with(replace(stated, runner_up=ranked[0]), said), tasks
+    if ranked[0] in _OF_PICTURES_TOO and ASKS_OF_PICTURES.search(text):
+        ranked = [VISUAL_QUESTIONS, *ranked]
+        tasks[VISUAL_QUESTIONS] = tasks[ranked[1]]
     best = max((pair for pair in TASK_OF if TASK_OF[pair] == ranked[0]), key=_energy(axes).__getitem__)
-    if modality_of(ranked[0]) in ("text", "multimodal") or ranked[0] == "image-captioning":
+    if modality_of(ranked[0]) in ("text", "multimodal") or writes_text(ranked[0]):
         said |= language_in(text) | (subtask_in(text) if modality_of(ranked[0]) == "text" else {})
     if ranked[0].endswith(
-        ("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image")
+        ("regression", "seq2seq", "captioning", "recommendation", "ranking", "image-to-image", "recognition")
     ):
         said.pop("n_classes", None)
     if ranked[0].startswith("time-series") and _COUNTS_SERIES.search(str(said.get("n_train", (0, ""))[1])):

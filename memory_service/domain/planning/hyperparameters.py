@@ -69,6 +69,8 @@ def training_defaults(
         return TrainingDefaults("boosting", TREE_LEARNING_RATE, 1, "none", 1.0, 1, 1, patience)
     if family == "fasttext":
         return TrainingDefaults("adamw", 5e-3, 32, "sqrt", 1e-2, 32, 8, 3)
+    if task == "speech-recognition":  # Whisper 1e-5 at 16 to 64, XLS-R 3e-4 at 32 with warmup: between them
+        return TrainingDefaults("adamw", 1e-5 if "whisper" in family else 1e-4, 32, "sqrt", 3e-4, 32, 4, 3)
     if modality == "text":
         if task == "seq2seq":
             return TrainingDefaults("adamw", 1e-4, 32, "sqrt", 4e-4, 32, 4, 3)

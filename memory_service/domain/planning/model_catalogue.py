@@ -177,9 +177,16 @@ def _meant(name: str, models: Mapping[str, CatalogueModel]) -> tuple[CatalogueMo
     plainest = {squashed(key): slug for key, slug in reversed(index.items())}
     if (found := next((plainest[each] for each in spellings(name) if each in plainest), None)) is not None:
         return models[found], False
-    networks = (row for row in models.values() if row.library in ("timm", "transformers"))
-    is_text = {row.name: row.input_kind == "seq_len" for row in networks if "/" not in row.name}
-    found = None if kind_of(plain) else twin(name, index, is_text)
+    kind = kind_of(plain)  # of a kind that is hardly priced only rows of the same kind can be meant
+    networks = (
+        row for row in models.values() if row.library in ("timm", "transformers") and "/" not in row.name
+    )
+    is_text = {
+        row.name: row.input_kind == "seq_len" or "methods" in row.config
+        for row in networks
+        if kind is None or kind_of(normal_model_name(row.name)) is kind
+    }
+    found = twin(name, index, is_text)
     return (models[found], True) if found else (None, False)
 
 

@@ -4,6 +4,7 @@ from math import ceil
 from typing import Any
 
 from memory_service.domain.cost.data_loader import NO_LOADER
+from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.step_config import layout_of, precision_class
 from memory_service.domain.planning.boosting_plan import fitted_at_once, kind_of, rounds_of_estimator
 from memory_service.domain.planning.candidates import Candidate
@@ -30,6 +31,8 @@ def settings_of(candidate: Candidate) -> dict[str, Any]:
         option.model.input_kind: option.input_size,
         "pretrained": option.model.pretrained,
     }
+    if (shape := decoder_of(option.model.config)) is not None and shape.resting:
+        model["active_params_m"] = round(shape.active_params / 1e6, 3)
     return {
         "model": model,
         "batch_size": batch,

@@ -7,7 +7,7 @@ from math import isfinite
 
 from memory_service.domain.cost.boosted_trees import cost_kind, fit_cost
 from memory_service.domain.cost.decoders.decoder import Tuning, decoder_of
-from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.interpolation import interpolate_profile
 from memory_service.domain.cost.profile import OP_CLASSES, PeakPoint, Profile, Work
 from memory_service.domain.cost.rates import with_cores
@@ -63,8 +63,8 @@ def _is_priced(model: CatalogueModel, shipped: Sequence[Profile]) -> bool:
     size, kind = model.default_input_size, cost_kind(model.name, model.library, model.family)
     if not model.can_be_profiled:
         return kind is None or isfinite(fit_cost(kind, 10_000, size).fit_seconds.high)
-    if (law := decoder_of(model.config)) is not None:
-        profile = decoder_profile(model.name, law, size, Tuning(), family=model.family)
+    if decoder_of(model.config) is not None:
+        profile = tuned_profile(model.name, model.config, size, Tuning(), family=model.family)
     elif shipped:
         near = min(shipped, key=lambda one: abs(one.input_size - size))
         profile = near if near.input_size == size else interpolate_profile(near, near, size)

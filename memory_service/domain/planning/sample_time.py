@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.vocabulary import writes_text
 from memory_service.domain.cost.data_loader import loader_samples_per_second
-from memory_service.domain.cost.decoders.generation import answer_seconds
+from memory_service.domain.cost.decoders.generation import answer_seconds, writes_by_token
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.problem import PlanningProblem
@@ -39,12 +40,14 @@ def written_seconds(
     problem: PlanningProblem, options: Sequence[Option], batches: Integers, precision: str
 ) -> npt.NDArray[np.float64]:
     """Seconds a test sample that writing its answer takes on the box [option]; 0 where no text is written."""
-    if problem.task != "seq2seq":
+    if not writes_text(problem.task):
         return np.zeros(len(options))
     slowest, kind = min(card.bandwidth_gb_s for card in problem.cards), precision_class(precision)
     tokens = problem.question.text_tokens
     each = [
-        answer_seconds(option.profile[kind], int(batch), slowest, tokens) if kind in option.profile else 0.0
+        answer_seconds(option.profile[kind], int(batch), slowest, tokens)
+        if kind in option.profile and writes_by_token(option.profile[kind])
+        else 0.0
         for option, batch in zip(options, batches, strict=True)
     ]
     return np.array(each, dtype=np.float64) / problem.together.n

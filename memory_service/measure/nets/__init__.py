@@ -1,4 +1,4 @@
-"""Small networks for tables, small images, series, points and clicks."""
+"""Small networks for tables, small images, series, points, molecules and clicks."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +8,7 @@ from torch import nn
 
 from memory_service.measure.nets.clicks import BagOfWords, Gru4Rec, SelfAttentiveHistory, TwoTower
 from memory_service.measure.nets.dense import CspDetector, SmallCnn, UNet3d
+from memory_service.measure.nets.graphs import Chemprop, UniMol
 from memory_service.measure.nets.points import Dgcnn, GraphSage, PointNet, PointTransformer
 from memory_service.measure.nets.series import InceptionTime, Recurrent, ResNet1d, SeriesTransformer, WaveNet
 from memory_service.measure.nets.tables import FtTransformer, Mlp, RealMlp, TabM, TabNet, TabularResNet
@@ -31,6 +32,8 @@ NETS: dict[str, tuple[Form, Callable[..., nn.Module]]] = {
     "unet3d": ("volume", UNet3d),
     "wavenet": ("series", WaveNet),
     "graphsage": ("series", GraphSage),
+    "chemprop": ("series", Chemprop),
+    "uni-mol": ("series", UniMol),
     "recurrent": ("series", Recurrent),
     "series-transformer": ("series", SeriesTransformer),
     "pointnet": ("series", PointNet),

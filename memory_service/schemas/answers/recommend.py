@@ -39,6 +39,7 @@ class PlannedModel(InputSize):
     name: str
     library: str
     params_m: float = Field(description="Million parameters.")
+    active_params_m: float | None = left_out("Of a mixture of experts: those that work on one token.")
     pretrained: bool
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from cachetools import LRUCache
 
-from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.common.vocabulary import modality_of, writes_text
 from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import decoder_of
 from memory_service.domain.cost.decoders.packing import texts_per_row
@@ -115,7 +115,7 @@ class PricedCatalogue:
             options = tuple(self.options(case.task, sizes, case.model, *how))
             if licence:
                 options = tuple(option for option in options if option.model.commercial)
-            names = OptionNames.of(options, case.task == "seq2seq", shards, classes)
+            names = OptionNames.of(options, writes_text(case.task), shards, classes)
             known = (options, columns_of(options), names)
             with self._lock:
                 self._options[key] = known

@@ -8,8 +8,9 @@ from typing import Any
 from cachetools import LRUCache
 
 from memory_service.domain.common.optimizers import PAGED_ADAMW
+from memory_service.domain.common.vocabulary import writes_text
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
-from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.planning.option import Option, make_option
@@ -69,7 +70,7 @@ class DecoderOptions:
         return out
 
     def _option(self, task: str, row: CatalogueModel, length: int, tuning: Tuning) -> Option:
-        tuning = replace(tuning, head="lm" if task == "seq2seq" else "sequence")
+        tuning = replace(tuning, head="lm" if writes_text(task) else "sequence")
         plain, saving = (
             {kind: self._profile(row, length, kind, each) for kind in ("amp", "fp32")}
             for each in (tuning, replace(tuning, checkpointing=True))
@@ -81,9 +82,6 @@ class DecoderOptions:
         with self._lock:
             known = self._profiles.get(key)
             if known is None:
-                shape = decoder_of(row.config)
-                if shape is None:
-                    raise ValueError(f"{row.name} is no decoder")
-                known = decoder_profile(row.name, shape, length, tuning, precision=kind, family=row.family)
+                known = tuned_profile(row.name, row.config, length, tuning, precision=kind, family=row.family)
                 self._profiles[key] = known
         return known

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_service.domain.planning.candidates import Candidate as PlannedRun
 from memory_service.domain.common.vocabulary import FORECASTS
+from memory_service.domain.planning.candidates import Candidate as PlannedRun
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
 from memory_service.domain.planning.option import candidate_of

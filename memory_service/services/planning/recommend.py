@@ -128,9 +128,12 @@ def _evaluated(database: Database, question: Question, parts: frozenset[str]) ->
 
 
 def _mark_scripted(answer: dict[str, Any]) -> None:
-    """Say of each technique of the recipe whether the plan's script does it; where there is none, so."""
-    if why := why_no_script(answer):
-        answer["warnings"] = [*answer["warnings"], sentence("no-script", why=why).as_dict()]
+    """Say of each technique of the recipe whether the plan's script does it, and where there is none, why."""
+    if answer["feasible"] and (why := why_no_script(answer)):
+        answer["warnings"] = [
+            *answer["warnings"],
+            sentence("no-script", why=f"{why.partition(';')[0]}.").as_dict(),
+        ]
     done = techniques_done(answer)
     for technique in (answer["recipe"] or {}).get("techniques", ()):
         if technique["name"] in done:

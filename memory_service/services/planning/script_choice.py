@@ -39,19 +39,15 @@ shows when the script runs: the epoch of the best accuracy may be far too sure o
 
 def has_script(plan: Mapping[str, Any]) -> bool:
     """Whether `plan_script` has one for this answer, without writing it."""
-    try:
-        kind_of(plan)
-    except NoScript:
-        return False
-    return True
+    return not why_no_script(plan)
 
 
 def why_no_script(plan: Mapping[str, Any]) -> str:
-    """Why a plan has none; "" where it has one, or nothing is planned."""
+    """Why `plan_script` has none for this answer; "" where it has one."""
     try:
         kind_of(plan)
-    except NoScript as error:
-        return str(error) if plan.get("feasible") else ""
+    except NoScript as none:
+        return none.detail
     return ""
 
 
@@ -95,6 +91,8 @@ def kind_of(plan: Mapping[str, Any]) -> Kind:
     if plan.get("method"):
         if not model["pretrained"]:
             raise NoScript(f"There is no script for {model['name']}: it has no public weights to tune")
+        if model.get("active_params_m"):
+            raise NoScript(f"There is no script for {model['name']}: none tunes a mixture of experts")
         if plan.get("sharding") and (why := why_not_sharded(plan)):
             raise NoScript(why)
         kind = DECODERS.get(plan["task"])

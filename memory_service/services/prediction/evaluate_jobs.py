@@ -6,8 +6,8 @@ from typing import Literal
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.decoders.decoder import decoder_of
-from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.decoders.generation import cache_bytes, forward_kernels, token_seconds
+from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.memory import GIB, optimizer_bytes
 from memory_service.domain.cost.multi_gpu import cards_of, profile_on, profile_with, step_on
 from memory_service.domain.cost.profile import Profile
@@ -49,8 +49,7 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
 
     What is known of adapters beyond the table is of their memory alone: predicted speeds, already too high of
     LoRA, are no better for it."""
-    shape = decoder_of(model.config)
-    if shape is None:
+    if decoder_of(model.config) is None:
         return None
     if job.model_parallel:
         detail = "Networks cut over several cards are not predicted"
@@ -67,7 +66,7 @@ def decoder_profiles(row: MeasuredRow, job: Job, model: CatalogueModel) -> JobPr
 
     def at(length: int, shards: int) -> Profile:
         how = replace(tuned, shards=shards)
-        return decoder_profile(model.name, shape, length, how, precision=kind, family=model.family)
+        return tuned_profile(model.name, model.config, length, how, precision=kind, family=model.family)
 
     shards = job.n_gpus if job.sharded else 1
     return JobProfiles(at(longest, shards), at(padded, 1), float(min(longest, job.tokens or longest)))

@@ -6,7 +6,7 @@ A model that nobody profiled is traced once and cached; nothing is written to th
 from typing import Any, Literal
 
 from memory_service.domain.cost.decoders.decoder import USUAL_RANK, Tuning, decoder_of
-from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
+from memory_service.domain.cost.decoders.tower import tuned_profile
 from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.planning.model_catalogue import (
@@ -129,15 +129,15 @@ def _found(
     question: PredictRequest,
     shards: int,
 ) -> Profile:
-    law = decoder_of(row.config) if row is not None else None
-    if row is not None and size is not None and law is not None and _by_law(row, question):
+    if row is not None and size is not None and decoder_of(row.config) is not None and _by_law(row, question):
         tuning = Tuning(
             question.method or "full", question.lora_rank or USUAL_RANK,
             checkpointing=bool(question.gradient_checkpointing), shards=shards,
             head="sequence" if question.n_classes else "lm",
         )  # fmt: skip
-        return decoder_profile(
-            name, law, size, tuning, precision=kind, n_outputs=question.n_classes or 2, family=row.family
+        outputs = question.n_classes or 2
+        return tuned_profile(
+            name, row.config, size, tuning, precision=kind, n_outputs=outputs, family=row.family
         )
     if row is not None and size is not None and row.input_kind == "image_size":
         check_side(row.library, row.name, row.config, size)

@@ -25,7 +25,7 @@ def test_kin_are_rows_and_what_has_kin_is_none(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["AutonLab/MOMENT-1-large", "yolov10m", "openai/whisper-large-v3", "iTransformer"]
+    "name", ["AutonLab/MOMENT-1-large", "yolov10m", "facebook/sam3-large", "iTransformer"]
 )
 def test_sizes_and_owners_do_not_hide_a_known_name(name: str) -> None:
     with pytest.raises(InvalidInput, match="but other models: "):

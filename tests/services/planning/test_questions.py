@@ -13,7 +13,6 @@ OUTSIDE = [
     ("generation", "Train a GAN on 900 photos of lighthouses and submit 5,000 new images; judged by FID."),
     ("agents-games", "Write a bot for a card game. Submissions play each other and get a skill rating."),
     ("code-repair", "Given a GitHub issue and the repository, produce a patch that makes hidden tests pass."),
-    ("speech-recognition", "Transcribe recordings of court hearings; word error rate on 40 hidden hours."),
     ("optimization", "Find the shortest tour over 3,000 cities. There is no training data; length counts."),
     (
         "reasoning",
@@ -31,6 +30,17 @@ def test_what_is_outside_is_not_planned_and_says_what_it_is(
     assert answer["task"] is None
     assert "no plan is made for that" in answer["detail"]
     assert answer["similar"]
+
+
+def test_speech_is_planned_as_speech_and_questions_on_pictures_as_these(seeded_sqlite: Database) -> None:
+    heard = "Transcribe recordings of court hearings; word error rate on 40 hidden hours."
+    seen = "Answer questions about charts: a row is a chart, a question and its answer. Accuracy."
+    for text, task in ((heard, "speech-recognition"), (seen, "visual-question-answering")):
+        answer = recommend(
+            seeded_sqlite, {"description": text, "gpu": "a100-80gb", "minutes": 600, "n_train": 4_000}
+        )
+        assert (answer["task"], answer["feasible"]) == (task, True)
+        assert any(each["code"] == "no-script" for each in answer["warnings"])
 
 
 def test_a_task_named_is_planned_whatever_the_text_asks_for(seeded_sqlite: Database) -> None:

@@ -7,13 +7,13 @@ from typing import Any, Literal
 Method = Literal["full", "lora", "qlora"]
 METHODS: tuple[Method, ...] = ("full", "lora", "qlora")
 Head = Literal["lm", "sequence"]
-Targets = Literal["attention", "mlp", "all"]
+Targets = Literal["attention", "projections", "mlp", "all"]
 Loss = Literal["plain", "shifted", "compiled", "in_place", "fused"]
 
 USUAL_RANK = 16
 
 _TRAINED: dict[Targets, tuple[str, ...]] = {
-    "attention": ("q", "v"), "mlp": ("gate", "up", "down"),
+    "attention": ("q", "v"), "projections": ("q", "k", "v", "o"), "mlp": ("gate", "up", "down"),
     "all": ("q", "k", "v", "o", "gate", "up", "down"),
 }  # fmt: skip
 
@@ -26,6 +26,8 @@ class Decoder:
     norms    of a layer; qk_norm: queries and keys are normalised, too
     tied     the head of the language model is the embedding
     capped   scores are soft-capped (Gemma 2), which only unfused attention does
+    resting  of a mixture of experts: summed width of the experts of a layer that a token does not visit.
+             `intermediate` is that of those it visits: work follows it, weights follow both
     """
 
     hidden: int
@@ -42,6 +44,7 @@ class Decoder:
     rotary: bool = True
     tied: bool = False
     capped: bool = False
+    resting: int = 0
 
     @property
     def query(self) -> int:
@@ -62,8 +65,18 @@ class Decoder:
         )  # fmt: skip
 
     @property
+    def resting_params(self) -> int:
+        """Of one layer: weights that a token passes by."""
+        return (3 if self.gated else 2) * self.hidden * self.resting
+
+    @property
     def linear_params(self) -> int:
-        return self.layers * sum(into * out for _, into, out in self.linears)
+        return self.layers * (sum(into * out for _, into, out in self.linears) + self.resting_params)
+
+    @property
+    def active_params(self) -> int:
+        """Weights that a token goes through; `params` where there are no experts."""
+        return self.params - self.layers * self.resting_params
 
     @property
     def params(self) -> int:
@@ -72,11 +85,18 @@ class Decoder:
         return self.linear_params + embeddings + (self.layers * self.norms + 1) * self.hidden
 
 
+def usual_targets(decoder: Decoder) -> Targets:
+    """What LoRA is put beside: every linear layer; of a mixture of experts the projections of attention, as
+    peft and unsloth do unless told otherwise."""
+    return "projections" if decoder.resting else "all"
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """How a decoder is tuned.
 
-    rank, targets   of LoRA: on queries and values, on the gated layers, or on every linear layer
+    rank, targets   of LoRA: on queries and values, on all projections of attention, on the gated layers, or
+                    on every linear layer
     head            a language model's loss over all positions, or one vector of few outputs a text
     half_weights    of full tuning: weights, gradients and optimizer in half precision, no fp32 copy
     master          of full tuning: half-precision weights and gradients beside the fp32 ones
@@ -131,13 +151,18 @@ def decoder_of(config: Mapping[str, Any]) -> Decoder | None:
     hidden = first("hidden_size", "d_model", "n_embd", "dim") or 768
     heads = first("num_attention_heads", "n_head", "n_heads", "num_heads") or 12
     kv_heads = 1 if figures.get("multi_query") else first("num_key_value_heads") or heads
+    experts = first("num_local_experts", "num_experts", "n_routed_experts") or 0
+    width = first("moe_intermediate_size", "intermediate_size", "ffn_dim", "n_inner") or 4 * hidden
+    visited = (first("num_experts_per_tok") or 1) if experts else 1
+    shared = first("shared_expert_intermediate_size") or 0
     return Decoder(
         hidden=hidden,
         layers=first("num_hidden_layers", "n_layer", "n_layers", "num_layers") or 12,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=first("head_dim") or hidden // heads,
-        intermediate=first("intermediate_size", "ffn_dim", "n_inner") or 4 * hidden,
+        intermediate=visited * width + shared,
+        resting=max(0, experts - visited) * width,
         vocab=first("vocab_size") or 50_257,
         tied=bool(figures.get("tie_word_embeddings", kind in _TIED)),
         **_KINDS[kind],
@@ -148,7 +173,9 @@ _LLAMA: dict[str, Any] = {}
 _GPT: dict[str, Any] = {"gated": False, "rms": False, "rotary": False}
 _KINDS: dict[str, dict[str, Any]] = {
     "llama": _LLAMA, "mistral": _LLAMA, "qwen2": _LLAMA, "phi3": _LLAMA, "gemma": _LLAMA,
-    "qwen3": {"qk_norm": True},
+    "qwen3": {"qk_norm": True}, "qwen3_moe": {"qk_norm": True},
+    "mixtral": _LLAMA, "gpt_oss": _LLAMA, "llama4_text": _LLAMA, "ernie4_5_moe": _LLAMA, "glm4_moe": _LLAMA,
+    "olmoe": {"qk_norm": True}, "nemotron_h": {"gated": False},
     "gemma2": {"norms": 4, "capped": True},
     "gemma3_text": {"norms": 4, "qk_norm": True},
     "gpt2": _GPT, "opt": _GPT, "bloom": _GPT, "mpt": _GPT,

@@ -42,6 +42,9 @@ MEMORY_SPREAD = 0.12
 """Either way, of nine in ten public peaks of one card: what frameworks keep differs more than a trace
 knows."""
 
+EXPERTS_SPREAD = 0.2
+"""The same of a mixture of experts, of which hardly any peak is published: judged."""
+
 BACKWARD_PASSES = 2.1
 """Elementwise bytes of the backward pass in multiples of the forward pass's, as traced."""
 
@@ -71,13 +74,13 @@ def decoder_profile(
         frozen += 2.0 * element * trained / t.shards
     weights = trained * kept_as / t.shards
     casts = d.linear_params * element if casts_each and precision == "amp" else 0.0
-    linears = [i * o for _, i, o in d.linears]
+    linears = [*(i * o for _, i, o in d.linears), d.resting_params]
     root = d.params - d.linear_params + (d.vocab * d.hidden if t.litgpt and d.tied else 0)
     packed = _nf4_bytes(t) if t.method == "qlora" else float(element)
     gathered = 2.0 * sum(linears) * packed + root * element if t.shards > 1 else 0.0
     unpacked = 0.0
     if t.method == "qlora":
-        unpacked = float(max(*linears, d.vocab * d.hidden if t.litgpt else 0) * element)
+        unpacked = float(max(*linears[:-1], d.vocab * d.hidden if t.litgpt else 0) * element)
     accumulated = float(trained * kept_as) if t.accumulates and not t.master else 0.0
     resident = frozen + weights + gathered
     layer = _saved(d, t, seq_len, element)
@@ -120,7 +123,7 @@ def decoder_profile(
             "method": t.method, "lora_rank": t.rank if t.method != "full" else None, "head": t.head,
             "parameter_tensors": _tensors(d, t), "sharded": t.shards > 1,
             "gathered_bytes": _gathered_bytes(d, t, trained, element),
-            "memory_spread": MEMORY_SPREAD, "weight_bytes": kept_as,
+            "memory_spread": EXPERTS_SPREAD if d.resting else MEMORY_SPREAD, "weight_bytes": kept_as,
             "roofline": _roofline(d, t, seq_len, element, n_outputs),
             "cache_bytes_per_token": 2.0 * d.layers * d.key * element, "unpacked_bytes": unpacked,
             "adapter_kernels": 0 if t.method == "full"
@@ -248,6 +251,16 @@ def _roofline(d: Decoder, t: Tuning, seq_len: int, element: int, n_outputs: int)
             if t.method == "qlora":
                 unpacked = into * out * (NF4_BYTES + element) * DEQUANTISE_PASSES
                 add(phase, "elementwise", 0, 0, d.layers * unpacked, d.layers * 2)
+        if d.resting:  # a batch visits every expert: its weights are read, and those in 4 bits unpacked
+            read = NF4_BYTES + element if t.method == "qlora" else element
+            add(
+                phase,
+                "elementwise",
+                0,
+                0,
+                d.layers * d.resting_params * read * (2 if backward and full else 1),
+                0,
+            )
         if own_copy and element == 2:  # weights to half precision, their gradients back
             add(phase, "elementwise", 0, 0, d.linear_params * 6.0, d.layers * len(d.linears))
 

@@ -34,6 +34,26 @@ def answer_tokens(seq_len: int, text_tokens: int | None = None) -> int:
     return max(1, min(MOST_TOKENS, round(min(seq_len, text_tokens or seq_len) * ANSWER_SHARE)))
 
 
+FRAMES_PER_TOKEN = 30
+"""Of 10 ms: some 2.5 words a second, of 1.3 tokens."""
+
+_AT_ONCE = ("wav2vec2", "conformer")
+"""Families that give a letter or word piece for every frame (CTC) and write nothing token by token."""
+
+
+def writes_by_token(profile: Profile) -> bool:
+    """Whether the network writes its answer one token at a time. Captions of `caption/` are left out."""
+    decoder = "cache_bytes_per_token" in profile.extra
+    return decoder or (profile.input_kind == "seq_len" and profile.family not in _AT_ONCE)
+
+
+def text_length(profile: Profile) -> int:
+    """Tokens of a text at the profile's input size, of which an answer is a share."""
+    if profile.family == "whisper":
+        return max(1, round(profile.input_size / FRAMES_PER_TOKEN / ANSWER_SHARE))
+    return int(profile.extra.get("text_tokens") or profile.input_size)
+
+
 def cache_bytes(profile: Profile, tokens: float) -> float:
     """Keys and values of one text in half precision; of what is no decoder, those of a BERT of its size."""
     usual = 4.0 * 12.0 * 768.0 * (profile.params / 110e6) ** (2 / 3)
@@ -41,7 +61,9 @@ def cache_bytes(profile: Profile, tokens: float) -> float:
 
 
 def forward_kernels(profile: Profile) -> float:
-    """Kernels of a forward pass."""
+    """Kernels of a forward pass of one token: of a decoder with a tower the decoder's."""
+    if "token_kernels" in profile.extra:
+        return float(profile.extra["token_kernels"])
     rows = profile.extra.get("roofline") or ()
     return float(sum(row[_KERNELS] for row in rows if row[0] == INFERENCE))
 
@@ -55,8 +77,9 @@ def token_seconds(kernels: float, read_bytes: float, card_gb_s: float) -> Estima
 
 def answer_seconds(profile: Profile, batch: int, card_gb_s: float, text_tokens: int | None) -> float:
     """Seconds that writing takes of one text, `batch` of them at once, beyond reading its question."""
-    length = min(profile.input_size, text_tokens or profile.input_size)
+    longest = text_length(profile)
+    length = min(longest, text_tokens or longest)
     tokens, together = answer_tokens(length), max(batch, TOGETHER)
     weights = profile.params * 4.0 + profile.buffers_bytes  # trained ones, in units of four bytes, and frozen
-    read = weights + together * cache_bytes(profile, length)
+    read = weights + together * cache_bytes(profile, length + profile.extra.get("tower_tokens", 0))
     return tokens * token_seconds(forward_kernels(profile), read, card_gb_s).value / together

@@ -7,8 +7,8 @@ from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.sentences import Sentence, sentence
-from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.cost.decoders.generation import answer_tokens
+from memory_service.domain.common.vocabulary import modality_of, writes_text
+from memory_service.domain.cost.decoders.generation import answer_tokens, text_length, writes_by_token
 from memory_service.domain.cost.in_context import context_laws
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.candidates import Candidate, host_memory
@@ -57,6 +57,8 @@ def warnings(
         out.append(sentence("several-cards", cards=settings["n_gpus"], how=how))
     if option.method:
         out.append(sentence("decoder-rating", model=option.model.name))
+    if active := settings["model"].get("active_params_m"):
+        out.append(sentence("experts", total=option.model.params_m / 1e3, active=active / 1e3))
     if settings["folds"] > 3 and settings["folds"] not in problem.preferences.folds:
         out.append(sentence("many-folds", folds=settings["folds"]))
     if problem.question.batch_size is not None and (faster := candidate.faster_batch()) is not None:
@@ -137,8 +139,9 @@ def _further(candidate: Candidate, settings: Mapping[str, Any]) -> Iterator[Sent
             yield sentence("field-not-used", name=name, model=model.name)
     if problem.question.covariates and model.only_forecasts:
         yield sentence("covariates-unread", model=model.name)
-    if problem.task == "seq2seq" and candidate.option.profile:
-        tokens = answer_tokens(candidate.option.input_size, problem.question.text_tokens)
+    profile = next(iter(candidate.option.profile.values()), None)
+    if writes_text(problem.task) and profile and writes_by_token(profile):
+        tokens = answer_tokens(text_length(profile), problem.question.text_tokens)
         yield sentence("tokens-written", tokens=tokens)
     said = _VOLUMES.search(problem.question.description or "")
     if said is not None and modality_of(problem.task) == "image" and not model.good_for.startswith("volumes"):
