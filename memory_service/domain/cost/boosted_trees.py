@@ -136,6 +136,11 @@ def is_boosting(kind: str) -> bool:
     return CPU_MODELS[kind].law == "boosting"
 
 
+def grows_trees(kind: str) -> bool:
+    """Whether a fit goes through the rows once a tree."""
+    return CPU_MODELS[kind].law in ("boosting", "forest")
+
+
 def beyond_limits(kind: str, n_train: int, n_features: int, n_classes: int) -> bool:
     """Whether a network of tables was never meant for so much."""
     limits = IN_CONTEXT_LIMITS.get(kind)

@@ -42,7 +42,7 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
     cost = device_fit(*asked, rounds=rounds, cpu_count=cores, device=gpu)
     used = {"n_train": rows, "n_features": columns, "rounds": rounds}
     used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
-    passes = rounds if boosted_trees.is_boosting(kind) else 1
+    passes = rounds if boosted_trees.grows_trees(kind) else 1
     on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name, kind))
     held: Estimate | None = peak
     if gpu.kind == "cuda" and kind in boosted_trees.CARD_BYTES:  # one split, as a plan begins

@@ -17,11 +17,13 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.boosting_plan import over_rounds
 from memory_service.domain.planning.fits import fits_of, split_of
 from memory_service.domain.planning.run_seconds import (
+    EPOCH_OVERHEAD_S,
     TREE_FOLD_OVERHEAD,
     RunSeconds,
     Seconds,
     run_seconds,
     setup_seconds,
+    spread,
 )
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -86,12 +88,19 @@ def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> d
         "samples_per_second": step.reciprocal(batch).as_dict(),
         "epoch_seconds": None
         if run is None
-        else _number(run.epoch, _epoch_basis(case, profile, batch, step)),
+        else _number(_own_time(run.epoch), _epoch_basis(case, profile, batch, step)),
         "loader_samples_per_second": None if infer else case.loader_rate(profile.input_size).as_dict(),
         "setup_seconds": None if run is None else _number(run.setup, step),
         "total_minutes": _minutes(case, run, step),
         "naive": _naive(profile, batch, infer),
     }
+
+
+def _own_time(epoch: Seconds) -> Seconds:
+    """What an epoch reports of itself: its steps and its validation, without what lies between two epochs."""
+    between = spread(EPOCH_OVERHEAD_S)
+    parts = ((epoch.low, between.low), (epoch.value, between.value), (epoch.high, between.high))
+    return Seconds(*(max(whole - rest, 0.0) for whole, rest in parts))
 
 
 def _epoch_basis(case: RunCase, profile: Profile, batch: int, step: Estimate) -> Estimate:
