@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 GIB = 2.0**30
@@ -40,6 +41,8 @@ class GpuSampler:
         self._nvml: Any = None
         self._handle: Any = None
         self._index_of_handle: int | None = None
+        self.is_own = pid is None
+        """Whether it samples the process that asks."""
         self._tree = _Tree(os.getpid() if pid is None else pid)
         self._busy = [0.0, 0]
         threading.Thread(target=self._run, name="memory-service-gpu-sampler", daemon=True).start()
@@ -149,6 +152,7 @@ class _Tree:
         self._pid = pid
         self._processes: dict[int, Any] = {}
         self._cores = cores()
+        self._threads: dict[str, tuple[int, int]] = {}
 
     def refresh(self) -> None:
         if not self._pid:
@@ -161,7 +165,8 @@ class _Tree:
         self.pids = set(tree)
 
     def use(self) -> dict[str, Any]:
-        """cpu_percent of all cores this process may use since the last call; host_gib of memory."""
+        """Since the last call: cpu_percent of all cores it may use; cpu_wait_percent, of the time in
+        which its threads could run, the share in which other threads had the cores; host_gib of memory."""
         percent = resident = 0.0
         for pid, process in list(self._processes.items()):
             try:
@@ -171,7 +176,43 @@ class _Tree:
                 self._processes.pop(pid, None)
         if not self._processes:
             return {}
-        return {"cpu_percent": min(percent / self._cores, 100.0), "host_gib": resident / GIB}
+        used = {"cpu_percent": min(percent / self._cores, 100.0), "host_gib": resident / GIB}
+        before, self._threads = self._threads, _scheduled(self._processes)
+        both = [(*before[name], *now) for name, now in self._threads.items() if name in before]
+        ran, waited = (sum(now - was for was, now in pairs) for pairs in (
+            [(one[0], one[2]) for one in both], [(one[1], one[3]) for one in both]
+        ))  # fmt: skip
+        if ran + waited >= LEAST_SCHEDULED_NS:
+            used["cpu_wait_percent"] = 100.0 * waited / (ran + waited)
+        return used
+
+
+LEAST_SCHEDULED_NS = 10**8
+"""A process that hardly runs says nothing of who has the cores."""
+
+
+def _scheduled(pids: Iterable[int]) -> dict[str, tuple[int, int]]:
+    """Nanoseconds that each thread ran, and that it was ready and had no core; {} where none is told."""
+    found = {}
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, ValueError):
+                ran, waited, _ = path.read_text(encoding="ascii").split()
+                found[str(path)] = int(ran), int(waited)
+    return found
+
+
+def resident_gib() -> tuple[float, float]:
+    """Memory of this process, the most since it began and now; 0 where the system tells none."""
+    peak = now = 0.0
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        unit = 1.0 if sys.platform == "darwin" else 1024.0
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        now = int(pages) * resource.getpagesize() / GIB
+    return peak, now
 
 
 def cores() -> int:

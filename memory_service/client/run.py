@@ -19,9 +19,10 @@ from memory_service.client.config import Config
 from memory_service.client.delivery.sender import EventSender
 from memory_service.client.ending import STATUSES, status_of, unregister
 from memory_service.client.fields import RAW_KINDS, as_float, cleaned
-from memory_service.client.gpu_sampler import GpuSampler, torch_device, torch_memory
+from memory_service.client.gpu_sampler import GpuSampler, resident_gib, torch_device, torch_memory
 from memory_service.client.step_timer import EpochTimes, Loader, StepTimer
 from memory_service.client.verdict import NOT_A_NUMBER, NOT_YET, Verdict
+from memory_service.domain.monitoring.event import OWN_FIT
 
 log = logging.getLogger("memory_service.client")
 
@@ -56,6 +57,7 @@ class Run:
         self._result: dict[str, Any] = {}
         self._best: dict[int | None, tuple[float, int]] = {}
         self._complained: set[str] = set()
+        self._peak_before, _ = resident_gib()
 
     @classmethod
     def silent(cls) -> Run:
@@ -139,6 +141,30 @@ class Run:
             self._step_timer.end_epoch()
             self.record("fold", {"fold": fold, "folds": folds, "done": done or None, **more}, needs="fold")
 
+    @contextlib.contextmanager
+    def fitting(
+        self, model: str = OWN_FIT, *, rows: int | None = None, columns: int | None = None,
+        rounds: int | None = None, fold: int | None = None,
+    ) -> Iterator[dict[str, Any]]:  # fmt: skip
+        """Times one fit of an estimator, as of scikit-learn, that has no callbacks.
+
+            with run.fitting(rows=len(x), columns=x.shape[1]) as fit:
+                model.fit(x, y)
+                fit["metric"] = score(model)
+
+        model   where it is another than the run's; rounds: boosting rounds or trees. What is put into the
+                mapping goes with it. A fit that raises is not reported.
+        """
+        told: dict[str, Any] = {}
+        began = time.perf_counter()
+        yield told
+        seconds = time.perf_counter() - began
+        with self._guarded("fitting"):
+            facts = {"rows": rows, "columns": columns, "rounds": rounds}
+            where = {"fold": self._fold if fold is None else fold}
+            text = f"{model}: fitted in {seconds:.1f} s"
+            self.record("note", {"text": text, "fit": model, "seconds": seconds, **facts, **where, **told})
+
     def set(self, **settings: Any) -> None:
         """Settings from here on, e.g. `batch_size=64` after memory ran out."""
         with self._guarded("set"):
@@ -172,7 +198,7 @@ class Run:
             self._step_timer.flush(time.perf_counter())
             if self._gpu_sampler is not None:
                 self._gpu_sampler.stop()
-                last = torch_memory(torch_device() or 0)
+                last = torch_memory(torch_device() or 0) | self._host_peak()
                 if last:
                     self.record("gpu", last)
         self.result(**values)
@@ -254,6 +280,13 @@ class Run:
                 self._complain(kind, f"{kind}: it has no number")
             return
         sender.put(kind, clean, at or self._now())
+
+    def _host_peak(self) -> dict[str, Any]:
+        """What samples may have missed: the process's own peak, where it reached it in this run."""
+        peak, now = resident_gib()
+        highest = peak if peak > self._peak_before else now
+        own = self._gpu_sampler is not None and self._gpu_sampler.is_own
+        return {"host_gib": highest} if own and highest > 0.0 else {}
 
     def _best_score(self) -> dict[str, Any]:
         if not self._best:

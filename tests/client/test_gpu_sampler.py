@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_without_a_card_the_device_is_the_processor_and_its_load_is_told(monkeyp
     while len(samples) < 3 and time.monotonic() < until:
         sum(range(10_000))
     sampler.stop()
-    assert set(samples[-1]) == {"cpu_percent", "host_gib"}
+    assert set(samples[-1]) - {"cpu_wait_percent"} == {"cpu_percent", "host_gib"}
     assert 0.0 < samples[-1]["cpu_percent"] <= 100.0
     assert 0.01 < samples[-1]["host_gib"] < 100.0
 
@@ -146,3 +147,14 @@ def test_torch_is_asked_only_when_the_script_uses_it_on_a_card(monkeypatch: pyte
     assert gauges.torch_memory(1) == {"peak_allocated_gib": 2.0, "peak_reserved_gib": 3.0}
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
     assert gauges.torch_memory(0) == {}
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel tells no waiting")
+def test_waiting_for_a_core_is_told_of_the_time_in_which_threads_could_run(monkeypatch: pytest.MonkeyPatch):
+    tree = gauges._Tree(os.getpid())
+    tree.refresh()
+    told = iter(({"a": (0, 0), "b": (5, 5)}, {"a": (3 * 10**8, 10**8), "c": (9, 9)}))
+    assert gauges._scheduled([os.getpid()])
+    monkeypatch.setattr(gauges, "_scheduled", lambda _: next(told))
+    assert "cpu_wait_percent" not in tree.use()
+    assert tree.use()["cpu_wait_percent"] == pytest.approx(25.0)

@@ -57,6 +57,23 @@ def test_epochs_times_and_the_end_arrive(service: Service, home: Path):
     assert spools(home) == []
 
 
+def test_a_fit_without_callbacks_is_told_and_learned_from(service: Service, home: Path):
+    facts = {"task": "tabular-regression", "model": "random-forest", "n_train": 8_000, "folds": 1}
+    with watch(**facts, n_features=9, server=service.url) as run:
+        with run.fitting(rows=6_400, columns=9, rounds=50) as fit:
+            time.sleep(0.3)
+            fit["metric"] = 0.5
+        with pytest.raises(ZeroDivisionError), run.fitting(rows=6_400):
+            _ = 1 / 0
+    assert run.problems == []
+    (one,) = service.page(run.run_id)["observations"]
+    assert (one["part"], one["batch_size"], one["input_size"], one["n"]) == ("fit", 6_400, 9, 50)
+    assert one["step_seconds"] == pytest.approx(one["timed_seconds"] / 50)
+    assert one["timed_seconds"] >= 0.3
+    assert one["peak_driver_gib"] > 0.01
+    assert spools(home) == []
+
+
 def test_the_verdict_comes_back_to_the_script_which_never_waits_for_it(scripted: Scripted):
     may_answer = threading.Event()
 

@@ -140,6 +140,11 @@ def is_boosting(kind: str) -> bool:
     return kind in CPU_MODELS and CPU_MODELS[kind].law == "boosting"
 
 
+def grows_trees(kind: str) -> bool:
+    """Whether a fit goes through the rows once a tree."""
+    return kind in CPU_MODELS and CPU_MODELS[kind].law in ("boosting", "forest")
+
+
 def fit_cost(
     kind: str,
     n_train: int,

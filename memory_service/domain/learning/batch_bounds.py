@@ -81,7 +81,7 @@ def bounding(newest_first: Iterable[Observation]) -> Iterator[Observation]:
             failed[subject, o.batch_size] += 1
             if failed[subject, o.batch_size] <= MOST_OF_A_BATCH:
                 yield o
-        elif _ran(o) and o.batch_size > largest.get(subject, 0):
+        elif o.part == "step" and _ran(o) and o.batch_size > largest.get(subject, 0):
             largest[subject] = o.batch_size
             yield o
 

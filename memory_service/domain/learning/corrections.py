@@ -1,5 +1,7 @@
 """Corrections of predictions by observed runs: residuals of time and memory, shrunk through nested levels.
 
+Steps of networks, fits of estimators and input pipelines are learned apart (`observation.Part`), all by this.
+
 Time: ln(observed / predicted) of a step is a sum of effects, one for each level the run belongs to
 (everything, the card, the card at this precision and layout, the device, the family anywhere, on the card and
 on the device, the architecture, this very case), of effects in proportion to the share of each class of work
@@ -31,6 +33,7 @@ from memory_service.domain.learning.memory_residuals import (
 from memory_service.domain.learning.observation import (
     BaselinePrediction,
     Observation,
+    Part,
     Predict,
     PredictionKey,
     PredictionKeys,
@@ -115,7 +118,11 @@ def learn(observations: Iterable[Observation], predict: Predict) -> LearnedCorre
         baseline = known[id(observation)] if id(observation) in known else predict(observation)
         if baseline is not None:
             fits.append((observation, baseline.usable_gib))
-    return LearnedCorrections(lambda: (Evidence(matched), BatchBounds(fits)))
+
+    def chosen(part: Part) -> TrainingSet:
+        return Evidence([one for one in matched if one.key.part == part]), BatchBounds(fits)
+
+    return LearnedCorrections(chosen)
 
 
 def newest_last(o: Observation) -> tuple[Any, ...]:
@@ -127,27 +134,27 @@ def newest_last(o: Observation) -> tuple[Any, ...]:
 class LearnedCorrections:
     """What observed runs say; attached to cards as `Gpu.learned`. Nothing is solved before it is asked.
 
-    choose   what it is learned from
+    choose   what a part is learned from
     """
 
-    def __init__(self, choose: Callable[[], TrainingSet]) -> None:
+    def __init__(self, choose: Callable[[Part], TrainingSet]) -> None:
         self._choose = choose
+        self._known_sets: dict[Part, TrainingSet] = {}
         self._known_time: dict[Hashable, TimeCorrection | None] = {}
         self._known_memory: dict[Hashable, MemoryCorrection | None] = {}
         self._known_bounds: dict[Hashable, Bounds] = {}
         self._known_peaks: dict[Hashable, LearnedPeaks] = {}
 
-    @cached_property
-    def _chosen(self) -> TrainingSet:
-        return self._choose()
+    def _chosen(self, part: Part = "step") -> TrainingSet:
+        if part not in self._known_sets:
+            self._known_sets[part] = self._choose(part)
+        return self._known_sets[part]
 
-    @property
-    def _time(self) -> TimePosterior:
-        return self._chosen[0].time
+    def _time(self, part: Part = "step") -> TimePosterior:
+        return self._chosen(part)[0].time
 
-    @property
-    def _memory(self) -> Mapping[Reading, MemoryPosterior]:
-        return self._chosen[0].memory
+    def _memory(self, part: Part = "step") -> Mapping[Reading, MemoryPosterior]:
+        return self._chosen(part)[0].memory
 
     def time_of(self, subject: PredictionKey, shares: Floats, card_log_sd: float) -> TimeCorrection | None:
         """What to do to a predicted step; None where nothing observed bears on it.
@@ -158,14 +165,14 @@ class LearnedCorrections:
         """
         key = (subject, card_log_sd)
         if key not in self._known_time:
-            self._known_time[key] = self._time.correction(subject, shares, card_log_sd)
+            self._known_time[key] = self._time(subject.part).correction(subject, shares, card_log_sd)
         return self._known_time[key]
 
     def memory_of(self, subject: PredictionKey, reading: Reading) -> MemoryCorrection | None:
         """What to add to a predicted peak; None where nothing observed bears on it."""
         key = (subject, reading)
         if key not in self._known_memory:
-            self._known_memory[key] = self._memory[reading].correction(for_memory(subject))
+            self._known_memory[key] = self._memory(subject.part)[reading].correction(for_memory(subject))
         return self._known_memory[key]
 
     def peaks_of(self, subject: PredictionKey, usable_gib: float) -> LearnedPeaks:
@@ -180,11 +187,11 @@ class LearnedCorrections:
         self, subjects: Sequence[PredictionKey], shares: Floats, card_log_sd: Sequence[float]
     ) -> TimeCorrection | None:
         """`time_of` of many steps on one device at once. shares: shape (n, parts)."""
-        return self._time.corrections(subjects, shares, card_log_sd)
+        return self._time().corrections(subjects, shares, card_log_sd)
 
     def memories_of(self, subjects: PredictionKeys) -> dict[Reading, MemoryCorrection | None]:
         """`memory_of` of many peaks at once, by reading."""
-        observed = {posterior.observed for posterior in self._memory.values()}
+        observed = {posterior.observed for posterior in self._memory().values()}
         known = subjects.known
         if known.keys() != observed:  # another thread may replace it meanwhile
             known = subjects.known = {
@@ -192,22 +199,22 @@ class LearnedCorrections:
             }
         return {
             reading: posterior.corrections(known[posterior.observed])
-            for reading, posterior in self._memory.items()
+            for reading, posterior in self._memory().items()
         }
 
     @property
     def bounded_models(self) -> Container[str]:
         """Networks of which `batch_bounds` has anything to say."""
-        return self._chosen[1].models
+        return self._chosen()[1].models
 
     def batch_bounds(self, subject: PredictionKey, usable_gib: float) -> Bounds:
         """The largest batch that ran and the smallest that ran out of memory, for this case and memory."""
         key = (subject, usable_gib)
         if key not in self._known_bounds:
-            self._known_bounds[key] = self._chosen[1].bounds(subject, usable_gib)
+            self._known_bounds[key] = self._chosen()[1].bounds(subject, usable_gib)
         return self._known_bounds[key]
 
     @property
     def set_aside(self) -> tuple[Observation, ...]:
         """Observations of time too far from what is known to count yet."""
-        return self._time.aside
+        return self._time().aside

@@ -1,12 +1,13 @@
-"""What one run really took, one observation per (run, batch, phase); what a prediction is of, in the same
-names; and what was predicted before anything was learned."""
+"""What one run really took, one observation per (run, part, batch, phase); what a prediction is of, in the
+same names; and what was predicted before anything was learned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from math import log2
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
@@ -15,6 +16,18 @@ from memory_service.domain.hardware.gpu_spec import Gpu
 
 Exclusion = Literal["contended", "throttled", "loader_bound"]
 """Why an observation says nothing of the device's speed (its memory may still count)."""
+
+Part = Literal["step", "fit", "loader"]
+"""What was timed.
+
+step     a step of a network, at a batch of samples
+fit      a round of boosted trees or a fit of another estimator of the processor, at a batch of rows;
+         `family` is its law of `domain.cost.boosted_trees.CPU_MODELS`
+loader   a sample of the input pipeline with `batch_size` workers; `model` is the task, `family` the modality
+
+Each part is learned apart, by the same arithmetic.
+"""
+PARTS_LEARNED: tuple[Part, ...] = get_args(Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +38,19 @@ class Observation:
     gpu               slug of the GPU model
     model             catalogue name without the tag of timm's weights; family as in the profile
     input_size        pixels a side, tokens or columns
+    part              see `Part`
     cores             of a processor, that it ran on; None of a card, and where it was stored without them
+    outputs, leaves   of a fit: trees a round, leaves a tree
     precision         fp32 | tf32 | fp16 | bf16; layout nhwc | nchw; mode train | infer
     step_seconds      steady state, loader not counted as far as it was measured separately; None = not
                       observed
     first_epoch_ratio first epoch / later ones (page cache, autotune), kept apart; None = not observed
     at_least_seconds  a step takes at least this: the run timed out before it could say more
+    at_most_seconds   it takes at most this: nothing waited for it
+    timed_seconds     how long the figure was timed for in all; None = not known
     peak_*_gib        peak allocated, peak reserved, driver's view of the process
     out_of_memory     the batch did not fit
-    n                 steps or epochs behind the medians
+    n                 steps or epochs behind the medians; rounds of a fit
     excluded          see `Exclusion`
     reporter          who told of it (`domain.prediction.trust.reporter_of`)
     doubt             why it cannot be, as a clause: it teaches nothing until another reporter agrees; None =
@@ -48,7 +65,10 @@ class Observation:
     precision: str
     batch_size: int
     device: str = ""
+    part: Part = "step"
     cores: int | None = None
+    outputs: int = 1
+    leaves: int = 0
     input_kind: str = "image_size"
     layout: str = "nhwc"
     mode: StepMode = "train"
@@ -59,6 +79,8 @@ class Observation:
     step_seconds: float | None = None
     first_epoch_ratio: float | None = None
     at_least_seconds: float | None = None
+    at_most_seconds: float | None = None
+    timed_seconds: float | None = None
     peak_allocated_gib: float | None = None
     peak_reserved_gib: float | None = None
     peak_driver_gib: float | None = None
@@ -87,7 +109,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class PredictionKey:
-    """What is predicted: fields as in `Observation`. It belongs to one key of every level."""
+    """What is predicted: fields as in `Observation`. It belongs to one key of every level.
+
+    shape   of a fit: (half octaves of its rows, outputs, leaves)
+    """
 
     gpu: str
     device: str
@@ -97,6 +122,8 @@ class PredictionKey:
     checkpointing: bool
     config: StepConfig
     cores: int | None = None
+    part: Part = "step"
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +151,30 @@ Predict = Callable[[Observation], BaselinePrediction | None]
 def observation_key(observation: Observation) -> PredictionKey:
     """What the observation was made of."""
     o = observation
-    return PredictionKey(o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config, o.cores)
+    shape = shape_of(o.batch_size, o.outputs, o.leaves) if o.part == "fit" else ()
+    return PredictionKey(
+        o.gpu, o.device, o.model, o.family, o.input_size, o.checkpointing, o.config, o.cores, o.part, shape
+    )
+
+
+def priced_as(observation: Observation) -> tuple[PredictionKey, int, int]:
+    """What its baseline prediction depends on: the first rounds of a fit cost more than later ones."""
+    rounds = observation.n if observation.part == "fit" else 0
+    return observation_key(observation), observation.batch_size, rounds
+
+
+def shape_of(rows: float, outputs: int, leaves: int) -> tuple[int, int, int]:
+    """The `shape` of a fit's key."""
+    return round(2.0 * log2(max(rows, 1.0))), outputs, leaves
+
+
+_PLAIN = ("gpu", "device", "model", "family", "input_size", "checkpointing", "cores", "part")
 
 
 def observation_of(key: PredictionKey, batch_size: int, **figures: Any) -> Observation:
     """An observation of the key at a batch, with other fields of `Observation`."""
     return Observation(
-        **{name: getattr(key, name) for name in PredictionKey.__slots__ if name != "config"},
+        **{name: getattr(key, name) for name in _PLAIN},
         **asdict(key.config),
         batch_size=batch_size,
         **figures,

@@ -25,9 +25,11 @@ from memory_service.domain.learning.hierarchy import MatchedObservation
 from memory_service.domain.learning.observation import (
     BaselinePrediction,
     Observation,
+    Part,
     Predict,
     PredictionKey,
     observation_key,
+    priced_as,
 )
 
 MOST_BATCHES = 64
@@ -38,7 +40,7 @@ observations of one case at one batch, up to MOST_OF_A_CASE, cost nothing more."
 
 T = TypeVar("T")
 Batch = tuple[Observation, ...]
-"""Observations of one case at one batch, the newest first."""
+"""Observations that one baseline prediction stands for (`priced_as`), the newest first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +61,10 @@ class Place:
             if not o.out_of_memory:
                 told.setdefault(observation_key(o), {}).setdefault(o.reporter, []).append(o)
         found: dict[Hashable, list[Observation]] = {}
-        for case, reporters in told.items():
+        for reporters in told.values():
             latest = islice(_in_turn(reporters.values()), MOST_OF_A_CASE)
             for o in sorted(latest, key=newest_last, reverse=True):
-                found.setdefault((case, o.batch_size), []).append(o)
+                found.setdefault(priced_as(o), []).append(o)
         return tuple(sorted(map(tuple, found.values()), key=_newest, reverse=True))
 
 
@@ -75,11 +77,14 @@ class ObservationSelection:
 
     def __init__(self, observations: Iterable[Observation], predict: Predict) -> None:
         self._predict = predict
-        self._baselines: dict[tuple[PredictionKey, int], BaselinePrediction | None] = {}
-        of_place: dict[str, list[Observation]] = {}
+        self._baselines: dict[tuple[PredictionKey, int, int], BaselinePrediction | None] = {}
+        of_place: dict[Part, dict[str, list[Observation]]] = {}
         for o in sorted(observations, key=newest_last, reverse=True):
-            of_place.setdefault(o.device or o.gpu, []).append(o)
-        self._places = {where: Place(tuple(found)) for where, found in of_place.items()}
+            of_place.setdefault(o.part, {}).setdefault(o.device or o.gpu, []).append(o)
+        self._places = {
+            part: {where: Place(tuple(found)) for where, found in places.items()}
+            for part, places in of_place.items()
+        }
         self._evidence: dict[tuple[int, ...], Evidence] = {}
 
     def renewed(self, observations: Iterable[Observation]) -> ObservationSelection:
@@ -90,16 +95,17 @@ class ObservationSelection:
 
     def about(self, device: str, gpu: str) -> LearnedCorrections:
         """What they say of a device ("" = of the GPU model as such)."""
-        return LearnedCorrections(lambda: self._chosen(device or gpu, gpu))
+        return LearnedCorrections(lambda part: self._chosen(part, device or gpu, gpu))
 
     def count(self, device: str) -> int:
         """Observations of a device."""
-        return len(self._places.get(device, Place(())).observations)
+        return sum(len(places.get(device, Place(())).observations) for places in self._places.values())
 
-    def _chosen(self, where: str, gpu: str) -> TrainingSet:
-        own = self._places.get(where, Place(()))
-        model = [p for name, p in self._places.items() if p.gpu == gpu and name != where]
-        others = [p for p in self._places.values() if p.gpu != gpu and p is not own]
+    def _chosen(self, part: Part, where: str, gpu: str) -> TrainingSet:
+        places = self._places.get(part, {})
+        own = places.get(where, Place(()))
+        model = [p for name, p in places.items() if p.gpu == gpu and name != where]
+        others = [p for p in places.values() if p.gpu != gpu and p is not own]
         batches = sorted(self._in_order(own, model, others), key=_newest)
         evidence = self._evidence.get(same := tuple(map(id, batches)))
         if evidence is None:
@@ -128,7 +134,7 @@ class ObservationSelection:
         return islice(chain(first, elsewhere, mine, of_model), MOST_BATCHES)
 
     def _baseline_of(self, o: Observation) -> BaselinePrediction | None:
-        key = (observation_key(o), o.batch_size)
+        key = priced_as(o)
         if key not in self._baselines:
             self._baselines[key] = self._predict(o)
         return self._baselines[key]

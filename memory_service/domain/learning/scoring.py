@@ -88,7 +88,7 @@ def pairs_of(
     slow = excluded if excluded != "loader_bound" else None
     short = excluded if excluded in ("too_short", "implausible", "by_person") else None
     naive: Mapping[str, float] = prediction.get("naive") or {}
-    mine = next((one for one in observations if one["batch_size"] == run.get("batch_size")), None)
+    mine = own_observation(observations, run.get("batch_size"))
     found: list[tuple[str, float | None, str | None, float | None]] = [
         ("samples_per_second", run.get("samples_per_second"), excluded, naive.get("gflops_per_sample")),
         ("epoch_seconds", run.get("epoch_seconds"), slow, None),
@@ -104,6 +104,17 @@ def pairs_of(
         for quantity, actual, why, guess in found
         if actual and prediction.get(quantity)
     ]
+
+
+def own_observation(
+    observations: Iterable[Mapping[str, Any]], batch_size: int | None
+) -> Mapping[str, Any] | None:
+    """That of the run itself: of its steps at its own batch, or of its fits."""
+    for one in observations:
+        part = one.get("part", "step")
+        if part == "fit" or (part == "step" and one["batch_size"] == batch_size):
+            return one
+    return None
 
 
 def score(pairs: Iterable[Pair]) -> list[Score]:

@@ -59,6 +59,10 @@ class Event(NamedTuple):
     fields: Mapping[str, Any] = MappingProxyType({})
 
 
+OWN_FIT = "fit"
+"""In a note's `fit`: the run's own model."""
+
+
 def number_of(value: Any, most: float = 1e15) -> float | None:
     """A finite number from 0 to `most`, also as text; None for anything else."""
     kind = type(value)  # nearly all are reported or absent, many times an event
@@ -141,7 +145,9 @@ _FORM_OF: Mapping[str, FieldForm] = {
     **dict.fromkeys(("rank", "fold", "epoch", "best_epoch", "other_processes"), _ORDINAL),
     **dict.fromkeys(("step", "of", "steps", "samples", "rows", "columns", "rounds"), _COUNT),
     **dict.fromkeys(("seconds", "valid_seconds", "elapsed_seconds", "loader_wait_seconds"), _SECONDS),
-    **dict.fromkeys(("utilization_percent", "cpu_percent", "loader_wait_percent"), _PERCENT),
+    **dict.fromkeys(
+        ("utilization_percent", "cpu_percent", "loader_wait_percent", "cpu_wait_percent"), _PERCENT
+    ),
     **dict.fromkeys(("train_loss", "valid_loss", "metric"), _SCORE),
     **dict.fromkeys(("throttled", "done", "out_of_memory", "error", "submission"), _FLAG),
     **dict.fromkeys((*MEMORY_FIELDS, "host_gib"), _GIB),
@@ -158,7 +164,7 @@ _MEMORY = (*MEMORY_FIELDS, "memory_percent")
 _KINDS = {
     "gpu": (
         "rank", "utilization_percent", "power_w", "temperature_c", "clock_mhz", "throttled",
-        "other_processes", "cpu_percent", "host_gib", *_MEMORY,
+        "other_processes", "cpu_percent", "cpu_wait_percent", "host_gib", *_MEMORY,
     ),
     "batch": (
         "rank", "fold", "epoch", "step", "of", "scope", "elapsed_seconds", "steps", "seconds", "samples",

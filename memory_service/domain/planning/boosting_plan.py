@@ -23,7 +23,6 @@ from memory_service.domain.cost.boosted_trees import (
     CpuFit,
     card_peak,
     cost_kind,
-    fit_cost,
     fit_on_card,
     is_boosting,
 )
@@ -49,6 +48,7 @@ from memory_service.domain.planning.run_seconds import (
     setup_seconds,
     write_seconds,
 )
+from memory_service.domain.prediction.device_host import LEAVES, device_fit
 from memory_service.domain.quality.boosting_rounds import (
     LEARNING_RATES,
     MOST_ROUNDS,
@@ -59,8 +59,6 @@ from memory_service.domain.quality.boosting_rounds import (
     cut_points,
     patience_rounds,
 )
-
-LEAVES = 31
 
 APART = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 """Caps of runs that stand beside others."""
@@ -120,9 +118,8 @@ def cost_of(problem: PlanningProblem, option: Option, rows: int, rounds: Any) ->
     if option.model.family == ENGINES:
         return _engine_cost(problem)
     rows, columns = _sizes(problem, option, rows)
-    asked, cores = (kind_of(option), rows, columns, outputs_of(problem)), problem.cpu_count
-    speeds = (card.calibrated.trees if card.calibrated else None for card in problem.cards)
-    costs = (fit_cost(*asked, rounds=rounds, leaves=LEAVES, cpu_count=cores, speed=each) for each in speeds)
+    asked, cores = (kind_of(option), option.model.name, rows, columns, outputs_of(problem)), problem.cpu_count
+    costs = (device_fit(*asked, rounds=rounds, cpu_count=cores, device=card) for card in problem.cards)
     return max(costs, key=lambda cost: float(np.max(cost.fit_seconds.value)))
 
 

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import writes_text
-from memory_service.domain.cost.data_loader import loader_samples_per_second
 from memory_service.domain.cost.decoders.generation import answer_seconds, writes_by_token
 from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.planning.option import Option
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.run_seconds import Seconds
+from memory_service.domain.prediction.device_host import device_loader
 
 Integers = npt.NDArray[np.int64]
 
@@ -20,8 +20,7 @@ Integers = npt.NDArray[np.int64]
 def loader_rate(problem: PlanningProblem, input_size: int, workers: int) -> Estimate:
     """Samples a second that the input pipeline delivers, on the host of the card where it is slowest."""
     asked = problem.task, input_size, workers, problem.cpu_count
-    measured = (card.calibrated.loader if card.calibrated else None for card in problem.cards)
-    rates = (loader_samples_per_second(*asked, measured=timed) for timed in measured)
+    rates = (device_loader(*asked, card) for card in problem.cards)
     return min(rates, key=lambda rate: rate.value)
 
 

@@ -70,6 +70,18 @@ def run_doubt(
     return None
 
 
+def host_doubt(o: Observation, law: BaselinePrediction) -> str | None:
+    """The same of a fit or of an input pipeline, by its law alone."""
+    for seconds in (o.step_seconds, o.at_most_seconds):
+        ratio = 1.0 if seconds is None else seconds / law.step_seconds
+        if ratio < LEAST_RATE or (ratio * LEAST_RATE > 1.0 and seconds is o.step_seconds):
+            what = (
+                f"a round of {o.model} on {o.batch_size:,} rows" if o.part == "fit" else "feeding one sample"
+            )
+            return f"{what} in {seconds:.3g} s is {ratio:.2g} times what its law says"
+    return None
+
+
 def calibration_doubt(calibration: Calibration, sheet: Gpu | None, error_percent: float | None) -> str | None:
     """The same of a calibration. error_percent: of its self-check."""
     if doubt := (calibration.self_check or {}).get("doubt"):

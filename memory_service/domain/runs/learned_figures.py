@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memory_service.domain.learning.scoring import own_observation
+
 CHANGED = 0.01
 """Relative change of a figure that is worth a sentence."""
 
@@ -12,13 +14,10 @@ FAR = 0.35
 NO_ROWS = "no n_train was said"
 """Why nothing was predicted for trees: nothing would be learned of them with it either."""
 
-_BY_LAW = (
-    "boosted trees are priced by a fixed law, which no run changes, and runs with masks of more than two "
-    "classes are not learned from"
-)
+_NOT_LEARNED = "trees that grow on a card, and masks of more than two classes, are not learned from"
 
 _WHY_NOT = {
-    "contended": "another process used the card in over a tenth of the time",
+    "contended": "other work had the card or the cores in over a tenth of the time",
     "throttled": "the driver slowed the card for heat or power in over a tenth of the time",
     "loader_bound": "over a tenth of the time went into waiting for the loader",
     "no_card": "no card was seen where it ran",
@@ -30,8 +29,12 @@ _ASIDE = "It is kept in quarantine, and teaches nothing until another reporter t
 
 _FIGURES = (
     ("step_seconds", "A step", 1000.0, "ms"),
+    ("samples_per_second", "The speed of a fit, rows times rounds,", 1.0, "a second"),
+    ("loader_samples_per_second", "The input pipeline", 1.0, "samples a second"),
     ("peak_allocated_gib", "Peak allocated memory", 1.0, "GiB"),
+    ("peak_memory_gib", "Peak memory of the process", 1.0, "GiB"),
 )
+_SPEEDS = ("step_seconds", "samples_per_second")
 
 
 def learned_figures(
@@ -59,11 +62,11 @@ def learned_figures(
         found.append(f"Plans for this card keep such a model below batch {most}, at which memory ran out.")
     if excluded is not None:
         found.append(f"Its speed counts for nothing: {_WHY_NOT.get(excluded, excluded)}.")
-    mine = next((one for one in observations if one["batch_size"] == batch_size), None)
+    measured = _measured(observations, batch_size)
     for name, what, unit, symbol in _FIGURES:
-        actual = (mine or {}).get(name)
+        actual = measured.get(name)
         before, after = prediction.get(name), (now or {}).get(name)
-        if not (actual and before and after) or (excluded is not None and name == "step_seconds"):
+        if not (actual and before and after) or (excluded is not None and name in _SPEEDS):
             continue
         amounts = [unit * value for value in (before["value"], after["value"], actual)]
         shown = [f"{value:,.0f} {symbol}" if value >= 1000 else f"{value:.3g} {symbol}" for value in amounts]
@@ -81,6 +84,21 @@ def learned_figures(
     return found or ["It changed no prediction: no step was measured at the batch that it began with."]
 
 
+def _measured(observations: Sequence[Mapping[str, Any]], batch_size: int | None) -> dict[str, float | None]:
+    """Figures of the run by the names of its prediction."""
+    found: dict[str, float | None] = {}
+    for one in observations:
+        if one.get("part") == "loader":
+            found["loader_samples_per_second"] = 1.0 / (one["step_seconds"] or one["at_most_seconds"])
+    mine = own_observation(observations, batch_size) or {}
+    found |= {name: mine.get(name) for name in ("step_seconds", "peak_allocated_gib")}
+    if mine.get("part") == "fit":
+        found |= {"step_seconds": None, "samples_per_second": mine["batch_size"] / mine["step_seconds"]}
+    if mine.get("cores") is not None:
+        found["peak_memory_gib"] = mine["peak_driver_gib"]
+    return found
+
+
 def _why_nothing(prediction: Mapping[str, Any], observed: bool, excluded: str | None) -> str | None:
     """Why it could teach nothing; None where it could. What would have kept a longer run from it as well goes
     before its shortness."""
@@ -93,5 +111,5 @@ def _why_nothing(prediction: Mapping[str, Any], observed: bool, excluded: str | 
     if excluded == "too_short":
         return _WHY_NOT[excluded]
     if unknown:
-        return _BY_LAW
+        return _NOT_LEARNED
     return None if observed else "it ended before a step or a peak of memory was measured"

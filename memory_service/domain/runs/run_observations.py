@@ -1,7 +1,8 @@
-"""Observations of a finished run: one for each batch size it used.
+"""Observations of a finished run: one for each batch size, or one of its fits; and one of what fed it.
 
 Rules of exclusion (an excluded observation still counts for memory):
-    contended      in over a tenth of the samples of the card another process used it
+    contended      in over a tenth of the samples another process used the card; on a processor, threads of
+                   the run were ready and other work had the cores
     throttled      in over a tenth of them the driver slowed the clock for heat or power
     loader_bound   over a tenth of the time went into waiting for the loader: the card's own share of such a
                    step is not known, because it works while the loop waits
@@ -14,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from memory_service.domain.learning.observation import Exclusion, Observation
+from memory_service.domain.monitoring.event import OWN_FIT
 from memory_service.domain.runs.run_outcome import Epoch, Outcome, Peaks, trained_samples
 
 EndStatus = Literal["completed", "stopped", "out_of_memory", "timed_out", "crashed"]
@@ -44,11 +46,13 @@ def observations_of(
 
     case   of what ran, with the batch it began with (0 = not stated); figures not filled in
     """
+    if case.part == "fit":
+        return _of_fits(case, outcome, ending)
     batches = {epoch.batch_size for epoch in outcome.epochs} | {s.batch_size for s in outcome.step_windows}
     batches |= set(outcome.peaks)
     failed = _failed_batch(case, outcome, ending)
     used = {batch for batch in (*batches, failed) if batch} or {case.batch_size} - {0}
-    excluded = exclusion_of(outcome)
+    excluded = exclusion_of(outcome, processor=case.cores is not None)
     found = []
     for batch in sorted(used):
         one = _of_batch(replace(case, batch_size=batch, excluded=excluded), outcome)
@@ -62,9 +66,49 @@ def observations_of(
     return found
 
 
-def exclusion_of(outcome: Outcome) -> Exclusion | None:
-    """Why the run says nothing of the card's speed; None when it does."""
-    if (outcome.use.shared or 0.0) > LARGEST_SHARE:
+def loader_observation(
+    case: Observation, outcome: Outcome, task: str, modality: str, workers: int, cpu_count: int
+) -> Observation | None:
+    """What the run says of the pipeline that fed it: what a sample took where the network waited for it, else
+    what it took at most. case: of the run, with its input size."""
+    epochs = [e for e in outcome.steady if e.seconds and e.samples]
+    if not epochs or (outcome.use.crowded and outcome.use.crowded > LARGEST_SHARE):
+        return None
+    seconds = float(np.median([(e.seconds or 0.0) / (e.samples or 1.0) for e in epochs]))
+    waits = (outcome.loader_wait_percent or 0.0) > LARGEST_WAIT_PERCENT
+    return Observation(
+        case.gpu, task, modality, case.input_size, "fp32", workers, case.device, "loader", cpu_count,
+        step_seconds=seconds if waits else None, at_most_seconds=None if waits else seconds, n=len(epochs),
+        timed_seconds=sum(e.seconds or 0.0 for e in epochs), reporter=case.reporter, run_id=case.run_id,
+        source=case.source, at=case.at,
+    )  # fmt: skip
+
+
+def _of_fits(case: Observation, outcome: Outcome, ending: Ending) -> list[Observation]:
+    """One for the folds together: seconds of a round on average."""
+    fits = [one for one in outcome.fits if one.model in (OWN_FIT, case.model) and one.rows and one.rounds > 0]
+    if not fits or ending.status in ("out_of_memory", "crashed"):
+        return []
+    seconds, rounds = sum(one.seconds for one in fits), sum(one.rounds for one in fits)
+    excluded = exclusion_of(outcome, processor=True)
+    return [
+        replace(
+            case,
+            batch_size=round(float(np.median([one.rows or 0.0 for one in fits]))),
+            input_size=fits[0].columns or case.input_size,
+            step_seconds=seconds / rounds,
+            timed_seconds=min(seconds, ending.after_seconds),
+            peak_driver_gib=outcome.peak.host_gib,
+            n=max(1, round(float(np.median([one.rounds for one in fits])))),
+            excluded=None if excluded == "loader_bound" else excluded,
+        )
+    ]
+
+
+def exclusion_of(outcome: Outcome, *, processor: bool = False) -> Exclusion | None:
+    """Why the run says nothing of the device's speed; None when it does."""
+    shared = outcome.use.crowded if processor else outcome.use.shared
+    if (shared or 0.0) > LARGEST_SHARE:
         return "contended"
     if (outcome.use.throttled or 0.0) > LARGEST_SHARE:
         return "throttled"
@@ -73,29 +117,33 @@ def exclusion_of(outcome: Outcome) -> Exclusion | None:
     return None
 
 
-def steady_step_seconds(outcome: Outcome, batch_size: int) -> tuple[float | None, int]:
-    """(median seconds of a step at the batch, epochs or batch events behind it): from the epochs without the
-    run's first; where there are none, from batch events after the first steps."""
-    epochs = [e.step_seconds for e in outcome.steady if e.batch_size == batch_size and e.step_seconds]
-    if epochs:
-        return float(np.median(epochs)), len(epochs)
+def steady_step_seconds(outcome: Outcome, batch_size: int) -> tuple[float | None, int, float]:
+    """(median seconds of a step at the batch, epochs or batch events behind it, seconds of them): from the
+    epochs without the run's first; where there are none, from batch events after the first steps."""
+    steady = [e for e in outcome.steady if e.batch_size == batch_size and e.step_seconds]
+    if steady:
+        seconds = sum(e.seconds or 0.0 for e in steady)
+        return float(np.median([e.step_seconds or 0.0 for e in steady])), len(steady), seconds
     parts = [s for s in outcome.step_windows if s.batch_size == batch_size and not s.first and s.step_seconds]
     if len(parts) < MIN_WINDOWS:
-        return None, 0
-    return _weighted_median([p.step_seconds for p in parts], [p.steps for p in parts]), len(parts)
+        return None, 0, 0.0
+    median = _weighted_median([p.step_seconds for p in parts], [p.steps for p in parts])
+    return median, len(parts), sum(p.seconds for p in parts)
 
 
 def _of_batch(case: Observation, outcome: Outcome) -> Observation:
-    step, n = steady_step_seconds(outcome, case.batch_size)
+    step, n, seconds = steady_step_seconds(outcome, case.batch_size)
     peaks = outcome.peaks.get(case.batch_size, Peaks())
-    shared = case.excluded == "contended"
+    driver = peaks.driver_gib if case.cores is None else peaks.host_gib or peaks.driver_gib
+    shared = case.excluded == "contended" and case.cores is None
     return replace(
         case,
         step_seconds=step,
         first_epoch_ratio=_first_ratio(outcome.first, step, case.batch_size),
         peak_allocated_gib=peaks.allocated_gib,
         peak_reserved_gib=peaks.reserved_gib,
-        peak_driver_gib=None if shared else peaks.driver_gib,
+        peak_driver_gib=None if shared else driver,
+        timed_seconds=seconds or None,
         n=max(n, 1),
     )
 

@@ -6,14 +6,14 @@ The same set of events gives the same outcome in every order of arrival: they ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from memory_service.domain.monitoring.event import Event, number_of
+from memory_service.domain.monitoring.event import OWN_FIT, Event, number_of
 from memory_service.domain.monitoring.plausibility import SET_ASIDE
 from memory_service.domain.planning.fits import split_of
 
@@ -33,11 +33,13 @@ WARM_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most memory that was reported, by kind (GiB); None = not reported. driver: of this process."""
+    """The most memory that was reported, by kind (GiB); None = not reported. driver: of this process on the
+    card; host: of it and its children in the host's memory."""
 
     allocated_gib: float | None = None
     reserved_gib: float | None = None
     driver_gib: float | None = None
+    host_gib: float | None = None
 
     def __or__(self, other: Peaks) -> Peaks:
         return Peaks(*(_most(getattr(self, name), getattr(other, name)) for name in self.__slots__))
@@ -91,8 +93,24 @@ class StepWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedFit:
+    """A fit of an estimator, told as a whole or by its rounds (1 where there are none).
+
+    rows and columns: None where they were not told.
+    """
+
+    model: str
+    fold: int
+    seconds: float
+    rounds: int = 1
+    rows: float | None = None
+    columns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What the samples of the device say. Shares are of the samples that report it; None when none does."""
+    """What the samples of the device say. Shares are of the samples that report it; None when none does.
+    crowded: threads of the run were ready in over a tenth of the time and other work had the cores."""
 
     samples: int = 0
     utilization_percent: float | None = None
@@ -101,6 +119,7 @@ class DeviceUse:
     temperature_c: float | None = None
     shared: float | None = None
     throttled: float | None = None
+    crowded: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +142,22 @@ class Outcome:
     out_of_memory: bool = False
     first_submission_seconds: float | None = None
     stalled_seconds: float = 0.0
+    fits_told: tuple[FinishedFit, ...] = ()
+
+    @property
+    def fits(self) -> tuple[FinishedFit, ...]:
+        """Fits as they were told; where none was, of the rounds that were reported as epochs."""
+        if self.fits_told:
+            return self.fits_told
+        folds: dict[int, list[Epoch]] = {}
+        for epoch in self.epochs:
+            if epoch.seconds:
+                folds.setdefault(epoch.fold, []).append(epoch)
+        return tuple(
+            FinishedFit(OWN_FIT, fold, sum(s * n for s, n in told), sum(n for _, n in told), some[0].samples)
+            for fold, some in folds.items()
+            for told in [[(one.seconds or 0.0, one.epoch - before) for before, one in _after(some)]]
+        )
 
     @property
     def first(self) -> Epoch | None:
@@ -172,6 +207,15 @@ class Outcome:
             "epochs": [dict(epoch.reported) for epoch in shown],
             "epochs_left_out": len(self.epochs) - len(shown),
         }
+
+
+def _after(rounds: Sequence[Epoch]) -> Iterator[tuple[int, Epoch]]:
+    """Each reported round with the number of the one reported before it: its seconds are the mean of those
+    since."""
+    before = -1 if min(one.epoch for one in rounds) == 0 else 0
+    for one in sorted(rounds, key=lambda each: each.epoch):
+        yield before, one
+        before = one.epoch
 
 
 def _validated(fields: Mapping[str, Any], n_train: int | None, samples: float | None) -> float:
@@ -234,6 +278,7 @@ class _Reader:
         self.pending = Peaks()
         self.steps = 0
         self.out_of_memory = False
+        self.fits: dict[tuple[str, int], FinishedFit] = {}
 
     def read(self, event: Event) -> None:
         fields = event.fields
@@ -251,6 +296,15 @@ class _Reader:
             self._step_window(fields)
         elif event.kind == "note":
             self.out_of_memory |= fields.get("out_of_memory") is True
+            self._fit(fields)
+
+    def _fit(self, fields: Mapping[str, Any]) -> None:
+        name, seconds = fields.get("fit"), number_of(fields.get("seconds"))
+        if not isinstance(name, str) or not seconds:
+            return
+        fold, columns = _ordinal(fields.get("fold")) or 0, _ordinal(fields.get("columns"))
+        rounds, rows = _ordinal(fields.get("rounds")) or 1, number_of(fields.get("rows"))
+        self.fits[name, fold] = FinishedFit(name, fold, seconds, rounds, rows or self.usual_samples, columns)
 
     def _settle(self) -> None:
         self.peaks[self.batch] = self.peaks.get(self.batch, Peaks()) | self.pending
@@ -298,6 +352,7 @@ class _Reader:
             self.out_of_memory,
             min(submitted, default=None),
             _stalled([event.at_seconds for event in events if event.kind != "gpu"]),
+            tuple(self.fits.values()),
         )
 
 
@@ -321,6 +376,7 @@ def _peaks(fields: Mapping[str, Any]) -> Peaks:
         number_of(fields.get("peak_allocated_gib")),
         _most(number_of(fields.get("peak_reserved_gib")), number_of(fields.get("reserved_gib"))),
         driver,
+        number_of(fields.get("host_gib")),
     )
 
 
@@ -339,7 +395,18 @@ def _use(samples: Sequence[Mapping[str, Any]]) -> DeviceUse:
         temperature_c=max(numbers("temperature_c"), default=None),
         shared=share([value > 0 for value in numbers("other_processes")]),
         throttled=share([bool(s["throttled"]) for s in samples if s.get("throttled") is not None]),
+        crowded=share([_is_crowded(s) for s in samples if s.get("cpu_wait_percent") is not None]),
     )
+
+
+CROWDED_PERCENT, FREE_PERCENT = 10.0, 90.0
+"""Waiting for a core, of the time that threads ran or were ready; a process that has more than so much of its
+cores waits for itself."""
+
+
+def _is_crowded(sample: Mapping[str, Any]) -> bool:
+    waited, used = (number_of(sample.get(name)) for name in ("cpu_wait_percent", "cpu_percent"))
+    return (waited or 0.0) > CROWDED_PERCENT and (used is None or used < FREE_PERCENT)
 
 
 def _median(values: Iterable[float]) -> float | None:

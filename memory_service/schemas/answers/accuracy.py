@@ -47,6 +47,10 @@ class Accuracy(Answer):
     overall: list[Score]
     by_device: list[ScoredGroup]
     by_family: list[ScoredGroup]
+    by_own_runs: list[ScoredGroup] = Field(
+        description="By how many runs of its model at its size on its device the prediction knew of."
+    )
+    by_grade: list[ScoredGroup]
     by_age: list[ScoredGroup]
     memory_limit: MemoryLimit
     quality: QualityOrder

@@ -71,8 +71,9 @@ class RunPrediction(Answer):
     step_seconds: Estimate | None = left_out("One training step.")
     samples_per_second: Estimate | None = left_out("Without waiting for the loader.")
     epoch_seconds: Estimate | None = left_out("One epoch, validation and loader included.")
+    loader_samples_per_second: Estimate | None = left_out("What the input pipeline can feed.")
     setup_seconds: Estimate | None = left_out("Before the first step.")
-    fit_seconds: Estimate | None = left_out("One fit of boosted trees.")
+    fit_seconds: Estimate | None = left_out("One fit of boosted trees to the rows of a fold.")
     total_minutes: Estimate | None = left_out("The whole run.")
     naive: Naive | None = left_out("Of networks.")
     why_not: str | None = Field(description="Why there are no figures.")
@@ -80,6 +81,7 @@ class RunPrediction(Answer):
     case: Observation | None = Field(
         description="What an observation of this run is of; null: it teaches nothing."
     )
+    own_runs: int = Field(0, description="Runs of this model at this size on this device that it knew of.")
 
 
 class RunBegun(Answer):

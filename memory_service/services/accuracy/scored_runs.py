@@ -26,6 +26,9 @@ MOST_RUNS = 2_000
 AGES = ((1, "under a day"), (7, "under a week"), (30, "under a month"), (10**9, "a month or more"))
 """How long ago the prediction was made, in days."""
 
+OWN_RUNS = ((1, "0"), (2, "1"), (5, "2-4"), (10**9, "5+"))
+"""How many runs of its model at its size on its device a prediction knew of: below the number."""
+
 Item = TypeVar("Item")
 
 
@@ -55,6 +58,8 @@ def accuracy(database: Database, requested: Mapping[str, Any] | None = None) -> 
         "overall": _scores(used),
         "by_device": _grouped(used, lambda run: run.device or run.gpu),
         "by_family": _grouped(used, lambda run: run.family),
+        "by_own_runs": _grouped(used, own_runs_of, by_name=True),
+        "by_grade": _by_grade(used),
         "by_age": _grouped(
             used, lambda run: next(n for days, n in AGES if now - run.created_at < dt.timedelta(days=days))
         ),
@@ -96,8 +101,29 @@ def largest_first(items: Iterable[Item], name_of: Callable[[Item], str]) -> list
     return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
 
 
-def _grouped(scored: Sequence[Scored], name_of: Callable[[EndedRun], str]) -> list[dict[str, Any]]:
+def own_runs_of(run: EndedRun) -> str:
+    """Group of OWN_RUNS; of a prediction stored without the number, by whether its case was measured."""
+    prediction = run.prediction or {}
+    step = prediction.get("step_seconds") or {}
+    before = prediction.get("own_runs", step.get("n", 0) if step.get("grade") == "measured" else 0)
+    return next(name for most, name in OWN_RUNS if before < most)
+
+
+def _by_grade(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+    """By what each figure's prediction stood on."""
+    grades: dict[str, list[Scored]] = {}
+    for run, pairs in scored:
+        for grade in ("measured", "estimated", "claimed"):
+            if mine := [pair for pair in pairs if pair.predicted.get("grade") == grade]:
+                grades.setdefault(grade, []).append((run, mine))
+    return [{"name": grade, "runs": len(of), "scores": _scores(of)} for grade, of in grades.items()]
+
+
+def _grouped(
+    scored: Sequence[Scored], name_of: Callable[[EndedRun], str], *, by_name: bool = False
+) -> list[dict[str, Any]]:
     groups = largest_first(scored, lambda one: name_of(one[0]))
+    groups = sorted(groups) if by_name else groups
     return [{"name": name, "runs": len(members), "scores": _scores(members)} for name, members in groups]
 
 
@@ -122,7 +148,8 @@ def _limit(ended: Iterable[EndedRun], scored: Collection[str]) -> dict[str, int]
     counts: Counter[str] = Counter()
     for run in (one for one in ended if one.excluded != "implausible"):
         ran_out, prediction = run.status == "out_of_memory", run.prediction or {}
-        known = "fits" in prediction and prediction.get("case") is not None and run.gpu != "cpu"
+        case = prediction.get("case") or {"part": None}
+        known = "fits" in prediction and case.get("part", "step") == "step" and run.gpu != "cpu"
         if known and (ran_out or (run.status != "crashed" and run.id in scored)):
             how = "as_predicted" if prediction["fits"] != ran_out else "unexpectedly"
             counts[f"{'ran_out' if ran_out else 'fitted'}_{how}"] += 1

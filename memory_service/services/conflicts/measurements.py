@@ -80,7 +80,7 @@ class CalibratedFigure:
 def shown_by_runs(knowledge: Knowledge) -> Iterator[Shown]:
     """Every quantity that runs showed, by case, in a stable order."""
     cases: dict[tuple[Any, ...], list[Observation]] = {}
-    for one in knowledge.observations:
+    for one in (o for o in knowledge.observations if o.part == "step"):
         cases.setdefault(_CASE(one), []).append(one)
     for _, runs in sorted(cases.items(), key=lambda item: str(item[0])):
         card = observed_card(knowledge.cards, runs[0])

@@ -10,8 +10,9 @@ from memory_service.domain.cost.step_config import precision_class
 from memory_service.domain.learning.observation import BaselinePrediction, Observation
 from memory_service.domain.learning.observation_selection import ObservationSelection
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_host import host_baseline
 from memory_service.domain.prediction.device_step_time import baseline_prediction
-from memory_service.domain.prediction.trust import run_doubt
+from memory_service.domain.prediction.trust import host_doubt, run_doubt
 from memory_service.services.knowledge.cards import Cards
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 
@@ -23,6 +24,8 @@ def observation_selection(
 
     def predict(observation: Observation) -> BaselinePrediction | None:
         card = observed_card(cards, observation)
+        if observation.part != "step":
+            return None if card is None else host_baseline(observation, card)
         profile = observed_profile(priced, observation)
         return None if card is None or profile is None else baseline_prediction(observation, profile, card)
 
@@ -33,7 +36,12 @@ def with_doubt(
     cards: Cards, priced: PricedCatalogue, observation: Observation, n_train: int | None
 ) -> Observation:
     """The observation with why it cannot be, by its model's trace and its card's data sheet alone."""
-    card, profile = observed_card(cards, observation), observed_profile(priced, observation)
+    card = observed_card(cards, observation)
+    if card is not None and observation.part != "step":
+        sheet = replace(card, calibrated=None, learned=None)
+        doubt = host_doubt(observation, host_baseline(observation, sheet))
+        return replace(observation, doubt=doubt)
+    profile = observed_profile(priced, observation)
     if card is None or profile is None:
         return observation
     sheet = replace(card, calibrated=None, learned=None)

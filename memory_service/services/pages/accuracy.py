@@ -14,7 +14,13 @@ from memory_service.domain.prediction.device_step_time import baseline_predictio
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.pages import AccuracyPageQuery
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.accuracy.scored_runs import Scored, counted, ended_runs, largest_first
+from memory_service.services.accuracy.scored_runs import (
+    Scored,
+    counted,
+    ended_runs,
+    largest_first,
+    own_runs_of,
+)
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.learned_corrections import observed_card, observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
@@ -114,6 +120,10 @@ def accuracy_page(database: Database, requested: Mapping[str, str]) -> dict[str,
         "baselines": _baselines(knowledge, wanted["quantity"], scored),
         "by_device": _groups(scored, lambda each: each.where),
         "by_family": _groups(scored, lambda each: str(each.run.family)),
+        "by_own_runs": sorted(
+            _groups(scored, lambda each: own_runs_of(each.run)), key=lambda group: group["name"]
+        ),
+        "by_grade": _groups(scored, lambda each: str(each.pair.predicted["grade"])),
         "points": [each.as_dict() for each in chosen],
         "misses": [
             each.as_dict()

@@ -15,6 +15,7 @@ from memory_service.domain.cost.in_context import (
 from memory_service.domain.planning.fits import split_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.prediction.device import TargetDevice, provenance_warnings
+from memory_service.domain.prediction.device_host import device_fit
 from memory_service.errors import wrong_value
 from memory_service.schemas.predict import PredictRequest
 
@@ -44,17 +45,15 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
         raise wrong_value("model", passed, row.name, detail=f"{row.name} {passed}")
     cores = question.cpu_count or int(gpu.extra.get("cores", 8))  # type: ignore[call-overload]
     rounds = question.rounds or USUAL_ROUNDS
-    cost = boosted_trees.fit_cost(
-        kind, rows, columns, question.n_classes or 1, rounds=rounds, cpu_count=cores,
-        speed=gpu.calibrated.trees if gpu.calibrated else None,
-    )  # fmt: skip
+    asked = kind, row.name, rows, columns, question.n_classes or 1
+    cost = device_fit(*asked, rounds=rounds, cpu_count=cores, device=gpu)
     if law is not None and gpu.kind == "cuda":
         fit, each = context_seconds(kind, rows, columns, max(gpu.tflops.values()))
         cost = replace(cost, fit_seconds=fit, predict_seconds_per_row=each)
     used = {"n_train": rows, "n_features": columns, "rounds": rounds}
     used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
-    passes = rounds if boosted_trees.is_boosting(kind) else 1
-    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name))
+    passes = rounds if boosted_trees.grows_trees(kind) else 1
+    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name, kind))
     held: Estimate | None = peak
     if gpu.kind == "cuda" and law is not None:
         regression = not question.n_classes
@@ -63,6 +62,8 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
         trained = int(split_of(rows, 1)[0])
         data = trained, rows - trained, columns, question.n_classes or 1
         held = boosted_trees.card_peak(kind, *data, gpu.usable_gib)
+    if gpu.kind == "cpu":
+        peak = cost.memory_gib
     if gpu.kind == "cuda" and held is not None and law is None:
         peak = held
         on_card = boosted_trees.fit_on_card(

@@ -13,14 +13,17 @@ from memory_service import __version__
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
+from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.boosting_plan import over_rounds
-from memory_service.domain.planning.fits import fits_of
+from memory_service.domain.planning.fits import fits_of, split_of
 from memory_service.domain.planning.run_seconds import (
+    EPOCH_OVERHEAD_S,
     TREE_FOLD_OVERHEAD,
     RunSeconds,
     Seconds,
     run_seconds,
     setup_seconds,
+    spread,
 )
 from memory_service.domain.prediction.device_memory import largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
@@ -57,9 +60,16 @@ def frozen_prediction(
         why_not = "no batch size was said"
     elif case.profile is not None:
         figures = _network(case, case.profile, int(case.reported["batch_size"]), by_time=by_time)
-    of = case.observation()
+    of = None if on_card and case.is_trees else case.observation()
     inputs, kept = _inputs(knowledge, case, figures), None if of is None else of.as_dict()
-    return {**figures, "why_not": why_not, "inputs": inputs, "case": kept}
+    known = 0 if of is None else len({o.run_id for o in knowledge.observations if _same_case(o, of)})
+    return {**figures, "why_not": why_not, "inputs": inputs, "case": kept, "own_runs": known}
+
+
+def _same_case(one: Observation, of: Observation) -> bool:
+    return (one.part, one.model, one.device, one.gpu) == (of.part, of.model, of.device, of.gpu) and (
+        one.input_size == of.input_size and one.run_id != ""
+    )
 
 
 def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> dict[str, Any]:
@@ -76,11 +86,31 @@ def _network(case: RunCase, profile: Profile, batch: int, *, by_time: bool) -> d
         "peak_allocated_gib": peak.allocated_gib.as_dict(),
         "step_seconds": step.as_dict(),
         "samples_per_second": step.reciprocal(batch).as_dict(),
-        "epoch_seconds": None if run is None else _number(run.epoch, step),
+        "epoch_seconds": None
+        if run is None
+        else _number(_own_time(run.epoch), _epoch_basis(case, profile, batch, step)),
+        "loader_samples_per_second": None if infer else case.loader_rate(profile.input_size).as_dict(),
         "setup_seconds": None if run is None else _number(run.setup, step),
         "total_minutes": _minutes(case, run, step),
         "naive": _naive(profile, batch, infer),
     }
+
+
+def _own_time(epoch: Seconds) -> Seconds:
+    """What an epoch reports of itself: its steps and its validation, without what lies between two epochs."""
+    between = spread(EPOCH_OVERHEAD_S)
+    parts = ((epoch.low, between.low), (epoch.value, between.value), (epoch.high, between.high))
+    return Seconds(*(max(whole - rest, 0.0) for whole, rest in parts))
+
+
+def _epoch_basis(case: RunCase, profile: Profile, batch: int, step: Estimate) -> Estimate:
+    """What an epoch stands on: its steps, or the input pipeline that they wait for."""
+    loader = case.loader_rate(profile.input_size)
+    if loader.value >= batch / step.value:
+        return step
+    return replace(
+        loader, basis=f"steps wait for the input pipeline ({loader.value:.3g} samples/s): {loader.basis}"
+    )
 
 
 def _run(case: RunCase, profile: Profile, batch: int, step: Estimate, *, by_time: bool) -> RunSeconds | None:
@@ -125,14 +155,16 @@ def _minutes(case: RunCase, run: RunSeconds | None, step: Estimate) -> dict[str,
 def _trees(
     database: Database, case: RunCase, rounds: Rounds | None, *, on_card: bool, by_time: bool
 ) -> tuple[dict[str, Any], str | None]:
-    """One fit of the model to all rows, and all fits of the run; None of it where the rows are not said.
+    """One fit of the model to the rows of a fold, and all fits of the run; None of it where the rows are not
+    said.
 
     rounds   of a fold, (low, median, high): early stopping ends it
     """
     reported = case.reported
     if not reported.get("n_train"):
         return {}, NO_ROWS
-    rows = reported["n_train"]
+    whole, folds = reported["n_train"], reported.get("folds")
+    rows = int(split_of(whole, folds)[0]) if folds and not on_card else whole
     gpu = "cpu" if case.why_not else reported["gpu"]
     most = None if rounds is None else max(1, round(rounds[1]))
     requested = {"model": case.model, "gpu": gpu, "n_train": min(rows, MOST_UNBOUNDED)}
@@ -142,14 +174,13 @@ def _trees(
     fit = answer["fit_seconds"]
     if on_card and "card_fit_seconds" in answer:
         fit = answer["card_fit_seconds"]
-    setup = setup_seconds(0.0, rows, gpu=False, pretrained=0.0, files=False)
-    folds = reported.get("folds")
+    setup = setup_seconds(0.0, whole, gpu=False, pretrained=0.0, files=False)
     total = None
     if folds:
         one = Estimate(fit["value"], fit["low"], fit["high"])
         to_all = Seconds.of(one) if rounds is None else over_rounds(one, rounds)
         seeds, n_test = reported.get("seeds") or 1, reported.get("n_test", 0)
-        fits = fits_of(rows, n_test, folds, seeds=seeds, by_time=by_time, trees=True)
+        fits = fits_of(whole, n_test, folds, seeds=seeds, by_time=by_time, trees=True)
         training = to_all.times(fits.rows_read / rows) + TREE_FOLD_OVERHEAD.times(float(fits.models))
         of_fit = Estimate(0, 0, 0, fit["grade"], fit["n"], fit["basis"])
         total = _number(training.and_independent(setup).times(1.0 / 60.0), of_fit)

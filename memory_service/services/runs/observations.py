@@ -13,10 +13,18 @@ from typing import Any
 
 from sqlalchemy import null
 
+from memory_service.domain.common.vocabulary import modality_of
+from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.learning.observation import Observation
+from memory_service.domain.learning.scoring import own_observation
 from memory_service.domain.monitoring.event import loss_of
 from memory_service.domain.runs.advice_outcome import succeeded
-from memory_service.domain.runs.run_observations import Ending, exclusion_of, observations_of
+from memory_service.domain.runs.run_observations import (
+    Ending,
+    exclusion_of,
+    loader_observation,
+    observations_of,
+)
 from memory_service.domain.runs.run_outcome import Outcome, best_of, outcome_of
 from memory_service.domain.runs.wasted_minutes import waste_of
 from memory_service.errors import NotFound
@@ -42,7 +50,8 @@ LATE_RATIO, LATE_SECONDS = 1.5, 5.0
 """Epochs that took so much longer than the run itself were reported afterwards."""
 
 LEAST_SECONDS = 10.0
-"""Imports alone take that long: a run that ended sooner trained nothing that a prediction is about."""
+"""Imports alone take that long: a run that ended sooner, and timed nothing, trained nothing that a prediction
+is about."""
 
 BY_PERSON, IMPLAUSIBLE = "by_person", "implausible"
 """Why nothing of a run counts."""
@@ -136,7 +145,7 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
             if now.exclusion is None:
                 remember(transaction, now, now.summary)
             return
-        found = [judge(one).as_dict() for one in _observations(now, outcome)]
+        found = _judged(judge, _observations(now, outcome))
         direction = metric_direction(transaction, now, summary)
         changes = _figures(now, outcome, found) | _wasted(now, outcome, direction)
         if now.exclusion is not None:
@@ -151,6 +160,16 @@ def conclude(database: Database, run_id: str, run: Run | None = None) -> None:
             runs.replace_observations(transaction.session, run_id, found, transaction.now)
         if now.exclusion is None:
             remember(transaction, now, summary, taught=found != known)
+
+
+def _judged(
+    judge: Callable[[Observation], Observation], found: Iterable[Observation]
+) -> list[dict[str, Any]]:
+    """In the wire form. What fed a network is not believed more than its steps."""
+    judged = [judge(one) for one in found]
+    doubt = next((one.doubt for one in judged if one.doubt), None)
+    return [replace(one, doubt=one.doubt or doubt).as_dict() if one.part == "loader" else one.as_dict()
+            for one in judged]  # fmt: skip
 
 
 def mark_excluded(database: Database, run_id: str, why: str, who: str | None, *, excluded: bool) -> None:
@@ -238,14 +257,28 @@ def _observations(run: Run, outcome: Outcome) -> list[Observation]:
     ending = Ending(run.finish["status"], _ran_seconds(run), setup["high"], run.finish.get("batch_size"))
     at = run.finished_at.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
     of = replace(Observation.from_dict(case), run_id=run.id, source=f"run {run.id}", at=at)
-    return observations_of(
+    found = observations_of(
         of, outcome, ending, n_train=run.given.get("n_train"), folds=run.given.get("folds")
     )
+    return [*found, *_fed(run, of, outcome)] if prediction.get("loader_samples_per_second") else found
+
+
+def _fed(run: Run, of: Observation, outcome: Outcome) -> list[Observation]:
+    """What the run says of its input pipeline, where it says more than was predicted."""
+    prediction: Mapping[str, Any] = run.prediction or {}
+    cores, workers = prediction["inputs"]["cpu_count"], run.given.get("num_workers")
+    if workers is None:
+        workers = int(loader_settings(cores, run.task)["num_workers"])
+    fed = loader_observation(of, outcome, run.task, modality_of(run.task), workers, cores)
+    usual = 1.0 / prediction["loader_samples_per_second"]["value"]
+    return [] if fed is None or (fed.at_most_seconds or 0.0) > usual else [fed]
 
 
 def _wasted(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
     """What of the run brought nothing (`domain.runs.wasted_minutes`)."""
     predicted = (run.prediction or {}).get("epoch_seconds") or {}
+    if predicted.get("grade") != "measured" and _excluded(run, outcome) not in ("contended", "throttled"):
+        predicted = {}  # a law that misses is the service's error, not the run's waste
     good = succeeded(run.finish["status"], run.finish.get("submission"))
     minutes, high = _ran_seconds(run) / 60.0, predicted.get("high")
     waste = waste_of(outcome, minutes=minutes, succeeded=good, direction=direction, epoch_seconds_high=high)
@@ -270,11 +303,11 @@ def _best(run: Run, outcome: Outcome, direction: str | None) -> dict[str, Any]:
 
 def _figures(run: Run, outcome: Outcome, found: list[dict[str, Any]]) -> dict[str, Any]:
     """What the list of runs shows of the outcome: at the run's own batch."""
-    mine = next((one for one in found if one["batch_size"] == run.batch_size), None)
+    mine = own_observation(found, run.batch_size)
     step = mine["step_seconds"] if mine is not None else None
     minutes, completed = _ran_seconds(run) / 60.0, run.finish["status"] == "completed"
     return {
-        "samples_per_second": run.batch_size / step if step and run.batch_size else None,
+        "samples_per_second": mine["batch_size"] / step if step and mine else None,
         "peak_gib": mine["peak_driver_gib"] if mine is not None else outcome.peak.driver_gib,
         "epoch_seconds": outcome.epoch_seconds,
         "excluded": IMPLAUSIBLE if mine and mine["doubt"] else _excluded(run, outcome),
@@ -287,12 +320,15 @@ def _excluded(run: Run, outcome: Outcome) -> str | None:
         return "no_card"
     if _late(run, outcome):
         return "late"
-    return "too_short" if _too_short(run, outcome) else exclusion_of(outcome)
+    processor = ((run.prediction or {}).get("case") or {}).get("cores") is not None
+    return "too_short" if _too_short(run, outcome) else exclusion_of(outcome, processor=processor)
 
 
 def _too_short(run: Run, outcome: Outcome) -> bool:
-    """Whether it ended before anything could be measured. One that ran out of memory says so at once."""
+    """Whether it ended before anything was timed. One that ran out of memory says so at once."""
     if run.finish["status"] == "out_of_memory" or outcome.out_of_memory:
+        return False
+    if outcome.steady or outcome.fits_told or len(outcome.step_windows) > 1:
         return False
     return _ran_seconds(run) < LEAST_SECONDS
 

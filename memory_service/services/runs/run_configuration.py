@@ -8,7 +8,8 @@ from typing import Any
 from memory_service.domain.calibration.registered_device import cores_beside
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import reads_files
-from memory_service.domain.cost.data_loader import loader_samples_per_second, loader_settings
+from memory_service.domain.cost.boosted_trees import cost_kind
+from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.mask_classes import with_mask_classes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.rates import with_cores
@@ -17,6 +18,7 @@ from memory_service.domain.learning.observation import Observation, observation_
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, check_options
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_host import LEAVES, device_loader
 from memory_service.errors import InvalidInput, MemoryServiceError, NotFound, wrong_value
 from memory_service.schemas.predict import SIZE_FIELDS, PredictRequest
 from memory_service.services.knowledge.learned_corrections import observed_profile
@@ -83,21 +85,38 @@ class RunCase:
 
     def loader_rate(self, input_size: int) -> Estimate:
         """Samples a second that the input pipeline delivers."""
+        return device_loader(self.reported["task"], input_size, self.num_workers, self.cpu_count, self.gpu)
+
+    @property
+    def num_workers(self) -> int:
         workers = self.reported.get("num_workers")
         if workers is None:
-            workers = int(loader_settings(self.cpu_count, self.reported["task"])["num_workers"])
-        measured = self.gpu.calibrated.loader if self.gpu.calibrated is not None else None
-        task = self.reported["task"]
-        return loader_samples_per_second(task, input_size, workers, self.cpu_count, measured=measured)
+            workers = loader_settings(self.cpu_count, self.reported["task"])["num_workers"]
+        return int(workers)
+
+    @property
+    def columns(self) -> int:
+        """Of the table that is fitted, as said or as usual for the model."""
+        return int(self.reported.get("n_features") or self.input_size or 1)
 
     def observation(self) -> Observation | None:
         """What an observation of this run would be of, without figures; None where it could teach nothing: of
         masks of many classes no baseline is predicted again."""
+        if self.row is not None and self.is_trees and (law := cost_kind(*_names(self.row))) is not None:
+            classes = int(self.reported.get("n_classes") or 1)
+            return Observation(
+                self.gpu.slug, self.row.name, law, self.columns, "fp32", 0, self.gpu.device, "fit",
+                self.cpu_count, classes if classes > 2 else 1, LEAVES, self.input_kind,
+            )  # fmt: skip
         if self.profile is None or self.unseen or "classes" in self.profile.extra:
             return None
         key = prediction_key(self.profile, self.gpu, self.config)
         batch_size = int(self.reported.get("batch_size") or 0)
         return observation_of(key, batch_size, input_kind=self.profile.input_kind)
+
+
+def _names(row: CatalogueModel) -> tuple[str, str, str]:
+    return row.name, row.library, row.family
 
 
 def run_case(knowledge: Knowledge, reported: Mapping[str, Any]) -> RunCase:

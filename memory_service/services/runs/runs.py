@@ -158,9 +158,13 @@ def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> l
         facts |= {name: getattr(run, name) for name in ("precision", "layout", "optimizer", "mode")}
         size = {run.input_kind: run.input_size} if run.input_size else {}
         with suppress(MemoryServiceError):  # its model or card was taken out since
-            now = frozen_prediction(database, knowledge, run_case(knowledge, run.given | facts | size))
-        taught = {(one.run_id, one.batch_size) for one in knowledge.observations if one.doubt}
-        found = [one | {"doubt": None} if (run.id, one["batch_size"]) in taught else one for one in found]
+            case = run_case(knowledge, run.given | facts | size)
+            now = frozen_prediction(database, knowledge, case, expected_rounds(case, None))
+        taught = {(one.run_id, one.part, one.batch_size) for one in knowledge.observations if one.doubt}
+        found = [
+            one | {"doubt": None} if (run.id, one.get("part", "step"), one["batch_size"]) in taught else one
+            for one in found
+        ]
     return learned_figures(run.prediction or {}, now, found, run.excluded, run.batch_size)
 
 

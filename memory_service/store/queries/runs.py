@@ -41,6 +41,11 @@ SUBJECT = (
 """Members of an observation that distinguish cases."""
 
 
+def _subject_of(wire: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is no step has more of them; subjects of steps stay as they were stored."""
+    return SUBJECT if wire.get("part", "step") == "step" else (*SUBJECT, "part", "cores", "outputs", "leaves")
+
+
 def add(session: WriteSession, values: Mapping[str, Any]) -> None:
     """Insert a run; IntegrityError when its id is taken."""
     session.execute(insert(Run), [values])
@@ -253,7 +258,7 @@ def replace_observations(
     if found:
         rows = [
             {"id": f"{run_id}/{number}", "run_id": run_id, "updated_at": now, "observation": dict(wire)}
-            | {"subject": "|".join(str(wire.get(name)) for name in SUBJECT)}
+            | {"subject": "|".join(str(wire.get(name)) for name in _subject_of(wire))}
             | {name: wire[name] for name in ("gpu", "device", "model")}
             for number, wire in enumerate(found)
         ]

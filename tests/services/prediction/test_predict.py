@@ -140,7 +140,7 @@ def test_boosted_trees_answer_with_their_own_law(seeded_sqlite: Database) -> Non
     answer = predict(seeded_sqlite, {"model": "lightgbm", "gpu": "cpu", "n_train": 100_000, "n_features": 50})
     assert answer["fit_seconds"]["low"] < answer["fit_seconds"]["value"] < 600
     assert answer["assumed"] == ["rounds 500"]
-    assert answer["peak_memory_gib"]["value"] == 0 < answer["host_memory_gib"]["value"]
+    assert answer["peak_memory_gib"] == answer["host_memory_gib"]  # a processor has no other
     assert "card_fit_seconds" not in answer
     many = {"model": "xgboost", "n_train": 10**7, "n_features": 50}
     on_card = predict(seeded_sqlite, {**many, "gpu": "v100"})
