@@ -56,7 +56,17 @@ PAGES, PAGE_WEIGHT = 3, 0.5
 RARE = 3
 """Texts in which a word must stand to count."""
 
-SPEECH = "bengaliai-speech"  # stored as seq2seq, which nothing here trains from sound
+KINDS_OF_STORED = {
+    "ai-mathematical-olympiad-progress-prize-2": "reasoning",
+    "ai-mathematical-olympiad-progress-prize-3": "reasoning",
+    "bengaliai-speech": "speech-recognition",
+    "drawing-with-llms": "generation",
+    "fide-google-efficiency-chess-ai-challenge": "agents-games",
+    "google-waxal-asr-challenge": "speech-recognition",
+    "konwinski-prize": "code-repair",
+    "llms-you-cant-please-them-all": "text-generation",
+}
+"""Of stored competitions that have no task, as nothing here plans such."""
 
 Floats = NDArray[np.float32]
 
@@ -115,7 +125,8 @@ def labelled() -> list[Labelled]:
     """All that is fitted to."""
     chance, out = random.Random(0), []
     for row in map(json.loads, (ROOT / "seeds/competitions.jsonl").read_text("utf-8").splitlines()):
-        task = "outside: speech-recognition" if row["slug"] == SPEECH else row["task"]
+        kind = KINDS_OF_STORED.get(row["slug"])
+        task = f"outside: {kind}" if kind else row["task"]
         if task is None:
             continue
         text = f"{row['title']}. {row['description']}"
