@@ -35,7 +35,8 @@ def database(servers: Servers) -> Iterator[Database]:
 
 def planned(database: Database, slug: str, mode: str) -> str:
     """The model of the plan: what a note pins, else the best."""
-    question = plan_request({"competition": slug, "gpu": "t4", "minutes": 30, "mode": mode})
+    asked = {"competition": slug, "gpu": "t4", "minutes": 30, "n_train": 9_000, "mode": mode}
+    question = plan_request(asked)
     knowledge = knowledge_of(database)
     problem = case_of(knowledge, question, read_request_text(database, question))
     if problem.noted_best is not None:

@@ -23,8 +23,8 @@ PARAPHRASES = [
         "Predict the sale price of houses from 79 columns; 1,460 rows. RMSE of the logarithm of the price.",
     ),
     (
-        "Find ears of wheat in 3,400 field images of 1024 x 1024 pixels; boxes; mean average precision over IoU 0.5 to 0.75.",
-        "Locate ears of wheat in 3,400 field images of 1024 x 1024 pixels; boxes; mean average precision over IoU 0.5 to 0.75.",
+        "Find ears of wheat in 3,400 field images of 1024 pixels; boxes; mean average precision over IoU.",
+        "Locate ears of wheat in 3,400 field images of 1024 pixels; boxes; mean average precision over IoU.",
     ),
     (
         "Group listings that show the same product: 34,000 photos with titles; F1.",
@@ -39,8 +39,8 @@ PARAPHRASES = [
         "Does a client fail to repay? 300,001 loan applications with 120 features. AUC.",
     ),
     (
-        "Forecast daily sales of 500 items in ten stores for three months; five years of history; SMAPE.",
-        "Predict the daily sales of 500 products in ten shops for three months; five years of history; SMAPE.",
+        "Forecast daily sales of 500 items in ten stores for three months; five years known; SMAPE.",
+        "Predict the daily sales of 500 products in ten shops for three months; five years known; SMAPE.",
     ),
     (
         "Segment salt in 4,000 seismic images of 101 pixels; masks; mean average precision over IoU.",
@@ -60,7 +60,7 @@ PARAPHRASES = [
     ),
     (
         "X-rays of 200 patients, 2,000 images: pneumonia or not; test patients are others. AUC.",
-        "Radiographs of 200 patients, 2,000 pictures: pneumonia or not; patients of the test are different. AUC.",
+        "Radiographs of 200 patients, 2,000 pictures: pneumonia or not; test patients are different. AUC.",
     ),
     (
         "Name the person entities in 6,800 essays, one tag a token; F5.",
