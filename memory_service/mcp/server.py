@@ -156,17 +156,17 @@ async def _elicited(
         message=" ".join(need["question"] for need in needs),
         requested_schema={"type": "object", "properties": fields, "required": list(fields)},
     )
+    said: Any = None
     if is_version_at_least(context.protocol_version, "2026-07-28"):
         if responses is None:
             return wire.InputRequiredResult(input_requests={_NEEDS: wire.ElicitRequest(params=form)})
         said = responses.get(_NEEDS)
     else:
-        said = None
         with suppress(MCPError):
             said = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
-    accepted = isinstance(said, wire.ElicitResult) and said.action == "accept"
-    given = (said.content if accepted else None) or {}
-    return {name: value for name, value in given.items() if name in fields}
+    if not isinstance(said, wire.ElicitResult) or said.action != "accept":
+        return {}
+    return {name: value for name, value in (said.content or {}).items() if name in fields}
 
 
 _NEEDS = "needs"
