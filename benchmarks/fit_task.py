@@ -56,6 +56,16 @@ PAGES, PAGE_WEIGHT = 3, 0.5
 RARE = 3
 """Texts in which a word must stand to count."""
 
+KINDS_OF_STORED = {
+    "ai-mathematical-olympiad-progress-prize-2": "reasoning",
+    "ai-mathematical-olympiad-progress-prize-3": "reasoning",
+    "drawing-with-llms": "generation",
+    "fide-google-efficiency-chess-ai-challenge": "agents-games",
+    "konwinski-prize": "code-repair",
+    "llms-you-cant-please-them-all": "text-generation",
+}
+"""Of stored competitions that have no task, as nothing here plans such."""
+
 Floats = NDArray[np.float32]
 
 
@@ -113,7 +123,8 @@ def labelled() -> list[Labelled]:
     """All that is fitted to."""
     chance, out = random.Random(0), []
     for row in map(json.loads, (ROOT / "seeds/competitions.jsonl").read_text("utf-8").splitlines()):
-        task = row["task"]
+        kind = KINDS_OF_STORED.get(row["slug"])
+        task = f"outside: {kind}" if kind else row["task"]
         if task is None:
             continue
         text = f"{row['title']}. {row['description']}"

@@ -282,11 +282,12 @@ def _baselines(
 
 @dataclass(frozen=True)
 class Measured:
-    """All that the page tells: leave one out, rolling origin, how alike winners are, errors of sizes, and
-    weights of families."""
+    """All that the page tells: leave one out, rolling origin with the year of each of its cases, how alike
+    winners are, errors of sizes, and weights of families."""
 
     out: Results
     before: Results
+    years: list[int]
     alike: dict[str, tuple[float, float]]
     sizes: tuple[list[float], list[float]]
     fits: list[Fit]
@@ -307,6 +308,7 @@ def measured() -> Measured:
     return Measured(
         leave_one_out(memory, cases),
         rolling(memory, cases),
+        [_year(case) for case in cases if _year(case) >= FIRST_YEAR],
         winners_alike(memory, cases),
         size_errors(memory, cases),
         fits,
@@ -325,6 +327,21 @@ def table(results: Results) -> Iterator[str]:
             yield f"| {who} less {MODALITY} | {' | '.join(cells)} |"
 
 
+def by_year(results: Results, years: Sequence[int]) -> Iterator[str]:
+    """A row for each year: its competitions, then memory and the modality's most frequent, measure by
+    measure; a dash where nobody can be scored."""
+    yield "| year | competitions | families (5) | techniques (8) | loss (2) | split |"
+    yield "|---|---|---|---|---|---|"
+    for year in sorted(set(years)):
+        of_year = [place for place, each in enumerate(years) if each == year]
+        cells = []
+        for name in MEASURES:
+            pairs = [(results["memory"][name][i], results[MODALITY][name][i]) for i in of_year]
+            known = np.array([pair for pair in pairs if not np.isnan(pair).any()])
+            cells.append("{:.2f} / {:.2f}".format(*known.mean(axis=0)) if len(known) else "-")
+        yield f"| {year} | {len(of_year)} | {' | '.join(cells)} |"
+
+
 def main() -> None:
     found = measured()
     text = page(found)
@@ -337,7 +354,8 @@ def page(found: Measured) -> str:
     ours, theirs = found.sizes
     return PAGE.format(
         n=n, later=later, first=FIRST_YEAR, out="\n".join(table(found.out)),
-        before="\n".join(table(found.before)), alike="\n".join(
+        before="\n".join(table(found.before)), years="\n".join(by_year(found.before, found.years)),
+        alike="\n".join(
             f"| {field} | {theirs:.2f} | {year:.2f} |" for field, (theirs, year) in found.alike.items()
         ), sized=len(ours), ours=float(np.median(ours)),
         theirs=float(np.median(theirs)), fitted=FITTED_FROM, weight=FAMILY_WEIGHT, most=MOST_FAMILY_POINTS,
@@ -370,6 +388,10 @@ year": with `as_of`, so that nothing later counts.
 before.
 
 {before}
+
+By the year of the competition, memory / most frequent of the modality:
+
+{years}
 
 ## How alike winners are
 

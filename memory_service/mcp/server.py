@@ -6,6 +6,7 @@ describes and checks, so that both refuse the same things in the same words.
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -14,6 +15,7 @@ import mcp_types as wire
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import is_version_at_least
 
 from memory_service import __version__
 from memory_service.api.request_body import check_texts
@@ -67,7 +69,9 @@ def build_server(service: Service) -> Server[Any]:
     async def list_tools(_: _Context, __: Any) -> wire.ListToolsResult:
         return wire.ListToolsResult(tools=[tool.listed() for tool in TOOLS.values()])
 
-    async def call_tool(context: _Context, params: wire.CallToolRequestParams) -> wire.CallToolResult:
+    async def call_tool(
+        context: _Context, params: wire.CallToolRequestParams
+    ) -> wire.CallToolResult | wire.InputRequiredResult:
         tool = TOOLS.get(params.name)
         if tool is None:
             near = unknown_name("tool", params.name, tuple(TOOLS))
@@ -83,10 +87,10 @@ def build_server(service: Service) -> Server[Any]:
                 service.quotas.add(caller.key_id, events=1, size=len(str(arguments)))
             await knowledge_soon(service)
             answer = await tool.call(service, dict(arguments), caller)
-            if needs := answer.data.get("needs"):
-                told = await _elicited(context, needs)
-                answer = await tool.call(service, {**arguments, **told}, caller) if told else answer
-            return answer.as_result()
+            told = await _elicited(context, answer.data.get("needs"), params.input_responses)
+            if isinstance(told, wire.InputRequiredResult):
+                return told
+            return (await tool.call(service, {**arguments, **told}, caller) if told else answer).as_result()
         except MemoryServiceError as error:
             text = refused_text(error)
         except Exception:  # noqa: BLE001 - logged with its trace, which must not reach an agent
@@ -131,11 +135,14 @@ def build_server(service: Service) -> Server[Any]:
     )
 
 
-async def _elicited(context: _Context, needs: list[dict[str, Any]]) -> dict[str, Any]:
+async def _elicited(
+    context: _Context, needs: list[dict[str, Any]] | None, responses: wire.InputResponses | None
+) -> dict[str, Any] | wire.InputRequiredResult:
     """What the client's person or agent says of the fields that a plan needs; {} where the client cannot ask
-    or gets no answer."""
+    or gets no answer. From MCP 2026-07-28 on the question is a result, and the answer comes with the call
+    again (`responses`); before, it is a request of its own."""
     asks = wire.ClientCapabilities(elicitation=wire.ElicitationCapability())
-    if not context.session.check_client_capability(asks):
+    if not needs or not context.session.check_client_capability(asks):
         return {}
     fields = {
         need["field"]: {
@@ -145,14 +152,24 @@ async def _elicited(context: _Context, needs: list[dict[str, Any]]) -> dict[str,
         }
         for need in needs
     }
-    form = {"type": "object", "properties": fields, "required": list(fields)}
-    try:
-        asked = " ".join(need["question"] for need in needs)
-        said = await context.session.elicit_form(asked, form, context.request_id)
-    except MCPError:
+    form = wire.ElicitRequestFormParams(
+        message=" ".join(need["question"] for need in needs),
+        requested_schema={"type": "object", "properties": fields, "required": list(fields)},
+    )
+    said: Any = None
+    if is_version_at_least(context.protocol_version, "2026-07-28"):
+        if responses is None:
+            return wire.InputRequiredResult(input_requests={_NEEDS: wire.ElicitRequest(params=form)})
+        said = responses.get(_NEEDS)
+    else:
+        with suppress(MCPError):
+            said = await context.session.elicit_form(form.message, form.requested_schema, context.request_id)
+    if not isinstance(said, wire.ElicitResult) or said.action != "accept":
         return {}
-    given = said.content if said.action == "accept" else None
-    return {name: value for name, value in (given or {}).items() if name in fields}
+    return {name: value for name, value in (said.content or {}).items() if name in fields}
+
+
+_NEEDS = "needs"
 
 
 async def knowledge_soon(service: Service) -> None:

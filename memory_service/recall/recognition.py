@@ -7,7 +7,7 @@ Each is a signal of one logistic regression (`benchmarks/fit_recognition.py`).
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -123,6 +123,10 @@ class Words:
         return frozenset(found & self.content_words - _OF_METRICS)
 
     @cached_property
+    def tokens(self) -> list[str]:
+        return _TOKEN.findall(self.text.lower())
+
+    @cached_property
     def numbers(self) -> frozenset[float]:
         return _numbers(self.text)
 
@@ -131,7 +135,7 @@ class Words:
         return frozenset(int(found) for found in _YEAR.findall(self.text))
 
 
-_WORD = re.compile(r"[^\W_]{2,40}")
+_WORD, _TOKEN = re.compile(r"[^\W_]{2,40}"), re.compile(r"[^\W_]{1,40}")
 _COLUMN = re.compile(r"(?<!\w)(?=[^\W_]*+_|[^\Wa-z]*+[a-z][^\W\d]*+\d|[^\W\d]*+\d[^\WA-Za-z]*+[A-Za-z])\w++")
 _OPENS = re.compile(r"(?:^|[.!?:;\n\"(*#-]\s?)$")
 _YEAR = re.compile(r"(?<![\d,.-])(20[012]\d)(?![\d,.-]*\d)")
@@ -163,9 +167,45 @@ def recognised(
         task = float(task_probability[place]) if task_probability is not None else 1.0
         evidence = evidence_of(snapshot, place, read, facts, words, meaning, task)
         named = evidence.identifies or bool(read.names & snapshot.known_words(place))
-        if evidence.probability >= best and named:
+        if evidence.probability >= best and named and not another_edition(snapshot, place, read, evidence):
             best, found = evidence.probability, place
     return found
+
+
+def another_edition(snapshot: RecallSnapshot, place: int, read: Words, evidence: Evidence) -> bool:
+    """Whether the text names one of the series that is not this one: its name, never as it is, with another
+    year, episode or number, or with one other word where metric, counts or task differ ("M5 Accuracy")."""
+    row = snapshot.competitions[place]
+    own = [_TOKEN.findall(str(name).lower()) for name in (row["slug"], row.get("title")) if name]
+    found = [_differing(read.tokens, name) for name in own]
+    disagrees = evidence.metric < 0.0 or evidence.conflict > 0.0 or evidence.another > 0.0
+    return None not in found and ("edition" in found or (disagrees and "word" in found))
+
+
+def _differing(tokens: Sequence[str], name: Sequence[str]) -> str | None:
+    """What differs where a text has a name but for editions, or but for one word: "edition", "word"; "" where
+    it has nothing like it, None where it has the name itself."""
+    content = [place for place, word in enumerate(name) if not _NUMBERED.fullmatch(word)]
+    found = ""
+    for start in [
+        place - content[0] for place, word in enumerate(tokens) if content and word == name[content[0]]
+    ]:
+        there = tokens[max(start, 0) : start + len(name)]
+        if len(there) < len(name):
+            continue
+        apart = [pair for pair in zip(there, name, strict=True) if pair[0] != pair[1]]
+        words = [pair for pair in apart if not all(map(_NUMBERED.fullmatch, pair))]
+        if not apart:
+            return None
+        if not words:
+            found = "edition"
+        elif len(words) == len(apart) == 1 and len(content) > 2 and not found:
+            found = "word"
+    return found
+
+
+_NUMBERED = re.compile(r"\d{1,4}|s\d+e\d+|ii|iii|iv|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
+"""Years, months and numbers of editions."""
 
 
 def candidates(words: Ranked, meaning: Ranked | None) -> list[int]:

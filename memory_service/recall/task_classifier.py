@@ -20,11 +20,12 @@ from memory_service.domain.common.vocabulary import TASKS
 from memory_service.domain.description.cues import TASK_OF
 from memory_service.domain.description.phrases import words_of
 from memory_service.domain.description.prose import task_sentences
+from memory_service.domain.description.task_inference import NUMBERS
 
 FILE = "task_classifier.npz"
 BUCKETS = 8192
 _READ_WORDS = 1_200
-AXES = tuple(sorted({given for given, _ in TASK_OF})), tuple(sorted({answer for _, answer in TASK_OF}))
+AXES = (*sorted({given for given, _ in TASK_OF}), NUMBERS), tuple(sorted({answer for _, answer in TASK_OF}))
 """Kinds of input and of answer whose scores are features."""
 
 _CUES, _VECTOR, _WORDS = 0.06, 2.0, 1.5

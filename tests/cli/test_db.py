@@ -69,7 +69,7 @@ def test_check_of_a_database_at_no_revision_fails_with_the_command(servers: Serv
 def test_export_writes_each_format(tmp_path: Path) -> None:
     _run("seed", "--without-vectors")
     lines = _run("export", "competitions", "--format", "jsonl").stdout.splitlines()
-    assert len(lines) == 227
+    assert len(lines) == 244
     assert _run("export", "gpus").stdout.startswith("slug,name,")
     target = tmp_path / "claims.parquet"
     assert "bytes in" in _run("export", "claims", "--format", "parquet", "-o", str(target)).stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +163,20 @@ def test_the_conflicts_hold_the_batch_512_claims(url: str) -> None:
     ids = {item["id"] for item in json.loads(ask("conflicts", "--json", "--database", url).stdout)["items"]}
     assert {"C29", "C30"} <= ids
     assert "C29" in ask("conflicts", "--database", url).stdout
+
+
+def test_a_terminal_is_asked_for_an_open_task_and_plans_the_answer(url: str) -> None:
+    words = ("--description", "We have a data set. Predict the target.", "--gpu", "t4", "--minutes", "20")
+    command = [sys.executable, "-m", "memory_service", "recommend", *words, "--database", url]
+    own, theirs = pty.openpty()
+    quiet = os.environ | {"MEMORY_EMBEDDING_MODEL": "/no/such/model"}
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=quiet
+    ) as process:
+        os.close(theirs)
+        os.write(own, b"tabular-regression\n")
+        shown, asked = process.communicate(timeout=300)
+    os.close(own)
+    assert process.returncode == 0, asked
+    assert "Which task is it" in asked
+    assert "tabular-regression" in shown

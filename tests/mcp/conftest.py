@@ -61,11 +61,12 @@ def text_of(result: CallToolResult) -> str:
 
 
 @contextmanager
-def agent_by(transport: Callable[[], Any], mode: str = "auto") -> Iterator[Agent]:
-    """A connected agent. transport: made in the loop that it lives in."""
+def agent_by(transport: Callable[[], Any], mode: str = "auto", asked: Any = None) -> Iterator[Agent]:
+    """A connected agent. transport: made in the loop that it lives in; asked: answers what the server asks,
+    with the context and the question."""
 
     def connect() -> AbstractAsyncContextManager[Client]:
-        return Client(transport(), mode=mode)
+        return Client(transport(), mode=mode, elicitation_callback=asked)
 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(portal.call(connect)) as client:
         yield Agent(portal, client)

@@ -93,7 +93,7 @@ def test_the_embedded_database_is_made_and_seeded_by_itself(opened: Opener, serv
     assert ready.upgraded is not None
     assert ready.upgraded.backup is None, "there was nothing to save"
     assert ready.seeded is not None
-    assert ready.seeded.tables["competitions"].added == 227
+    assert ready.seeded.tables["competitions"].added == 244
     again = databases.ensure_ready(opened(url))
     assert (again.upgraded, again.seeded) == (None, None)
 

@@ -52,7 +52,7 @@ def _row(database: Database, table: str, key: str) -> dict[str, Any]:
 
 def test_all_that_ships_is_loaded(seeded_database: Database) -> None:
     shipped = shipped_seeds()
-    assert len(shipped["competitions"]) == 227
+    assert len(shipped["competitions"]) == 244
     assert len(shipped["solutions"]) >= 387
     assert len(shipped["claims"]) == 73
     assert len(shipped["gpus"]) >= 25

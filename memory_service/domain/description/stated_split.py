@@ -79,7 +79,8 @@ _TIME_SPLIT = re.compile(
     r"|private)\b[^.;]{0,50}\b(?:later|future|newer|most recent|"
     r"subsequent|after (?:the |all |those )?(?:train\w*|that|last|period|20\d\d))\b"
     r"|later (?:part|ones|data|period|dates?)|forecast\w*"
-    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future)",
+    rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future"
+    rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
     re.IGNORECASE,
 )
 _RANDOM_SPLIT = re.compile(

@@ -103,6 +103,7 @@ OUTSIDE: Mapping[str, str] = {
     "optimization": "a search for the best solution, without samples to learn from",
     "reasoning": "reasoning of a language model at inference, without training data",
     "code-repair": "writing or repairing programs",
+    "clustering": "groups that no sample is labelled with",
 }
 """Kinds that no plan is made for -> what they are."""
 
@@ -123,7 +124,7 @@ ASKS_OF_PICTURES = re.compile(
 one of `_OF_PICTURES_TOO`."""
 
 _OUTSIDE = "outside: "
-UNTOLD = "untold"
+UNTOLD, NUMBERS = "untold", "numbers"
 Axes = tuple[Mapping[str, float], Mapping[str, float]]
 """Scores of inputs and of answers, of the order of 1 to 20."""
 
@@ -142,11 +143,13 @@ class _Reading:
     """Weighted counts of what was found: (axis, value, phrase) -> weight and summed occurrences; metrics.
 
     judges   the metric that answers are judged by
+    numbers  whether samples are numbers that were measured of things
     """
 
     cues: Mapping[tuple[str, str, str], tuple[float, float]]
     metrics: Mapping[Metric, float]
     judges: _Mention | None
+    numbers: bool
 
 
 def _cue_table() -> PhraseTable[tuple[str, str, float]]:
@@ -282,17 +285,23 @@ def _read(text: str, said: Stated) -> _Reading:
                 around = _around(sign, words, place, phrase)
                 mentions.append((emphasis * earliness * length, emphasis, metric, around))
         position += len(sentence)
-    for name, (value, weight) in _TELLING.items():
-        if name in said:
-            key = "input", value, said[name][1].lower()
-            weights[key], counts[key] = weight, 1.0
+    for name in _TELLING.keys() & said.keys():
+        value, weight = _TELLING[name]
+        key = "input", value, said[name][1].lower()
+        weights[key], counts[key] = weight, 1.0
+    numbers = None if _MEDIA_FILES.search(text) else _NUMBERS.search(text)
+    if numbers is not None:
+        of_media = {key: _OF_OBJECTS * w for key, w in weights.items() if key[:2] in _MEDIA}
+        key = "input", "tabular", numbers[0].lower()
+        weights |= {**of_media, key: _OF_NUMBERS}
+        counts[key] = 1.0
     if said.get("n_train", (0, ""))[0] >= _LEAST_NAMED:
         for _, phrase, (axis, value, weight) in _CUES.find(words_of(said["n_train"][1])):
             key = axis, value, phrase
             weights[key] = weight  # the words may end within one of the sentence: "100 PRODUCTS0"
             counts[key] += _SAMPLE_FACTOR
     cues = {key: (weights[key], counts[key]) for key in counts}
-    return _Reading(cues, metrics, _loudest(mentions))
+    return _Reading(cues, metrics, _loudest(mentions), bool(numbers))
 
 
 _COUNT = re.compile(rf"\d+|an?|half|{NUMBER_WORD}")
@@ -303,6 +312,29 @@ _EVERYDAY = frozenset(("accuracy", "dice", "meteor", "spice", "f2", "f5", "horiz
 _EVERYDAY |= {"exact match", "insertion and deletion"}
 _TELLING = {"n_features": ("tabular", 4.0), "seq_len": ("text", 3.0), "image_size": ("image", 3.0)}
 """Facts that tell the input when they are stated, with the weight of such a cue."""
+
+_MEDIA = {("input", name) for name in ("image", "audio", "video", "text")}
+_OF_OBJECTS, _OF_NUMBERS, _OF_ALL_NUMBERS = 0.25, 6.0, 40.0
+"""What cues of media are worth, that of a table, and `NUMBERS` for the classifier, where each sample is
+numbers that were measured of it and no file of pictures, sounds or words is spoken of: then the data are a
+table, whatever the objects are."""
+
+_NUMBERED = (
+    r"(?:measurements?|features?|attributes|variables|descriptors|statistics|properties|numbers|factors)"
+)
+_TAKEN = r"(?:computed|extracted|calculated|measured|derived)"
+_NUMBERS = re.compile(
+    rf"\b(?:[4-9]|[1-9]\d{{1,3}}|(?!(?:one|two|three)\b){NUMBER_WORD}) (?:[\w-]+ ){{0,3}}{_NUMBERED}\b|"
+    rf"\b{_NUMBERED} (?:\w+ ){{0,2}}{_TAKEN}\b|"
+    r"\b(?:features|measurements|descriptors) of (?:a|an|each|every|one)\b|"
+    rf"\b{_TAKEN} (?:from|on|in) (?:\w+ ){{0,2}}(?:photo(?:graph)?|picture|image|recording|scan)s?\b",
+    re.IGNORECASE,
+)
+_MEDIA_FILES = re.compile(
+    r"\b(?:jpe?gs?|pngs?|tiffs?|dicom|dcm|nifti|wav|mp3|ogg|flac|mp4|pixels?|px|khz|texts?)\b|"
+    r"\b(?:image|picture|photo|scan|recording|audio|sound|video)s?(?:/| (?:folder|files?|are|in)\b)",
+    re.IGNORECASE,
+)
 
 _LEAST_NAMED = 100
 _SAMPLE_FACTOR = 3.0
@@ -358,7 +390,8 @@ def _axis_scores(reading: _Reading) -> Axes:
         inputs["multi"] += _TOGETHER * together
     if not inputs and not answers:
         return {}, {}
-    return _tempered(inputs, INPUT_PRIOR), _tempered(answers, ANSWER_PRIOR)
+    numbers = {NUMBERS: _OF_ALL_NUMBERS} if reading.numbers else {}
+    return _tempered(inputs, INPUT_PRIOR) | numbers, _tempered(answers, ANSWER_PRIOR)
 
 
 def _tempered(found: Mapping[str, float], prior: Mapping[str, float]) -> dict[str, float]:

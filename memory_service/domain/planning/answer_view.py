@@ -73,7 +73,8 @@ def _short_recipe(recipe: Mapping[str, Any], most: Mapping[str, int]) -> dict[st
 
 def _short(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: _cut(row[name]) for name in ("text", "setting") if name in row}
-    return {**row, **texts, "from": row["from"][:1]}
+    firsts = {name: row[name][:1] for name in ("from", "refuted_by") if name in row}
+    return {**row, **texts, **firsts}
 
 
 def _cut(text: str) -> str:

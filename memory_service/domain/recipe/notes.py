@@ -6,7 +6,8 @@ group folds by site matched the leaderboard") is read for the same things.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from memory_service.domain.recipe.validation import MOST_FOLDS, SPLITS_ADVISED
@@ -73,6 +74,35 @@ def note_of_pattern(row: Mapping[str, Any], catalogue_name: Callable[[str], str 
         by=(by if isinstance(by, str) else None) or said.by,
         here=here,
     )
+
+
+def beside_runs(notes: Iterable[Note], results: Mapping[str, float]) -> tuple[list[Note], dict[str, str]]:
+    """The notes without the models that runs of the very competition refute, and source -> why.
+
+    results   model -> index points of its best run there; a claim that a model is the best, or the worse one,
+              falls where a measured run beats it by `REFUTED` or more
+    """
+    best = max(results, key=lambda model: results[model], default="")
+    kept, why = [], {}
+    for note in notes:
+        beaten = (
+            {name for name in note.prefer if results[best] - results.get(name, inf) >= REFUTED}
+            if best
+            else ()
+        )
+        own = replace(
+            note,
+            prefer=tuple(name for name in note.prefer if name not in beaten),
+            avoid=tuple(name for name in note.avoid if name != best),
+        )
+        kept.append(own)
+        if own != note:
+            why[note.source] = f"runs of the competition here reached most with {best}. It says: {note.text}"
+    return kept, why
+
+
+REFUTED = 1.5
+"""Index points: more than two standard deviations of a run's result (`quality.conditioning.RUN_NOISE`)."""
 
 
 def read_sentence(text: str, catalogue_name: Callable[[str], str | None]) -> Note:

@@ -8,7 +8,7 @@ from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.recipe.neighbourhood import Neighbourhood
 from memory_service.domain.recipe.validation import Validation
 from memory_service.domain.recipe.vocabulary import STAGE_OF, TECHNIQUES
-from memory_service.domain.recipe.votes import Vote, sentences, typical, votes
+from memory_service.domain.recipe.votes import Vote, refuted, sentences, typical, votes
 
 MOST_FAMILIES, MOST_TECHNIQUES, MOST_LOSSES = 8, 12, 3
 MOST_SENTENCES = 5
@@ -72,9 +72,9 @@ def make_recipe(
     said = {field: tuple(sentences(near, field, MOST_SENTENCES)) for field in _SENTENCES}
     return Recipe(
         validation=validation,
-        families=tuple(found["families"][:MOST_FAMILIES]),
-        techniques=tuple(found["techniques"][:MOST_TECHNIQUES]),
-        loss=tuple(found["loss"][:MOST_LOSSES]),
+        families=refuted(near, found["families"][:MOST_FAMILIES]),
+        techniques=refuted(near, found["techniques"][:MOST_TECHNIQUES]),
+        loss=refuted(near, found["loss"][:MOST_LOSSES]),
         features=said["features"] if modality_of(task) in ENGINEERED else (),
         mattered=said["what_mattered"],
         failed=said["what_failed"],
@@ -98,4 +98,6 @@ def _shown(vote: Vote) -> dict[str, Any]:
         "n": vote.n,
         "from": list(vote.sources),
         "runs": vote.runs,
+        "confirmed": vote.confirmed,
+        "refuted_by": list(vote.refuted_by),
     }

@@ -18,6 +18,7 @@ class Solution:
     """A solution's row without what no vote reads; empty and None: not known.
 
     id      `<competition>#<rank>`; split, by, folds: how it validated; private: its score on the hidden part
+    year    of its competition
     """
 
     id: str
@@ -36,6 +37,7 @@ class Solution:
     features: tuple[str, ...] = ()
     what_mattered: tuple[str, ...] = ()
     what_failed: tuple[str, ...] = ()
+    year: int | None = None
 
     @property
     def weight(self) -> float:

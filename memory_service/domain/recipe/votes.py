@@ -1,9 +1,10 @@
 """What similar solutions used: shares, lift over the base rate, and the solutions behind each."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from math import exp, log
 
 from memory_service.domain.common.quoted_text import one_line
@@ -27,8 +28,10 @@ class Vote:
     share     expected share of winners that use it: that of the similar solutions by weight, drawn to the
               modality's base rate as by `PRIOR` competitions more; so are names that none of them used (n 0)
     lift      share / base rate, None where nobody of the modality used it
-    n         how many of these solutions used it; sources: the weightiest of them
+    n         how many of these solutions, each of another team, used it; sources: the weightiest of them
     runs      what runs of the very competition here say of it
+    confirmed year of the latest of these competitions that was won with it; refuted_by: solutions among these
+              that say that it failed
     """
 
     name: str
@@ -37,6 +40,8 @@ class Vote:
     n: int
     sources: tuple[str, ...]
     runs: str | None = None
+    confirmed: int | None = None
+    refuted_by: tuple[str, ...] = ()
 
 
 def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vote]:
@@ -57,19 +62,33 @@ def votes(near: Neighbourhood, field: str, base: Mapping[str, float]) -> list[Vo
     prior = PRIOR if base else 0.0
     shares: dict[str, float] = defaultdict(float)
     users: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    years: dict[str, int] = {}
     for solution, weight in said:
         part = weight * whole[solution.competition] / by_competition[solution.competition]
         for name in getattr(solution, field):
             if name not in NEVER_ADVISED:
                 shares[name] += part / total
                 users[name].append((-part, solution.id))
+                years[name] = max(years.get(name, 0), solution.year or 0)
     found = []
     for name in {**base, **shares}.keys() - NEVER_ADVISED if shares else ():
         drawn = (effective * shares[name] + prior * base.get(name, 0.0)) / (effective + prior)
         lift = drawn / base[name] if base.get(name) else None
         sources = tuple(source for _, source in sorted(users[name])[:SOURCES])
-        found.append(Vote(name, drawn, lift, len(users[name]), sources))
+        found.append(Vote(name, drawn, lift, len(users[name]), sources, confirmed=years.get(name) or None))
     return sorted(found, key=lambda vote: (-vote.share, vote.name))
+
+
+def refuted(near: Neighbourhood, found: Iterable[Vote]) -> tuple[Vote, ...]:
+    """The votes, each with the nearest solutions that name it among what failed."""
+    failed = [(one.id, " ".join(one.what_failed).lower()) for one in near.solutions if one.what_failed]
+    out = []
+    for vote in found:
+        name = "[- ]?".join(map(re.escape, vote.name.split("-")))
+        word = re.compile(rf"\b{name}\b")
+        by = (solution for solution, text in failed if word.search(text))
+        out.append(replace(vote, refuted_by=tuple(islice(by, SOURCES))))
+    return tuple(out)
 
 
 def base_rates(solutions: Iterable[Solution], field: str) -> dict[str, float]:

@@ -176,9 +176,11 @@ class Share(Answer):
     name: str
     share: float = Field(description="Expected share of such winners that use it, 0 to 1.")
     lift: float | None = Field(description="Share over that among all winners of the modality.")
-    n: int = Field(description="Solutions that used it.")
+    n: int = Field(description="Solutions that used it, each of another team.")
     source: list[str] = Field(alias="from", description="The weightiest of them.")
     runs: str | None = Field(description="What runs of the very competition here say of it.")
+    confirmed: int | None = Field(description="Year of the latest competition won with it; null: not known.")
+    refuted_by: list[str] = Field(description="Solutions of similar competitions where it failed.")
 
 
 class FamilyShare(Share):
@@ -231,6 +233,8 @@ class Evidence(Answer):
     grade: Grade
     text: str
     source: str
+    teams: int | None = left_out("Of a pattern: the winning teams that it rests on.")
+    confirmed: int | None = left_out("Of a pattern: year of the latest competition that they won.")
     demoted: bool | None = left_out("True where what came of runs ranks it down.")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.recipe.recipe import FIELDS
@@ -29,7 +29,8 @@ class SolutionMemory:
     def of(cls, solutions: Sequence[Row], competitions: Mapping[str, Row]) -> SolutionMemory:
         found: dict[str, list[Solution]] = {}
         for solution in usable("solutions", solutions)[0]:
-            found.setdefault(solution.competition, []).append(solution)
+            year = competitions.get(solution.competition, {}).get("year")
+            found.setdefault(solution.competition, []).append(replace(solution, year=year))
         ordered = {slug: tuple(sorted(some, key=lambda one: one.rank)) for slug, some in found.items()}
         return cls(ordered, competitions)
 

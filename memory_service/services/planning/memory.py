@@ -4,6 +4,7 @@ A pattern that runs followed and fared worse with than without (`domain.runs.pat
 any more: it comes last, and says why.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,7 @@ from memory_service.domain.recipe.neighbourhood import (
     competition_weights,
     neighbourhood,
 )
-from memory_service.domain.recipe.notes import Note, note_of_pattern
+from memory_service.domain.recipe.notes import Note, beside_runs, note_of_pattern
 from memory_service.domain.recipe.preferences import (
     FAMILY_YEARS,
     NO_PREFERENCES,
@@ -231,11 +232,12 @@ def memory_of(
     found: Found,
     said: InferredFacts | None,
     best_run: Row | None,
+    results: Mapping[str, float],
 ) -> Memory:
     """Mode blind: nothing at all; family: nothing of the competition asked about.
 
     said       read from the text alone; best_run: of the very competition here, as
-               `services.knowledge.outcomes` gives it
+               `services.knowledge.outcomes` gives it; results: model -> points of its best run there
     """
     signals = found.signals
     if question.mode == "blind" or signals is None:
@@ -257,12 +259,13 @@ def memory_of(
         why = _worse(knowledge.tallies, row, hidden) if knowledge.tallies else ""
         if why:
             text = f"Ranked down: {why}. It says: {row['statement']}"
-            demoted.append(_shown(row, text, held_back) | {"demoted": True})
+            demoted.append(_shown(knowledge, row, text, held_back) | {"demoted": True})
             continue
-        shown.append(_shown(row, row["statement"], held_back))
+        shown.append(_shown(knowledge, row, row["statement"], held_back))
         note = _note(knowledge, signals, row, own if question.mode == "open" else None, question)
         notes += [note] if note is not None else []
     notes = [note for note in notes if note.own] or notes
+    notes, refutations = beside_runs(notes, results)
     notes.sort(key=lambda note: not note.here)
     split = split_fact(question, said, record, notes)
     served = knowledge.priced.caches.of(TasksOfFamilies, knowledge.models.values())
@@ -294,6 +297,7 @@ def memory_of(
         sentence("ranked-down", memory=row["id"], why=row["text"].partition(". It says: ")[0])
         for row in demoted
     )
+    warnings += tuple(sentence("ranked-down", memory=note, why=why) for note, why in refutations.items())
     return Memory(recipe, preferences, targets, _noted_best(notes), evidence, warnings)
 
 
@@ -304,6 +308,7 @@ def remembered(
     n_train: int,
     said: InferredFacts | None,
     best_run: Row | None,
+    results: Mapping[str, float],
     neighbours: Callable[[], Found],
     bare: bool,
 ) -> tuple[Found, Memory]:
@@ -316,7 +321,7 @@ def remembered(
     known: tuple[Found, Memory] | None = knowledge.remembered.get(key) if bare else None
     if known is None:
         found = neighbours()
-        known = found, memory_of(knowledge, question, task, n_train, found, said, best_run)
+        known = found, memory_of(knowledge, question, task, n_train, found, said, best_run, results)
         if bare:
             if len(knowledge.remembered) >= MOST_REMEMBERED:
                 knowledge.remembered.clear()
@@ -394,11 +399,19 @@ def _shown_by_runs(knowledge: Knowledge, best: Row | None) -> dict[str, ModelPre
     return {model: ModelPreference(points, f"run {best['run_id']}", text)}
 
 
-def _shown(row: Row, text: str, held_back: bool) -> dict[str, Any]:
-    """held_back: the solutions behind it go unnamed, as some may be what the question must not know."""
-    source = str(row["source"])
-    source = source.partition(_SOLUTIONS)[0] if held_back else source
-    return {"id": row["id"], "grade": row["grade"], "text": one_line(text), "source": one_line(source)}
+def _shown(knowledge: Knowledge, row: Row, text: str, held_back: bool) -> dict[str, Any]:
+    """With how many teams it rests on, and the year of the last of them. held_back: the solutions behind it
+    go unnamed, as some may be what the question must not know."""
+    source, _, solutions = str(row["source"]).partition(_SOLUTIONS)
+    teams = {} if held_back else dict.fromkeys(_TEAM.findall(solutions))
+    years = [knowledge.competitions.get(slug, {}).get("year") or 0 for slug, _ in teams]
+    witnesses = {"teams": len(teams), "confirmed": max(years) or None} if teams else {}
+    source = source + _SOLUTIONS + solutions if teams else source
+    shown = {"id": row["id"], "grade": row["grade"], "text": one_line(text), "source": one_line(source)}
+    return shown | witnesses
+
+
+_TEAM = re.compile(r"([\w.-]+)#(\d+)")
 
 
 def _worse(tallies: Mapping[str, Mapping[str, Tally]], row: Row, hidden: set[str]) -> str:

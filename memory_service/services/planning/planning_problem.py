@@ -181,8 +181,12 @@ def _recalled(
     """What is remembered of similar competitions and of the very one, as fields of the problem; warnings."""
     outcomes, results = text.outcomes(question, task)
     bare = text.found is None and text.facts is None and question.competition is None
+    reached = {
+        knowledge.model_names.get(catalogue.normal_model_name(name), name): points
+        for name, points in results.items()
+    }
     found, memory = remembered(
-        knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"),
+        knowledge, question, task, n_train, text.said, (outcomes or {}).get("best"), reached,
         lambda: text.neighbours(question, task, n_train), bare and text.database is not None,
     )  # fmt: skip
     check_folds(question, memory.recipe)
@@ -196,10 +200,7 @@ def _recalled(
         "noted_best": noted if noted and task in knowledge.models[noted.prefer[0]].tasks else None,
         "evidence": (*happened_there(outcomes, slug), *memory.evidence),
         "quality": knowledge.quality if alone else knowledge.quality_without(slug),
-        "results": {
-            knowledge.model_names.get(catalogue.normal_model_name(name), name): points
-            for name, points in results.items()
-        },
+        "results": reached,
     }
     return recalled, memory.warnings
 

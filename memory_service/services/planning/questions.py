@@ -23,7 +23,12 @@ from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import Question
 from memory_service.errors import InvalidInput
 from memory_service.services.knowledge.snapshot import Knowledge
-from memory_service.services.planning.planning_problem import case_of, similar_answer
+from memory_service.services.planning.planning_problem import (
+    MOST_TEST,
+    TEST_SHARE,
+    case_of,
+    similar_answer,
+)
 from memory_service.services.planning.request_text import RequestText, task_asked
 
 MOST_QUESTIONS, MOST_PLANS = 3, 2
@@ -151,8 +156,8 @@ def questions(
         changes = None
         if plans < MOST_PLANS and len(asked.options) > 1:
             plans += 1
-            other = asked.options[1]["value"]
-            changes = _changes(knowledge, question, text, mine, {asked.field: other})
+            other = {asked.field: asked.options[1]["value"]}
+            changes = _changes(knowledge, text, case, mine, other)
             if changes is None:
                 continue  # the plan is the same
         out.append(asked.as_dict(changes))
@@ -237,13 +242,20 @@ def _best(sets: CandidateSets) -> Values:
 
 
 def _changes(
-    knowledge: Knowledge, question: Question, text: RequestText, mine: Values, answer: Mapping[str, Any]
+    knowledge: Knowledge, text: RequestText, case: PlanningProblem, mine: Values, answer: Mapping[str, Any]
 ) -> str | None:
-    """What the plan would be with another answer; None where it is the same."""
+    """What the plan would be with another answer; None where it is the same. Of another count all that is
+    remembered stays."""
     said = ", ".join(f"{name}={value}" for name, value in answer.items())
+    question, n_train = replace(case.question, **answer), answer.get("n_train")
     try:
-        case = case_of(knowledge, replace(question, **answer), text)
-        theirs = _best(price_candidates(case, knowledge))
+        if n_train is None:
+            other = case_of(knowledge, question, text)
+        else:
+            usual = any(fact.name == "n_test" and fact.source == "usual" for fact in case.facts)
+            n_test = min(MOST_TEST, int(n_train * TEST_SHARE)) if usual else case.n_test
+            other = replace(case, question=question, n_train=n_train, n_test=n_test)
+        theirs = _best(price_candidates(other, knowledge))
     except InvalidInput as error:
         return f"with {said}: no plan ({error.detail})"
     if not theirs or not mine:

@@ -13,6 +13,7 @@ from memory_service.recall.encoder import load_encoder
 from memory_service.services.competitions.lessons import with_lessons
 from memory_service.services.competitions.neighbours import Found, recall
 from memory_service.services.competitions.signals import read_text
+from memory_service.services.competitions.snapshot import recall_snapshot
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import outcomes_and_results
 
@@ -66,6 +67,8 @@ def read_request_text(database: Database, question: Question) -> RequestText:
     text = question.description
     if text is None and question.competition is None:
         return RequestText(database=database)
+    if text is None and question.task is None and question.mode == "open":
+        text = _untold(database, str(question.competition))
     read = read_text(text, load_encoder().encoder) if text is not None else None
     given = {"n_train": question.n_train, "n_classes": question.n_classes, "metric": question.metric}
     with database.read() as transaction:
@@ -81,6 +84,15 @@ def read_request_text(database: Database, question: Question) -> RequestText:
     return RequestText(
         found.facts, read.facts, found.described, found, database, read.task_probability, read.language
     )
+
+
+def _untold(database: Database, slug: str) -> str | None:
+    """The description of a stored competition without a task, which says what it asks for."""
+    with database.read() as transaction:
+        snapshot = recall_snapshot(transaction)
+    place = snapshot.position.get(slug)
+    row = None if place is None else snapshot.competitions[place]
+    return str(row["description"]) if row and not row.get("task") and row.get("description") else None
 
 
 def task_asked(question: Question, said: InferredFacts | None) -> str | None:

@@ -53,7 +53,7 @@ def fit_answer(row: CatalogueModel, question: PredictRequest, gpu: TargetDevice)
     used = {"n_train": rows, "n_features": columns, "rounds": rounds}
     used |= {} if "cores" in gpu.extra else {"cpu_count": cores}
     passes = rounds if boosted_trees.grows_trees(kind) else 1
-    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name, kind))
+    on_card, peak = None, Estimate(0.0, 0.0, 0.0, basis=boosted_trees.no_device_memory(row.name))
     held: Estimate | None = peak
     if gpu.kind == "cuda" and law is not None:
         regression = not question.n_classes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_service.domain.recipe.notes import Note, note_of_pattern, read_sentence
+from memory_service.domain.recipe.notes import Note, beside_runs, note_of_pattern, read_sentence
 
 CATALOGUE = {
     "convnext_base": "convnext_base.fb_in22k_ft_in1k",
@@ -157,3 +157,14 @@ def test_advice_says_more_than_the_sentence_and_a_shipped_sentence_is_not_read()
 def test_advice_of_any_form_is_a_note_that_says_nothing(advice: dict[str, Any]) -> None:
     note = note_of_pattern({"id": "p", "statement": "x", "advice": advice}, catalogue_name, here=True)
     assert note == Note("p", "x", here=True)
+
+
+def test_a_note_falls_where_runs_show_another_model_to_be_the_best() -> None:
+    note = Note("ada", "xgboost beats linear", prefer=("xgboost",), avoid=("linear",), folds=5)
+    assert beside_runs([note], {}) == ([note], {})
+    assert beside_runs([note], {"xgboost": 3.0, "linear": 2.0}) == ([note], {})
+    close, _ = beside_runs([note], {"xgboost": 3.0, "catboost": 4.0})
+    assert close == [note], "within the noise of two runs"
+    (fallen,), why = beside_runs([note], {"xgboost": 3.0, "linear": 6.0})
+    assert (fallen.prefer, fallen.avoid, fallen.folds) == ((), (), 5)
+    assert "reached most with linear" in why["ada"]

@@ -49,14 +49,32 @@ def test_features_made_by_hand_are_told_where_they_are_the_craft(task: str, told
 
 
 def test_an_entry_says_its_share_its_lift_and_its_sources() -> None:
-    vote = Vote("tta", 0.123456, 1.23456, 2, ("a#1", "b#1"))
+    vote = Vote("tta", 0.123456, 1.23456, 2, ("a#1", "b#1"), confirmed=2024)
     families = (replace(vote, name="vit"), replace(vote, name="swin", lift=None))
     made = replace(recipe("text"), techniques=(vote,), families=families)
     told = made.as_dict({"vit": "vit_base"})
     entry = {"share": 0.123, "lift": 1.23, "n": 2, "from": ["a#1", "b#1"], "runs": None}
+    entry |= {"confirmed": 2024, "refuted_by": []}
     assert told["families"] == [
         {"name": "vit", "planned": "vit_base", **entry},
         {"name": "swin", "planned": None, **entry, "lift": None},
     ]
     stage = {"stage": STAGE_OF["tta"], "setting": TECHNIQUES["tta"], "in_script": False}
     assert told["techniques"] == [{"name": "tta", **entry, **stage}]
+
+
+def test_an_entry_says_when_it_last_won_and_where_it_failed() -> None:
+    used = {"techniques": ("tta", "mixup"), "families": ("vit",)}
+    made = make_recipe(
+        near(
+            (solution("leaves", year=2019, **used), 1.0),
+            (solution("trees", year=2023, techniques=("tta",)), 0.8),
+            (solution("moss", year=2025, what_failed=("MixUp and heavy flips made it worse",)), 0.5),
+        ),
+        Validation("random", None, 5, "as most do", (), "claimed"),
+        "image-classification",
+        {},
+        [],
+    )
+    told = {vote.name: (vote.n, vote.confirmed, vote.refuted_by) for vote in made.techniques}
+    assert told == {"tta": (2, 2023, ()), "mixup": (1, 2019, ("moss#1",))}

@@ -43,6 +43,35 @@ def test_speech_is_planned_as_speech_and_questions_on_pictures_as_these(seeded_s
         assert any(each["code"] == "no-script" for each in answer["warnings"])
 
 
+def test_a_stored_competition_that_nothing_is_planned_for_says_so_by_its_slug(
+    seeded_sqlite: Database,
+) -> None:
+    answer = recommend(
+        seeded_sqlite, {"competition": "fide-google-efficiency-chess-ai-challenge", "gpu": "a100"}
+    )
+    assert (answer["feasible"], answer["why"], answer["kind"]) == (False, "out-of-scope", "agents-games")
+
+
+def test_groups_that_nobody_labelled_are_no_classes(seeded_sqlite: Database) -> None:
+    answer = recommend(
+        seeded_sqlite, {"description": "Segment customers into five groups by their purchases", "gpu": "t4"}
+    )
+    assert (answer["feasible"], answer["kind"]) == (False, "clustering")
+
+
+def test_a_table_of_measurements_is_a_table_whatever_was_measured(seeded_sqlite: Database) -> None:
+    texts = (
+        "Tell the species from 58 measurements of one leaf: shape, contour, texture. Log loss, 32 species.",
+        "Cells were photographed and 30 features of each nucleus computed; benign or malignant? AUC.",
+    )
+    for text in texts:
+        assert (
+            recommend(seeded_sqlite, {"description": text, "gpu": "t4"})["task"] == "tabular-classification"
+        )
+    pictures = "Tell the species from photos of leaves, PNG of 256 pixels, 32 species. Log loss."
+    assert recommend(seeded_sqlite, {"description": pictures, "gpu": "t4"})["task"] == "image-classification"
+
+
 def test_a_task_named_is_planned_whatever_the_text_asks_for(seeded_sqlite: Database) -> None:
     asked = {"description": OUTSIDE[0][1], "gpu": "a100", "task": "image-to-image"}
     assert recommend(seeded_sqlite, asked)["feasible"]

@@ -1,0 +1,52 @@
+"""One edition of a series is not another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from memory_service.recall.recognition import WEIGHTS, Evidence, Words, another_edition
+
+AGREES = Evidence(*[0.0] * len(WEIGHTS.__dataclass_fields__))
+DISAGREES = replace(AGREES, metric=-1.0)
+
+BIRDS, PLAY = (
+    ("birdclef-2024", "BirdCLEF 2024"),
+    ("playground-series-s4e1", "Playground - Season 4, Episode 1"),
+)
+M5 = "m5-forecasting-uncertainty", "M5 Forecasting - Uncertainty"
+DEC = "tabular-playground-series-dec-2021", "Tabular Playground Series - Dec 2021"
+Told = tuple[tuple[str, str], str, Evidence]
+EDITIONS: list[Told] = [
+    (BIRDS, "BirdCLEF+ 2025. Birds and insects of the Magdalena valley.", AGREES),
+    (("plantclef-2025", "PlantCLEF 2025"), "In PlantCLEF 2024 plots are photographed.", AGREES),
+    (PLAY, "Playground Season 3, Episode 24: smokers.", AGREES),
+    (PLAY, "playground-series-s5e9, beats per minute", AGREES),
+    (DEC, "Tabular Playground Series May 2022", AGREES),
+    (M5, "M5 Forecasting - Accuracy, RMSSE of 28 days", DISAGREES),
+]
+SAME: list[Told] = [
+    (BIRDS, "BirdCLEF 2024; clips of BirdCLEF 2023 may be used.", AGREES),
+    (BIRDS, "Birds of the Western Ghats by sound, 182 species in 2024", DISAGREES),
+    (M5, "M5 Forecasting - Accuracy", AGREES),
+    (("cassava-leaf-disease", "Cassava Leaf Disease"), "Disease of a cassava leaf", DISAGREES),
+]
+
+
+def other(name: tuple[str, str], text: str, evidence: Evidence) -> bool:
+    slug, title = name
+    snapshot = cast("Any", SimpleNamespace(competitions=[{"slug": slug, "title": title}]))
+    return another_edition(snapshot, 0, Words(text), evidence)
+
+
+@pytest.mark.parametrize("told", EDITIONS)
+def test_another_edition_is_another_competition(told: Told) -> None:
+    assert other(*told)
+
+
+@pytest.mark.parametrize("told", SAME)
+def test_the_competition_itself_is_no_other_edition(told: Told) -> None:
+    assert not other(*told)
