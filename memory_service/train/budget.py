@@ -25,7 +25,8 @@ class Plan(SimpleNamespace):
 
     BATCH_SIZE, GRAD_ACCUMULATION, EPOCHS, NUM_WORKERS = 0, 1, 1, 0
     PRETRAINED, HUB_NAME, LORA_RANK, LAYER_DECAY, EMA = False, "", 0, 1.0, 0.0
-    MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM, TTA = 0.0, False, 1.0, False
+    MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM = 0.0, False, 1.0
+    TTA, MIXUP, CUTMIX, FOCAL_GAMMA, CLASS_WEIGHTS, WINDOWS = False, 0.0, 0.0, 0.0, False, 0
     SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None

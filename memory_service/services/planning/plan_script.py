@@ -18,9 +18,10 @@ from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.planning.explanation.plan_text import card_words
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
-from memory_service.services.planning.script_choice import NoScript, judged_by, kind_of, techniques_of
+from memory_service.services.planning.script_choice import NoScript, facts_of, judged_by, kind_of
 from memory_service.services.planning.script_kinds import COCO_RESNETS, HUB_NAMES, NETS, RESNETS, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
+from memory_service.services.planning.techniques import TECHNIQUES
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 """Functions of scores that no rising change of the answers moves."""
@@ -148,7 +149,14 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     encoder = model["name"].rpartition("/")[2]
     words |= {"encoder": encoder, "resnets": RESNETS, "coco": encoder in COCO_RESNETS}
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
-    words |= techniques_of(plan, kind)
+    facts = facts_of(plan, kind)
+    words |= {word: each.applies(plan, facts) for word, each in TECHNIQUES.items()}
+    words["settings"] = [
+        line
+        for word, each in TECHNIQUES.items()
+        if words[word]
+        for line in each.settings.strip().splitlines()
+    ]
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     if "deberta-v" in words["hub_name"]:
         words["needs"] += ", sentencepiece, protobuf"  # its tokenizer is made from spm.model

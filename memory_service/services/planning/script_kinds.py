@@ -199,15 +199,7 @@ def why_not_sharded(plan: Mapping[str, Any]) -> str:
     return ""
 
 
-_WORDS_OF_SCRIPTS = shipped_table(__package__, "script_words.toml")
-
-AUGMENTED: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["augmented"]
-"""Task -> techniques that its script always does, each with how."""
-
-DONE_BY: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["techniques"]
-"""Word of the parts -> `name` of the technique, `how` the script does it."""
-
-HUB_NAMES: Mapping[str, str] = _WORDS_OF_SCRIPTS["hub_names"]
+HUB_NAMES: Mapping[str, str] = shipped_table(__package__, "script_words.toml")["hub_names"]
 """Name in the catalogue -> repository of the hub, whose weights it stands for."""
 
 SCRIPTED = tuple(dict.fromkeys(task for task, _ in KINDS))
