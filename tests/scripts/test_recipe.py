@@ -143,7 +143,7 @@ def test_images_are_mirrored_only_where_that_scores_no_worse(
 
     if sides:  # its right half says another class, and louder
         read = script.read_image
-        script.module.read_image = lambda *given: halved(read(*given))
+        script.plan.read_image = lambda *given: halved(read(*given))
     checkpoint: dict[str, Any] = {"prior": [1 / 3] * 3}
     loader = script.make_loader(script.make_dataset("valid", data, rows, checkpoint))
     _, score, answers = script.validate(Telling(), loader, data, checkpoint, float("inf"))
@@ -171,7 +171,7 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(opened: Open, workshop: W
 
     told = recipe(workshop, "text-classification", "class-weights")
     script = opened("text-classification", lambda folder: None, recipe=told)
-    script.module.class_shares = torch.tensor([0.9, 0.05, 0.05])
+    script.plan.class_shares = torch.tensor([0.9, 0.05, 0.05])
     ones, outputs = torch.ones(1), torch.zeros(1, 3)
     frequent, rare = (script.loss_of(outputs, torch.tensor([kind]), ones) for kind in (0, 1))
     assert float(rare / frequent) == pytest.approx(18.0)

@@ -18,6 +18,7 @@ def test_a_technique_is_one_of_the_vocabulary_and_off_by_default(word: str) -> N
     assert technique.when in ("always", "recipe", *LOSSES)
     assert technique.name in (vocabulary.LOSSES if technique.when in LOSSES else vocabulary.TECHNIQUES)
     assert any(task.startswith(tuple(technique.tasks)) for task, _ in KINDS)
+    assert all(len(line) <= 110 for line in technique.settings.splitlines())
     settings = {line.partition(" = ")[0] for line in technique.settings.strip().splitlines()}
     if technique.when != "always":
         assert not any(getattr(Plan, name) not in (0, 1, False) for name in settings)
