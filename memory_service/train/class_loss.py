@@ -19,14 +19,16 @@ def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[torch.Tensor, dict
 
 def loss_of(outputs: torch.Tensor, targets: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
     """The mean loss of the samples that could be read: by CLASS_WEIGHTS rare classes weigh as much as others,
-    by FOCAL_GAMMA what is right already counts less."""
+    by FOCAL_GAMMA what is right already counts less; LABEL_SMOOTHING trusts no label wholly."""
     shares = plan.class_shares.to(outputs) if plan.CLASS_WEIGHTS else None
+    smooth = plan.LABEL_SMOOTHING
     if targets.ndim == 2:
         weights = None if shares is None else ((1 - shares) / shares).clamp(max=20)
-        losses = binary_cross_entropy_with_logits(outputs, targets, pos_weight=weights, reduction="none")
+        soft = targets + smooth * (0.5 - targets)
+        losses = binary_cross_entropy_with_logits(outputs, soft, pos_weight=weights, reduction="none")
     else:
         weights = None if shares is None else (1 / shares / len(shares)).clamp(max=20)
-        losses = cross_entropy(outputs, targets, weights, reduction="none")
+        losses = cross_entropy(outputs, targets, weights, reduction="none", label_smoothing=smooth)
     if plan.FOCAL_GAMMA:
         losses = (1 - torch.exp(-losses)) ** plan.FOCAL_GAMMA * losses
     losses = losses.reshape(len(losses), -1).mean(dim=1)

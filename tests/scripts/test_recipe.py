@@ -27,6 +27,8 @@ SETTINGS = {
     "sliding-window": "WINDOWS",
 }
 
+ACCURACY = {"name": "accuracy", "direction": "max", "in_script": True}
+
 DONE = {
     "image-classification": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
     "image-multi-label": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
@@ -184,3 +186,24 @@ def test_layers_near_the_input_learn_slower(opened: Open, workshop: Workshop) ->
     shares = {group["scale"] for group in optimizer.param_groups}
     assert shares == {1.0, script.LAYER_DECAY, script.LAYER_DECAY**2}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0, script.WEIGHT_DECAY}
+
+
+def test_a_smooth_label_asks_for_less_than_certainty(opened: Open, workshop: Workshop) -> None:
+    import torch
+
+    told = recipe(workshop, "image-classification")
+    told["loss"] = [
+        {"name": name, "share": share} for name, share in (("bce", 0.8), ("label-smoothing", 0.1))
+    ]
+    plan = workshop.plan("image-classification", recipe=told)
+    assert "LABEL_SMOOTHING" not in plan_script(plan), "log loss judges"
+    script = opened("image-classification", lambda folder: None, recipe=told, metric=ACCURACY)
+    sure, usual = torch.tensor([[20.0, 0.0, 0.0]]), torch.tensor([[3.4, 0.0, 0.0]])  # usual: 0.94
+    for targets in (torch.tensor([0]), torch.tensor([[1.0, 0.0, 0.0]])):
+        found = []
+        for smooth in (script.LABEL_SMOOTHING, 0.0):
+            script.plan.LABEL_SMOOTHING = smooth
+            found.append([float(script.loss_of(each, targets, torch.ones(1))) for each in (sure, usual)])
+        (sure_smooth, usual_smooth), (sure_plain, usual_plain) = found
+        assert sure_smooth > usual_smooth
+        assert sure_plain < usual_plain
