@@ -28,7 +28,7 @@ class Plan(SimpleNamespace):
     PRETRAINED, HUB_NAME, LORA_RANK, LAYER_DECAY, EMA = False, "", 0, 1.0, 0.0
     MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM = 0.0, False, 1.0
     TTA, MIXUP, CUTMIX, FOCAL_GAMMA, CLASS_WEIGHTS, WINDOWS, FLIP = False, 0.0, 0.0, 0.0, False, 0, 0.0
-    LABEL_SMOOTHING, PAIRS, METHOD, SHARDED = 0.0, False, "", False
+    LABEL_SMOOTHING, HIDDEN_BANDS, PAIRS, METHOD, SHARDED = 0.0, 0, False, "", False
     SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None

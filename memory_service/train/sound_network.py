@@ -28,6 +28,18 @@ def mel_filters() -> torch.Tensor:
     return torch.tensor(np.minimum(rising, falling).clip(min=0), dtype=torch.float32)
 
 
+def hidden(mels: torch.Tensor, axis: int) -> torch.Tensor:
+    """Spectrograms (batch, bands, frames) with HIDDEN_BANDS stripes across this axis at their mean, 0: each
+    at a random place, up to an eighth wide (SpecAugment, Park et al. 2019)."""
+    length = mels.shape[axis]
+    shape = (len(mels), plan.HIDDEN_BANDS, 1)
+    wide = torch.rand(shape, device=mels.device) * length / 8
+    start = torch.rand(shape, device=mels.device) * (length - wide)
+    places = torch.arange(length, device=mels.device)
+    seen = ~((places >= start) & (places < start + wide)).any(dim=1)
+    return mels * seen.unsqueeze(3 - axis)
+
+
 class SpectrogramModel(nn.Module):
     """Waves (batch, samples) to log-mel spectrograms of SEQ_LEN frames, through an image network."""
 
@@ -45,6 +57,8 @@ class SpectrogramModel(nn.Module):
             bins = torch.stft(waves, WINDOW, HOP, window=self.window, return_complex=True)
             mels = (self.filters @ bins.abs().square()[..., : plan.SEQ_LEN]).clamp(min=1e-8).log()
             mels = (mels - mels.mean((1, 2), keepdim=True)) / (mels.std((1, 2), keepdim=True) + 1e-4)
+        if self.training and plan.HIDDEN_BANDS:
+            mels = hidden(hidden(mels, 1), 2)
         return self.network(mels[:, None].to(memory_format=memory_format()))
 
 

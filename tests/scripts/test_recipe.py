@@ -23,6 +23,7 @@ SETTINGS = {
     "cutmix": "CUTMIX",
     "ema-swa": "EMA",
     "class-weights": "CLASS_WEIGHTS",
+    "specaugment": "HIDDEN_BANDS",
     "layerwise-lr": "LAYER_DECAY",
     "sliding-window": "WINDOWS",
 }
@@ -35,7 +36,7 @@ DONE = {
     "image-segmentation": ("tta", "ema-swa"),
     "text-classification": ("ema-swa", "class-weights", "layerwise-lr", "sliding-window"),
     "text-classification-lora": ("class-weights",),
-    "audio-classification": ("mixup", "ema-swa", "class-weights"),
+    "audio-classification": ("mixup", "ema-swa", "class-weights", "specaugment"),
 }
 
 
@@ -186,6 +187,31 @@ def test_layers_near_the_input_learn_slower(opened: Open, workshop: Workshop) ->
     shares = {group["scale"] for group in optimizer.param_groups}
     assert shares == {1.0, script.LAYER_DECAY, script.LAYER_DECAY**2}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0, script.WEIGHT_DECAY}
+
+
+def test_bands_of_a_sound_are_hidden_in_training_alone(opened: Open, workshop: Workshop) -> None:
+    import torch
+
+    told = recipe(workshop, "audio-classification", "specaugment")
+    script = opened("audio-classification", lambda folder: None, recipe=told)
+    assert script.HIDDEN_BANDS == 2
+    seen: list[torch.Tensor] = []
+
+    class Looking(torch.nn.Module):
+        def forward(self, mels: torch.Tensor) -> torch.Tensor:
+            seen.append(mels[:, 0])
+            return mels
+
+    model = script.SpectrogramModel(Looking())
+    waves = torch.randn(16, script.HOP * script.SEQ_LEN)
+    model.eval()(waves)
+    model.train()(waves)
+    whole, hidden = ((one == 0) for one in seen)
+    assert not whole.any()
+    for axis in (1, 2):
+        bands = hidden.all(dim=axis).float().mean(dim=1)  # the share that each sound lacks
+        assert 0 < bands.mean() < bands.max() <= 0.25 + 2 / hidden.shape[3 - axis]
+    assert torch.equal(seen[1][~hidden], seen[0][~hidden])
 
 
 def test_a_smooth_label_asks_for_less_than_certainty(opened: Open, workshop: Workshop) -> None:
