@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from memory_service.train.budget import plan
-from memory_service.train.ddp import is_sharded
 from memory_service.train.reading import Data
 from memory_service.train.torch_loop import autocast, device, memory_format
 
@@ -50,14 +49,14 @@ def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, target
     return loss
 
 
+@torch.no_grad()
 def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> torch.Tensor:
     """Answers, (views, samples, outputs): of a sample as it is and, of two views, mirrored."""
     samples = to_device(inputs)
-    with torch.no_grad() if is_sharded(model) else torch.inference_mode():
-        outputs = [model(samples).float()]
-        if views > 1:
-            outputs.append(model(samples.flip(3)).float())
-        return plan.answers_in(torch.stack(outputs), data, checkpoint)
+    outputs = [model(samples).float()]
+    if views > 1:
+        outputs.append(model(samples.flip(3)).float())
+    return plan.answers_in(torch.stack(outputs), data, checkpoint)
 
 
 plan.batch_loss, plan.predict_batch = batch_loss, predict_batch
