@@ -1,5 +1,5 @@
-"""Which pages are made from the program? `make docs` writes docs/settings.md, the table of routes in
-docs/security.md and the answer in the README anew."""
+"""Which pages are made from the program? `make docs` writes docs/settings.md, the tables of routes
+in docs/security.md and of techniques in docs/methods/scripts.md, and the answer in the README anew."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from memory_service.client.config import CLIENT_SETTINGS
 from memory_service.domain.common.api_keys import SCOPES, allows
 from memory_service.services.operations.database import open_database
 from memory_service.services.planning.recommend import recommend
+from memory_service.services.planning.techniques import TECHNIQUES
 from memory_service.settings import Settings
 
-__all__ = ["access_table", "settings_page", "with_answer", "with_table"]
+__all__ = ["access_table", "settings_page", "with_answer", "with_table", "with_techniques"]
 
 ROOT = Path(__file__).resolve().parent.parent
 QUESTION = {"task": "image", "size": "medium", "gpu": "a100"}
@@ -41,6 +42,7 @@ PARTS = {
 
 OF_TABLES = re.compile("/(competitions|solutions|patterns|models|gpus|strategies|claims)(?=/|$)")
 TABLE = re.compile(r"(<!-- routes -->\n).*?(<!-- /routes -->)", re.DOTALL)
+OF_SCRIPTS = re.compile(r"(<!-- techniques -->\n).*?(<!-- /techniques -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- answer -->\n).*?(<!-- /answer -->)", re.DOTALL)
 
 
@@ -49,6 +51,8 @@ def main() -> None:
     (ROOT / "docs" / "settings.md").write_text(settings_page(), encoding="utf-8")
     security = ROOT / "docs" / "security.md"
     security.write_text(with_table(security.read_text(encoding="utf-8")), encoding="utf-8")
+    scripts = ROOT / "docs" / "methods" / "scripts.md"
+    scripts.write_text(with_techniques(scripts.read_text(encoding="utf-8")), encoding="utf-8")
     readme = ROOT / "README.md"
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{folder}/docs.sqlite3")
@@ -109,6 +113,13 @@ def access_table() -> str:
 def with_table(page: str) -> str:
     """docs/security.md with this table in its place."""
     return TABLE.sub(lambda m: f"{m[1]}\n{access_table()}\n{m[2]}", page)
+
+
+def with_techniques(page: str) -> str:
+    """docs/methods/scripts.md with what scripts do of a recipe in its place."""
+    rows = (f"| {each.name} | {each.how} | {each.scripts} |" for each in TECHNIQUES.values())
+    table = "\n".join(["| technique | what the script does | scripts |", "|---|---|---|", *rows])
+    return OF_SCRIPTS.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", page)
 
 
 def with_answer(readme: str, answer: dict[str, Any]) -> str:

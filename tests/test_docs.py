@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from benchmarks.write_docs import QUESTION, settings_page, with_answer, with_table
+from benchmarks.write_docs import QUESTION, settings_page, with_answer, with_table, with_techniques
 from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.services.database.transactions import Database
@@ -29,6 +29,11 @@ def test_the_settings_page_is_made_from_the_settings():
 def test_the_table_of_who_may_what_is_made_from_the_program():
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     assert page == with_table(page), "run make docs"
+
+
+def test_the_table_of_techniques_is_made_from_what_scripts_do():
+    page = (ROOT / "docs" / "methods" / "scripts.md").read_text(encoding="utf-8")
+    assert page == with_techniques(page), "run make docs"
 
 
 def test_the_http_page_lists_every_route_with_its_methods(tmp_path: Path):

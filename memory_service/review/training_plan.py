@@ -163,7 +163,8 @@ def _own_settings(script: Script) -> dict[str, Any]:
     options: dict[str, Any] = {"n_classes": 2} if network else {}  # a head, not the words of a language model
     options |= {name: known[name.upper()] for name in _OPTIONS if name.upper() in known}
     if "LORA_RANK" in stated:
-        options["method"] = "qlora" if "bitsandbytesconfig" in script.text else "lora"
+        older = "qlora" if "bitsandbytesconfig" in script.text else "lora"  # without METHOD
+        options["method"] = known.get("METHOD", older)
     return named | {
         "options": options,
         "lighter": None if stated.get("N_GPUS", _ONE).value == 1 else "several cards share the work",

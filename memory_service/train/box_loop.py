@@ -1,7 +1,7 @@
 """What scripts of networks for boxes share: samples that are moved with their boxes, batches, predictions.
 
-train.py has `build_model`, `boxes_in` and `loss_of` of its network; a `read_image` of its own goes before
-that of media_files.
+`build_model`, `boxes_in` and `loss_of` are of a network; a `read_image` of train.py goes before that of
+media_files.
 """
 
 from __future__ import annotations
@@ -11,42 +11,38 @@ import random
 import numpy as np
 import torch
 from PIL import Image, ImageEnhance
-from torch.utils.data import Dataset
+from torch import nn
 
 from memory_service.train.budget import plan
-from memory_service.train.detection import ranked_boxes
-from memory_service.train.media_files import read_image
-from memory_service.train.reading import Data, warn_unreadable
-from memory_service.train.torch_loop import autocast, device
+from memory_service.train.detection import ranked_boxes, table_of
+from memory_service.train.media_files import flips, read_image
+from memory_service.train.reading import Data
+from memory_service.train.torch_loop import Samples, autocast, device, memory_format
 
 GREY = (114, 114, 114)  # beside and below an image that is no square
 
 
-class Boxes(Dataset):
-    """((pixels, boxes, [scale, width, height]), row, 1.0 or 0.0 where the file cannot be read). With targets
-    an image is moved at random, and its boxes with it; else it lies in the upper left."""
+class Boxes(Samples):
+    """(pixels, boxes, [scale, width, height]) of the rows. With targets an image is moved at random, and its
+    boxes with it; else it lies in the upper left."""
 
     def __init__(self, paths: list, rows, targets=None, partial=False, flip=0.0) -> None:
-        self.paths, self.rows, self.targets, self.partial, self.flip = paths, rows, targets, partial, flip
+        super().__init__(paths, rows)
+        self.targets, self.partial, self.flip, self.side = targets, partial, flip, plan.IMAGE_SIZE
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int):
-        row, canvas = int(self.rows[index]), Image.new("RGB", (plan.IMAGE_SIZE, plan.IMAGE_SIZE), GREY)
-        boxes, scale, size, readable = np.zeros((0, 5)), 1.0, (plan.IMAGE_SIZE, plan.IMAGE_SIZE), 0.0
-        try:
-            image = plan.read_image(self.paths[row], self.partial)
-            size, scale = image.size, plan.IMAGE_SIZE / max(image.size)
-            if self.targets is None:
-                canvas.paste(image.resize([max(1, round(scale * side)) for side in size]))
-            else:
-                canvas, boxes = self.moved(image, self.targets[row], canvas)
-            readable = 1.0
-        except Exception as error:  # whatever is wrong with one file must not end the run
-            warn_unreadable(self.paths[row], error)
+    def sample(self, row: int) -> tuple[torch.Tensor, ...]:
+        image, boxes = plan.read_image(self.paths[row], self.partial), np.zeros((0, 5))
+        canvas, scale = Image.new("RGB", (self.side, self.side), GREY), self.side / max(image.size)
+        if self.targets is None:
+            canvas.paste(image.resize([max(1, round(scale * side)) for side in image.size]))
+        else:
+            canvas, boxes = self.moved(image, self.targets[row], canvas)
         pixels = torch.from_numpy(np.array(canvas)).permute(2, 0, 1)
-        return (pixels, torch.from_numpy(boxes).float(), torch.tensor([scale, *size])), row, readable
+        return pixels, torch.from_numpy(boxes).float(), torch.tensor([scale, *image.size])
+
+    def unreadable(self) -> tuple[torch.Tensor, ...]:
+        pixels = torch.full((3, self.side, self.side), GREY[0], dtype=torch.uint8)
+        return pixels, torch.zeros(0, 5), torch.tensor([1.0, self.side, self.side])
 
     def moved(self, image: Image.Image, boxes: np.ndarray, canvas: Image.Image) -> tuple:
         """(another scale, place and light of the image, mirrored for a share; its boxes there)."""
@@ -66,6 +62,23 @@ class Boxes(Dataset):
         return canvas, np.column_stack([boxes[:, 0], inside])[seen]
 
 
+def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Boxes:
+    """Of the rows; part is train, valid or test."""
+    if part == "test":
+        return Boxes(data.test_inputs, rows, partial=True)
+    return Boxes(data.inputs, rows, data.targets if part == "train" else None, flip=flips(data.outputs))
+
+
+def no_boxes(targets: np.ndarray, width: int) -> np.ndarray:
+    """What is predicted where nothing is known."""
+    return np.zeros(6 * plan.MAX_BOXES, dtype=np.float32)
+
+
+def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[None, dict]:
+    """(no targets: boxes come with their images, what a checkpoint keeps)."""
+    return None, {"prior": no_boxes(data.targets, 0).tolist()}
+
+
 def collate(samples: list) -> tuple:
     """((pixels, boxes of each image, [scale, width, height] of each), rows, whether they could be read)."""
     inputs, rows, readable = zip(*samples, strict=True)
@@ -73,8 +86,15 @@ def collate(samples: list) -> tuple:
     return (torch.stack(pixels), list(boxes), torch.stack(frames)), torch.tensor(rows), torch.tensor(readable)
 
 
+def load_fitting(part: nn.Module, weights: dict[str, torch.Tensor]) -> None:
+    """Those that have a weight's name and shape there."""
+    own = part.state_dict()
+    fitting = {key: one for key, one in weights.items() if key in own and own[key].shape == one.shape}
+    part.load_state_dict(fitting, strict=False)
+
+
 def to_device(pixels: torch.Tensor) -> torch.Tensor:
-    return pixels.to(device, non_blocking=True).float().div(255).contiguous(memory_format=plan.MEMORY_FORMAT)
+    return pixels.to(device, non_blocking=True).float().div(255).contiguous(memory_format=memory_format())
 
 
 def batch_loss(model, inputs, rows: torch.Tensor, readable: torch.Tensor, targets) -> torch.Tensor:
@@ -99,9 +119,8 @@ def predict_batch(model, inputs, data: Data, checkpoint: dict, views: int) -> to
                 found[:, [2, 4]] = plan.IMAGE_SIZE - found[:, [4, 2]]
             scale, size = frames[place, 0], frames[place, 1:].repeat(2)
             found[:, 2:] = torch.minimum((found[:, 2:] / scale).clamp(min=0), size)
-            found = found[(found[:, 4:] - found[:, 2:4] > 0.1).all(dim=1)][
-                : plan.MAX_BOXES
-            ]  # not those beside it
+            seen = (found[:, 4:] - found[:, 2:4] > 0.1).all(dim=1)  # not those beside it
+            found = found[seen][: plan.MAX_BOXES]
             outputs[view, place, : len(found)] = found
     return outputs.flatten(2)
 
@@ -112,5 +131,8 @@ def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict
     return 1 - sum(right.sum() for right, _ in classes) / max(sum(true for _, true in classes), 1)
 
 
+plan.BASELINE = ": no boxes, whose AP is 0; every fold that finds some is better"
+plan.make_dataset, plan.prior_of, plan.prepare_fold = make_dataset, no_boxes, prepare_fold
+plan.submission_of = lambda data, predictions: table_of(data, data.test_ids, predictions)
 plan.collate, plan.batch_loss, plan.predict_batch = collate, batch_loss, predict_batch
 plan.validation_loss, plan.read_image = validation_loss, read_image

@@ -24,9 +24,12 @@ class Plan(SimpleNamespace):
     of its own."""
 
     BATCH_SIZE, GRAD_ACCUMULATION, EPOCHS, NUM_WORKERS = 0, 1, 1, 0
-    WEIGHTS, PLANNED_FROM = "hub", ""
+    WEIGHTS, CHANNELS_LAST, GRADIENT_CHECKPOINTING, IMAGE_SIZE, DIMENSIONS = "hub", False, False, 0, 0
+    PLANNED_FROM = ""
     PRETRAINED, HUB_NAME, LORA_RANK, LAYER_DECAY, EMA = False, "", 0, 1.0, 0.0
-    MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM, TTA = 0.0, False, 1.0, False
+    MOMENTUM, PAGED_OPTIMIZER, GRADIENT_NORM = 0.0, False, 1.0
+    TTA, MIXUP, CUTMIX, FOCAL_GAMMA, CLASS_WEIGHTS, WINDOWS, FLIP = False, 0.0, 0.0, 0.0, False, 0, 0.0
+    LABEL_SMOOTHING, HIDDEN_BANDS, PAIRS, METHOD, SHARDED = 0.0, 0, False, "", False
     SPLIT, GROUP_BY, GAP, FOLDS, SEEDS, SEED = "random", None, 0, 5, 1, 42
     RANK, WORLD = 0, 1  # this process among those of several cards
     SERVER, BASELINE, __file__ = None, "", None
@@ -34,13 +37,13 @@ class Plan(SimpleNamespace):
     GRADES = (0, 1)  # what a grade may be, by the training rows
 
     # Functions: None where a kind of script does without.
-    print_devices = start_together = first_says = build_sharded = collate = None  # networks
+    print_devices = start_together = first_says = collate = None  # networks
     training_order = None  # random, if rows are as dear as each other
     default_thresholds = best_thresholds = None  # where probabilities are cut into classes
     score_of = None  # the loss judges
     predict_masks = None  # masks are too large to keep: predicted and written at once
     fuse = None  # boxes have no plain mean
-    neighbors = None  # embeddings, which are matched
+    neighbors = embedder = None  # embeddings, which are matched
     between = None  # the model's own mark between two texts
     write_held_out = None  # another oof.csv
     file_members = ()  # of files, for `engine`

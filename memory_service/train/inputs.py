@@ -64,7 +64,7 @@ def read_texts(train: pd.DataFrame, test, sample) -> Data:
     inputs = [name for name in inputs if not pd.api.types.is_numeric_dtype(train[name])]
     if not inputs:
         raise ValueError("train.csv and test.csv share no column of text: change read_data")
-    if not plan.between:
+    if not plan.PAIRS:
         lengths = {name: sum(map(len, texts_in(train[name]))) for name in inputs}
         read = [name for name in inputs if 10 * lengths[name] >= max(lengths.values())]
         read = ["text"] if "text" in inputs else read
@@ -84,4 +84,4 @@ def texts_in(column: pd.Series) -> list[str]:
 def joined(columns: pd.DataFrame) -> list[str]:
     """The texts of each row as one."""
     rows = zip(*(texts_in(columns[name]) for name in columns), strict=True)
-    return [(plan.between() if plan.between else " | ").join(row) for row in rows]
+    return [(plan.between() if plan.PAIRS else " | ").join(row) for row in rows]

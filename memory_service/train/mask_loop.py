@@ -1,7 +1,7 @@
 """What scripts of networks for masks share: samples, the loss, validation, and writing what was found.
 
-train.py has `build_model`, `make_dataset`, MEAN and STD; a `read_image` or `read_mask` of its own goes before
-that of media_files.
+`build_model` and `mean_and_std` are of a network; a `read_image` or `read_mask` of train.py goes before that
+of media_files.
 """
 
 from __future__ import annotations
@@ -10,20 +10,29 @@ import random
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from PIL import Image
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import Dataset
 
 from memory_service.train.budget import plan, prediction_deadline, state, usual_seconds
 from memory_service.train.ddp import gathered
 from memory_service.train.folds import latest_checkpoints, why_left_out
 from memory_service.train.media_files import read_image, read_mask
 from memory_service.train.reading import WARNED, Data, warn_unreadable
-from memory_service.train.torch_loop import autocast, computed, device, make_loader, recover
+from memory_service.train.torch_loop import (
+    Samples,
+    autocast,
+    computed,
+    device,
+    make_loader,
+    memory_format,
+    recover,
+)
 from memory_service.train.writing import (
     add_out_of_fold,
     load_result,
@@ -33,34 +42,45 @@ from memory_service.train.writing import (
 )
 
 
-class Masks(Dataset):
-    """((image, mask), row, 1.0 or 0.0 where a file cannot be read); without masks its own size instead."""
+class Masks(Samples):
+    """(image, mask) of the rows; without masks the image's own size instead."""
 
     def __init__(self, paths: list, rows, masks: np.ndarray | None = None, train: bool = False) -> None:
-        self.paths, self.rows, self.masks, self.train = paths, rows, masks, train
+        super().__init__(paths, rows)
+        self.masks, self.train, self.side = masks, train, (plan.IMAGE_SIZE, plan.IMAGE_SIZE)
+        self.mean, self.std = (torch.tensor(each)[:, None, None] for each in plan.mean_and_std())
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def sample(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        image = plan.read_image(self.paths[row], partial=self.masks is None, upright=False)
+        part = random_part() if self.train else np.array([0.0, 0.0, 1.0, 1.0])
+        pixels: Any = np.array(image.resize(self.side, box=tuple(part * (image.size * 2))))
+        pixels = (torch.from_numpy(pixels).permute(2, 0, 1) / 255 - self.mean) / self.std
+        if self.masks is None:
+            return pixels, torch.tensor([image.height, image.width])
+        mask = plan.read_mask(self.masks[row], image.size)
+        mask = mask.resize(self.side, Image.Resampling.NEAREST, box=tuple(part * (mask.size * 2)))
+        mask = torch.from_numpy(np.array(mask))[None] / 255
+        if self.train and random.random() < plan.FLIP:
+            pixels, mask = pixels.flip(2), mask.flip(2)
+        return pixels, mask
 
-    def __getitem__(self, index: int):
-        row, side = int(self.rows[index]), (plan.IMAGE_SIZE, plan.IMAGE_SIZE)
-        try:
-            image = plan.read_image(self.paths[row], partial=self.masks is None, upright=False)
-            part = random_part() if self.train else np.array([0.0, 0.0, 1.0, 1.0])
-            pixels = np.array(image.resize(side, box=tuple(part * (image.size * 2))))
-            pixels = (torch.from_numpy(pixels).permute(2, 0, 1) / 255 - plan.MEAN) / plan.STD
-            if self.masks is None:
-                return (pixels, torch.tensor([image.height, image.width])), row, 1.0
-            mask = plan.read_mask(self.masks[row], image.size)
-            mask = mask.resize(side, Image.Resampling.NEAREST, box=tuple(part * (mask.size * 2)))
-            mask = torch.from_numpy(np.array(mask))[None] / 255
-            if self.train and random.random() < plan.FLIP:
-                pixels, mask = pixels.flip(2), mask.flip(2)
-            return (pixels, mask), row, 1.0
-        except Exception as error:  # whatever is wrong with one file must not end the run
-            warn_unreadable(self.paths[row], error)
-            empty = torch.zeros(1, *side) if self.masks is not None else torch.tensor([1, 1])
-            return (torch.zeros(3, *side), empty), row, 0.0
+    def unreadable(self) -> tuple[torch.Tensor, torch.Tensor]:
+        empty = torch.zeros(1, *self.side) if self.masks is not None else torch.tensor([1, 1])
+        return torch.zeros(3, *self.side), empty
+
+
+def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Masks:
+    """Of the rows; part is train or valid."""
+    return Masks(data.inputs, rows, data.targets, train=part == "train")
+
+
+def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[None, dict]:
+    """(no targets: masks come with their images, nothing that a checkpoint keeps)."""
+    return None, {}
+
+
+def submission_of(data: Data, encoded: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({data.id_column: data.test_ids, data.target_columns[0]: encoded})
 
 
 def random_part() -> np.ndarray:
@@ -71,7 +91,7 @@ def random_part() -> np.ndarray:
 
 
 def to_device(inputs: tuple) -> torch.Tensor:
-    return inputs[0].to(device, memory_format=plan.MEMORY_FORMAT, non_blocking=True)
+    return inputs[0].to(device, memory_format=memory_format(), non_blocking=True)
 
 
 def areas(probabilities: torch.Tensor, masks: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -220,6 +240,7 @@ def encode_all(models: list, paths: list, until: float, run) -> list[str | None]
     return encoded
 
 
+plan.make_dataset, plan.prepare_fold, plan.submission_of = make_dataset, prepare_fold, submission_of
 plan.batch_loss, plan.validate_masks = batch_loss, validate_masks
 plan.predict_masks, plan.write_held_out = predict_masks, write_held_out
 plan.seconds_to_encode = seconds_to_encode

@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from memory_service.train.budget import plan
+
 try:
     import soundfile  # type: ignore[import-not-found]  # reads flac, ogg and mp3, too
 except ImportError:
     soundfile = None
+
+
+def flips(outputs: list) -> float:
+    """FLIP; 0 where the classes are digits or letters."""
+    names = {str(name).lower() for name in outputs}
+    characters = names == set("0123456789") or (len(names) > 20 and all(len(name) == 1 for name in names))
+    return 0.0 if characters else plan.FLIP
 
 
 def read_image(path: Path, partial: bool = False, side: int = 0, upright: bool = True) -> Any:

@@ -63,6 +63,12 @@ def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict
     return float(1 - ((predictions * sums).sum(axis=1) / norms.clip(1e-9)).mean())
 
 
+def answers_in(embeddings: torch.Tensor, data: Data, checkpoint: dict) -> torch.Tensor:
+    """Each fold's in its own place."""
+    before, width = plan.DIMENSIONS * (checkpoint["fold"] - 1), len(checkpoint["prior"])
+    return functional.pad(embeddings, (before, width - before - plan.DIMENSIONS))
+
+
 def neighbors(embeddings: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """(rows, cosines) of the nearest of each embedding, (n, most): itself, then the nearest first."""
     unit = functional.normalize(torch.from_numpy(np.float32(embeddings)).to(device))
@@ -132,4 +138,5 @@ def score_map_matches(targets: np.ndarray, embeddings: np.ndarray) -> float:
 
 
 plan.prior_of, plan.prepare_fold, plan.loss_of = prior_of, prepare_fold, loss_of
+plan.answers_in, plan.embedder = answers_in, Embedder
 plan.validation_loss, plan.neighbors, plan.submission_of = validation_loss, neighbors, match_table

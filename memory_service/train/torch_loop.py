@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from memory_service.train.budget import agreed, plan, report, state, usable_cores
 from memory_service.train.ddp import RANK, WORLD, accumulating, gathered, is_sharded, together
@@ -31,7 +31,7 @@ from memory_service.train.folds import (
     predict,
     score_predictions,
 )
-from memory_service.train.reading import Data
+from memory_service.train.reading import Data, warn_unreadable
 from memory_service.train.writing import write_submission
 
 SECONDS_BETWEEN_SAVES = 30  # of the last epoch, from which a new start goes on
@@ -53,6 +53,10 @@ def half_type() -> torch.dtype:
 def autocast() -> torch.autocast:
     """Mixed precision where the plan says so and there is a card for it."""
     return torch.autocast(device, dtype=half_type(), enabled=mixed_precision())
+
+
+def memory_format() -> torch.memory_format:
+    return torch.channels_last if plan.CHANNELS_LAST else torch.contiguous_format
 
 
 def gpu_peak() -> str:
@@ -103,6 +107,19 @@ def pretrained_or_exit(pretrained: bool):
         ) from error
 
 
+def timm_network(name: str, pretrained: bool, **how: Any) -> Any:
+    """As `timm.create_model` makes it, at IMAGE_SIZE where it is made for one size."""
+    import timm
+
+    if plan.IMAGE_SIZE and timm.models.get_pretrained_cfg(name).fixed_input_size:
+        how["img_size"] = plan.IMAGE_SIZE
+    with pretrained_or_exit(pretrained):
+        network = timm.create_model(name, pretrained, pretrained_cfg_overlay=from_folder(name), **how)
+    if plan.GRADIENT_CHECKPOINTING:
+        network.set_grad_checkpointing()
+    return network
+
+
 def stay_offline() -> None:
     """Weights and vocabulary are there: later folds take the cache and wait for no hub."""
     with suppress(ImportError):
@@ -115,6 +132,27 @@ def take_settings(_worker: int) -> None:
     """A loader's worker that was not forked has read train.py anew, but `plan` is empty there."""
     if "MODEL" not in plan.__dict__:
         plan.__dict__.update(vars(sys.modules["__main__"]))
+
+
+class Samples(Dataset):
+    """(sample, row, 1.0, or 0.0 where a file cannot be read) of the rows."""
+
+    sample: Any  # of a row
+    unreadable: Any  # what takes the place of one
+
+    def __init__(self, paths: list, rows) -> None:
+        self.paths, self.rows = paths, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int):
+        row = int(self.rows[index])
+        try:
+            return self.sample(row), row, 1.0
+        except Exception as error:  # whatever is wrong with one file must not end the run
+            warn_unreadable(self.paths[row], error)
+            return self.unreadable(), row, 0.0
 
 
 def make_loader(dataset: Any, train: bool = False) -> DataLoader:
@@ -443,7 +481,7 @@ def train_fold(fold: int, data: Data, train_rows: np.ndarray, valid_rows: np.nda
     checkpoint = {"fold": fold, "outputs": data.outputs, **prepared}
     if not masks:
         checkpoint["constant"] = baseline_score(data, train_rows, valid_rows)
-    if WORLD > 1 and plan.build_sharded:
+    if WORLD > 1 and plan.SHARDED:
         model = plan.build_sharded(checkpoint)
     else:
         model = plan.build_model(checkpoint, plan.PRETRAINED)

@@ -1,7 +1,4 @@
-"""What scripts that label words share: how words are read, texts in pieces that overlap, and their batches.
-
-train.py has `load_tokenizer` and `padding`.
-"""
+"""What networks that label words read: words, texts in pieces that overlap, and their batches."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from torch.utils.data import Dataset
 
 from memory_service.train.budget import plan
 from memory_service.train.entity_labels import name_labels
+from memory_service.train.hub_models import load_tokenizer, padded
 from memory_service.train.reading import Data, table_data, target_columns, without_missing
 
 
@@ -71,6 +69,12 @@ def word_ids(ids: pd.Series, texts: list[list[str]]) -> list[str]:
     return [f"{name}:{place}" for name, words in pairs for place in range(len(words))]
 
 
+def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Pieces:
+    """Of the texts that have the rows; part is train, valid or test. But in training, longest first."""
+    load_tokenizer()  # here: what it lacks is said before the loader's workers begin
+    return Pieces(data.test_inputs if part == "test" else data.inputs, np.sort(rows), part == "train")
+
+
 class Pieces(Dataset):
     """(token numbers, whether each is the first of a word, the words' rows) of pieces of texts. They overlap:
     the margin of words where a text goes on is answered by the piece that has more around them."""
@@ -80,7 +84,7 @@ class Pieces(Dataset):
         starts = np.cumsum([0, *map(len, texts)])
         known = np.unique(np.searchsorted(starts, rows, side="right") - 1)
         counts = token_counts({word for text in known for word in texts[text]})
-        most = plan.SEQ_LEN - plan.load_tokenizer().num_special_tokens_to_add()
+        most = plan.SEQ_LEN - load_tokenizer().num_special_tokens_to_add()
         for text in known:
             before, start, own = np.cumsum([0, *(counts[word] for word in texts[text])]), 0, 0
             while own < len(texts[text]):
@@ -98,9 +102,7 @@ class Pieces(Dataset):
     def __getitem__(self, index: int) -> tuple[list[int], list[bool], list[int]]:
         text, row, start, end, own = self.pieces[index]
         words = self.texts[text][start:end]
-        coded = plan.load_tokenizer()(
-            words, is_split_into_words=True, truncation=True, max_length=plan.SEQ_LEN
-        )
+        coded = load_tokenizer()(words, is_split_into_words=True, truncation=True, max_length=plan.SEQ_LEN)
         places = coded.word_ids()
         first = [
             place in own and place != before for before, place in zip([None, *places], places, strict=False)
@@ -112,21 +114,17 @@ class Pieces(Dataset):
 def token_counts(words: set[str]) -> dict[str, int]:
     """How many tokens each has."""
     listed = [[word] for word in words]
-    coded = plan.load_tokenizer()(listed, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    coded = load_tokenizer()(listed, is_split_into_words=True, add_special_tokens=False)["input_ids"]
     return dict(zip(words, map(len, coded), strict=True))
 
 
 def collate(samples: list) -> tuple[dict, torch.Tensor, torch.Tensor]:
-    """A batch as wide as its longest piece; its rows are all its words."""
+    """A batch; its rows are all its words, `first` is whether a token is the first of one."""
     pieces, firsts, rows = zip(*samples, strict=True)
-    filler, widest = plan.padding(), max(map(len, pieces))
-    inputs = {
-        "input_ids": torch.tensor([[*piece, *[filler] * (widest - len(piece))] for piece in pieces]),
-        "attention_mask": torch.tensor([[1] * len(p) + [0] * (widest - len(p)) for p in pieces]),
-        "first": torch.tensor([[*first, *[False] * (widest - len(first))] for first in firsts]),
-    }
+    inputs, widest = padded(list(pieces)), max(map(len, pieces))
+    inputs["first"] = torch.tensor([[*first, *[False] * (widest - len(first))] for first in firsts])
     words = torch.tensor([row for some in rows for row in some], dtype=torch.long)
     return inputs, words, torch.ones(len(words))
 
 
-plan.collate = collate
+plan.make_dataset, plan.collate = make_dataset, collate

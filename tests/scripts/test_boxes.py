@@ -303,7 +303,7 @@ def test_the_submission_is_as_the_sample_shows(
     place = data.test_ids.index("0049")
     red = next(number for number, name in enumerate(data.outputs) if name in ("red", 3))
     found[place, :6] = (0.5, red, 1, 2, 11, 22)
-    script.write_submission(data, script.submission_of(data, found), script.state.out_dir)
+    script.write_submission(data, script.plan.submission_of(data, found), script.state.out_dir)
     head, *rows = rows_of(script.state.out_dir / "submission.csv")
     assert head == sample[0]
     assert [row[1:] for row in rows if row[0] == "0049"] == cells

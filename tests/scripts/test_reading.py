@@ -72,14 +72,14 @@ def test_texts_of_a_training_batch_are_about_as_long(opened: Open) -> None:
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut(opened: Open) -> None:
     script = opened("text-pair-similarity", lambda folder: None)
-    script.module.SEQ_LEN = 32
+    script.plan.SEQ_LEN = 32
     tokenizer = script.load_tokenizer()
     (word, *_), mark = tokenizer("good", add_special_tokens=False)["input_ids"], tokenizer.sep_token_id
     for lengths, kept in (((90, 5), (19, 5)), ((90, 80), (12, 12)), ((3, 4), (3, 4))):
         texts = script.pd.DataFrame(
             {f"text{n}": [" ".join(["good"] * count)] for n, count in enumerate(lengths)}
         )
-        tokens = script.encode(script.joined(texts)[0])
+        (tokens,) = script.encode(script.joined(texts)[0])
         place = tokens.index(mark)
         assert (tokens[:place].count(word), tokens[place:].count(word)) == kept
 
@@ -471,7 +471,7 @@ def test_a_text_without_a_token_has_one_and_a_tokenizer_that_drops_spaces_is_loa
     monkeypatch.setattr(Dropping, "eos_token_id", 7, raising=False)
     monkeypatch.setattr(Dropping, "pad_token_id", None, raising=False)
     script.module.load_tokenizer = Dropping
-    assert script.encode("") == [7]
+    assert script.encode("") == [[7]]
     script.load_tokenizer.cache_clear()
 
 

@@ -23,9 +23,12 @@ SETTINGS = {
     "cutmix": "CUTMIX",
     "ema-swa": "EMA",
     "class-weights": "CLASS_WEIGHTS",
+    "specaugment": "HIDDEN_BANDS",
     "layerwise-lr": "LAYER_DECAY",
     "sliding-window": "WINDOWS",
 }
+
+ACCURACY = {"name": "accuracy", "direction": "max", "in_script": True}
 
 DONE = {
     "image-classification": ("tta", "mixup", "cutmix", "ema-swa", "class-weights"),
@@ -33,7 +36,7 @@ DONE = {
     "image-segmentation": ("tta", "ema-swa"),
     "text-classification": ("ema-swa", "class-weights", "layerwise-lr", "sliding-window"),
     "text-classification-lora": ("class-weights",),
-    "audio-classification": ("mixup", "ema-swa", "class-weights"),
+    "audio-classification": ("mixup", "ema-swa", "class-weights", "specaugment"),
 }
 
 
@@ -143,7 +146,7 @@ def test_images_are_mirrored_only_where_that_scores_no_worse(
 
     if sides:  # its right half says another class, and louder
         read = script.read_image
-        script.module.read_image = lambda *given: halved(read(*given))
+        script.plan.read_image = lambda *given: halved(read(*given))
     checkpoint: dict[str, Any] = {"prior": [1 / 3] * 3}
     loader = script.make_loader(script.make_dataset("valid", data, rows, checkpoint))
     _, score, answers = script.validate(Telling(), loader, data, checkpoint, float("inf"))
@@ -171,7 +174,7 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one(opened: Open, workshop: W
 
     told = recipe(workshop, "text-classification", "class-weights")
     script = opened("text-classification", lambda folder: None, recipe=told)
-    script.module.class_shares = torch.tensor([0.9, 0.05, 0.05])
+    script.plan.class_shares = torch.tensor([0.9, 0.05, 0.05])
     ones, outputs = torch.ones(1), torch.zeros(1, 3)
     frequent, rare = (script.loss_of(outputs, torch.tensor([kind]), ones) for kind in (0, 1))
     assert float(rare / frequent) == pytest.approx(18.0)
@@ -184,3 +187,49 @@ def test_layers_near_the_input_learn_slower(opened: Open, workshop: Workshop) ->
     shares = {group["scale"] for group in optimizer.param_groups}
     assert shares == {1.0, script.LAYER_DECAY, script.LAYER_DECAY**2}
     assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0, script.WEIGHT_DECAY}
+
+
+def test_bands_of_a_sound_are_hidden_in_training_alone(opened: Open, workshop: Workshop) -> None:
+    import torch
+
+    told = recipe(workshop, "audio-classification", "specaugment")
+    script = opened("audio-classification", lambda folder: None, recipe=told)
+    assert script.HIDDEN_BANDS == 2
+    seen: list[torch.Tensor] = []
+
+    class Looking(torch.nn.Module):
+        def forward(self, mels: torch.Tensor) -> torch.Tensor:
+            seen.append(mels[:, 0])
+            return mels
+
+    model = script.SpectrogramModel(Looking())
+    waves = torch.randn(16, script.HOP * script.SEQ_LEN)
+    model.eval()(waves)
+    model.train()(waves)
+    whole, hidden = ((one == 0) for one in seen)
+    assert not whole.any()
+    for axis in (1, 2):
+        bands = hidden.all(dim=axis).float().mean(dim=1)  # the share that each sound lacks
+        assert 0 < bands.mean() < bands.max() <= 0.25 + 2 / hidden.shape[3 - axis]
+    assert torch.equal(seen[1][~hidden], seen[0][~hidden])
+
+
+def test_a_smooth_label_asks_for_less_than_certainty(opened: Open, workshop: Workshop) -> None:
+    import torch
+
+    told = recipe(workshop, "image-classification")
+    told["loss"] = [
+        {"name": name, "share": share} for name, share in (("bce", 0.8), ("label-smoothing", 0.1))
+    ]
+    plan = workshop.plan("image-classification", recipe=told)
+    assert "LABEL_SMOOTHING" not in plan_script(plan), "log loss judges"
+    script = opened("image-classification", lambda folder: None, recipe=told, metric=ACCURACY)
+    sure, usual = torch.tensor([[20.0, 0.0, 0.0]]), torch.tensor([[3.4, 0.0, 0.0]])  # usual: 0.94
+    for targets in (torch.tensor([0]), torch.tensor([[1.0, 0.0, 0.0]])):
+        found = []
+        for smooth in (script.LABEL_SMOOTHING, 0.0):
+            script.plan.LABEL_SMOOTHING = smooth
+            found.append([float(script.loss_of(each, targets, torch.ones(1))) for each in (sure, usual)])
+        (sure_smooth, usual_smooth), (sure_plain, usual_plain) = found
+        assert sure_smooth > usual_smooth
+        assert sure_plain < usual_plain

@@ -81,7 +81,7 @@ def _wrong(facts: Facts, call: ast.Call, kind: str) -> Why | None:
         return "labels-by-sigmoid", {}
     if kind in ("mse", "l1") and _judged_by_argmax(facts, call):
         return "judged-by-argmax", {}
-    return _against_metric(facts, kind)
+    return against_metric(facts, kind)
 
 
 def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]:
@@ -192,7 +192,7 @@ def _network_behind(facts: Facts, node: ast.AST | None) -> str:
     return last_name(source.func) if isinstance(source, ast.Call) else ""
 
 
-def _against_metric(facts: Facts, kind: str) -> Why | None:
+def against_metric(facts: Facts, kind: str) -> Why | None:
     """A loss of values for a metric or task of classes, and the other way round."""
     metric, task = metric_of(facts), facts.context.task or ""
     family = metric.family if metric is not None else ""

@@ -10,6 +10,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
+from memory_service.review.rules.loss import against_metric
 from memory_service.review.source.nodes import words
 
 COUNTS = words(
@@ -20,11 +21,15 @@ _CHOICES = {
     "SPLIT": words("random stratified group stratified-group time"),
     "DEVICE": words("cpu cuda"),
 }
+_LOSSES = {"labels": "ce", "values": "mse"}
+"""What is learned -> the kind of loss that a network of this service learns it by."""
+
 LEAST_RESERVE = 0.05  # of the minutes; plans keep more (R14)
 
 
 def own_rules(facts: Facts) -> Iterator[Finding]:
-    """Of a script of this service: wrong-parameter, loader-workers, no-deadline, groups-across-folds."""
+    """Of a script of this service: wrong-parameter, loader-workers, no-deadline, groups-across-folds,
+    wrong-loss."""
     for name, node in facts.script.own.items():
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         if name in COUNTS and not (whole and (node.value or name == "SEED")):
@@ -58,6 +63,8 @@ def _of_setting(facts: Facts, name: str, node: ast.Constant) -> Iterator[Finding
             yield finding("no-mixed-precision", node, "own", half=half)
         case "PRETRAINED" if value is False and "weights = os.environ" in facts.script.text:
             yield wrong(node, "not-pretrained")
+        case "ANSWER" if "BATCH_SIZE" in own and (why := against_metric(facts, _LOSSES.get(value, ""))):
+            yield finding("wrong-loss", node, why[0], **why[1])
         case "GROUP_BY" if value and "SPLIT" in own and own["SPLIT"].value in ("random", "stratified"):
             split = own["SPLIT"]
             yield finding("groups-across-folds", split, "own", split=split.value, group=value)

@@ -18,17 +18,10 @@ from memory_service.domain.common.optimizers import PAGED_ADAMW
 from memory_service.domain.planning.explanation.plan_text import card_words
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
-from memory_service.services.planning.script_choice import NoScript, judged_by, kind_of, techniques_of
-from memory_service.services.planning.script_kinds import (
-    COCO_RESNETS,
-    HUB_NAMES,
-    NETS,
-    PRETRAINED_FROM,
-    RESNETS,
-    WIDTHS,
-    Kind,
-)
+from memory_service.services.planning.script_choice import NoScript, facts_of, judged_by, kind_of
+from memory_service.services.planning.script_kinds import HUB_NAMES, NETS, PRETRAINED_FROM, WIDTHS, Kind
 from memory_service.services.planning.script_text import beside, joined, literal, plain, standalone
+from memory_service.services.planning.techniques import TECHNIQUES
 
 _ORDER_ONLY = ("auc", "gini", "average_precision", "spearman")
 """Functions of scores that no rising change of the answers moves."""
@@ -44,10 +37,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "network": ("torch_loop",),
     "files": ("inputs", "media_files"),
     "tokens": ("inputs",),
-    "boxes": ("detection", "box_loop"),
-    "masks": ("mask_loop",),
-    "retrieval": ("retrieval",),
-    "entities": ("word_pieces",),
     "frames": ("columns", "engine"),
     "media": ("inputs", "pictures", "sounds"),
 }
@@ -78,14 +67,15 @@ def _pieces(plan: Mapping[str, Any], server: str = "") -> tuple[str, list[str], 
     """(docstring, parts of train.py, its end, modules that it imports by name)."""
     kind = kind_of(plan)
     words = _words(plan, kind) | {"server": server}
-    parts = [_rendered(part, words) for part in ("settings", "read_data", *kind.parts)]
+    parts = [_rendered(part, words) for part in ("settings", "read_data")]
     chosen = _MODULES
     if kind.words["frames"] and kind.words["masks"]:
         chosen = {"masks": ("masks", "inputs")}
     roots = [
         "answers",
         "runtime",
-        *(name for word, names in chosen.items() if kind.words[word] for name in names),
+        *(name for word, names in chosen.items() if words[word] for name in names),
+        *kind.modules,
     ]
     ending = _ENDING.format(_rendered("answers", words), "main(sys.modules[__name__])")
     return _rendered("head", words), parts, ending, {name: _module(name) for name in with_imports(roots)}
@@ -140,24 +130,24 @@ def _words(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     words |= _shares(plan) | {
         "headline": _headline(plan),
         "split": [told and plain(told) for told in split_setting(plan)],
-        "recipe": [line for told in script_recipe(plan) for line in _comment(told)],
+        "recipe": [line for told in ("", *script_recipe(plan)) for line in _comment(told) or [""]],
         "made_for": plain(
             f"The script of {plan['plan_id']}, made for {card_words(plan)} and {plan['minutes']:g} minutes."
         ),
         "pretrained_from": PRETRAINED_FROM.get(model["library"], ""),
         "fetched": bool(model["pretrained"]) and model["library"] in _FETCHED,
         "learned": kind.words["frames"] and model["name"] in NETS,
-        **({"widths": WIDTHS[model["name"]]} if model["name"] in WIDTHS else {}),
+        "widths": kind.words["network"] and WIDTHS.get(model["name"]),
     }
     words |= {"method": plan.get("method"), "n_gpus": plan.get("n_gpus") or 1}
     words["sharded"] = bool(plan.get("sharding"))
     words["paged"] = plan["optimizer"] == PAGED_ADAMW
     if words["paged"]:
         words["needs"] += ", bitsandbytes"
-    encoder = model["name"].rpartition("/")[2]
-    words |= {"encoder": encoder, "resnets": RESNETS, "coco": encoder in COCO_RESNETS}
     words["checkpointing"] = model["library"] in ("timm", "smp", "transformers")
-    words |= techniques_of(plan, kind)
+    facts = facts_of(plan, kind)
+    done = (each.settings.strip() for each in TECHNIQUES.values() if each.applies(plan, facts))
+    words["settings"] = [line for lines in done for line in lines.splitlines()]
     words["hub_name"] = HUB_NAMES.get(model["name"], model["name"]) if kind.words["tokens"] else ""
     if model["library"] == "chronos":
         words["hub_name"] = f"amazon/{model['name']}"

@@ -10,11 +10,9 @@ from memory_service.domain.description.metrics import metric_named
 from memory_service.domain.recipe.recipe_text import split_setting
 from memory_service.errors import MemoryServiceError
 from memory_service.services.planning.script_kinds import (
-    AUGMENTED,
     CLASSES_OF_PAIRS,
     DECODERS,
     DETECTORS,
-    DONE_BY,
     FROM_RANDOM,
     KINDS,
     OWN_MODELS,
@@ -24,6 +22,7 @@ from memory_service.services.planning.script_kinds import (
     why_not_sharded,
 )
 from memory_service.services.planning.script_text import plain
+from memory_service.services.planning.techniques import TECHNIQUES
 
 
 class NoScript(MemoryServiceError):
@@ -55,32 +54,12 @@ def techniques_done(plan: Mapping[str, Any]) -> dict[str, str]:
     """Techniques of `domain.recipe.vocabulary` that the plan's script does, each with how."""
     if not has_script(plan):
         return {}
-    kind = kind_of(plan)
-    judged = judged_by(plan, kind)
-    members = kind.words["frames"]
-    done = {} if members else dict(AUGMENTED.get(plan["task"], {}))
-    by_time = split_setting(plan)[0] == "time"
-    if members and not kind.words["masks"]:
-        done["hill-climbing"] = "members are weighted by hill climbing on held-out rows"
-    elif plan["folds"] > 1 and not by_time and not members:
-        joined_how = "fused, the mean of each box" if kind.words["boxes"] else "averaged"
-        done["mean-blend"] = f"the predictions of {plan['folds']} folds are {joined_how}"
-    does = (DONE_BY[word] for word, does in techniques_of(plan, kind).items() if does and word in DONE_BY)
-    done |= {each["name"]: each["how"] for each in does}
-    if "lag-features" in done:
-        done["rolling-features"] = done["lag-features"]
-    if plan.get("method") in ("lora", "qlora"):
-        done["lora"] = f"matrices of rank {plan['lora_rank']} beside every linear layer: LORA_RANK"
-    if plan.get("method") == "qlora":
-        done["quantization"] = "frozen weights are kept in 4 bits"
-    if plan["seeds"] > 1 and not members:
-        what = "what is submitted is" if by_time else "all folds are"
-        done["seed-averaging"] = f"{what} trained with {plan['seeds']} seeds, SEEDS"
-    if judged["tuned"]:
-        done["threshold-search"] = f"cuts are chosen on validation for {judged['metric']}"
-    if judged["logs"]:
-        done["log-transform-target"] = f"the target is learned as {judged['logs']}"
-    return done
+    facts = facts_of(plan, kind_of(plan))
+    done: dict[str, list[str]] = {}
+    for each in TECHNIQUES.values():
+        if each.applies(plan, facts):
+            done.setdefault(each.name, []).append(each.how)
+    return {name: "; ".join(how) for name, how in done.items()}
 
 
 def kind_of(plan: Mapping[str, Any]) -> Kind:
@@ -140,34 +119,21 @@ def _offered(task: str, model: Mapping[str, Any]) -> str:
     )
 
 
-def techniques_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, bool]:
-    """Which techniques of the recipe the script does, by the word that its parts ask for."""
-    wanted = {each["name"] for each in (plan["recipe"] or {}).get("techniques", ())}
-    words, encoder = kind.words, not plan.get("method")
-    pictures = words["network"] and (plan["task"].startswith("image") or words["boxes"])
-    table = words["frames"] and plan["task"].startswith("tabular")
-    classes_or_values = not words["masks"] and not words["retrieval"] and not words["boxes"]
+def facts_of(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    """What decides whether a script does a technique."""
+    method, judged = plan.get("method"), judged_by(plan, kind)
     return {
-        "tta": "tta" in wanted and pictures,
-        "mixup": "mixup" in wanted and words["files"] and classes_or_values,
-        "cutmix": "cutmix" in wanted and pictures and classes_or_values,
-        "ema": "ema-swa" in wanted and words["network"] and encoder,
-        "class_weights": "class-weights" in wanted and words["labels"] and words["network"],
-        "focal": _first_loss(plan) == "focal" and words["labels"] and words["network"],
-        "target_encoding": table,
-        "layerwise": "layerwise-lr" in wanted and words["tokens"] and encoder,
-        "frequency": table,
-        "interactions": table,
-        "mirrors": pictures,
-        "windows": "sliding-window" in wanted and words["tokens"] and encoder and not words["entities"],
-        "lags": words["frames"] and plan["task"] == "time-series-regression",
+        **kind.words,
+        "tuned": judged["tuned"],
+        "logs": judged["logs"],
+        "by_log_loss": judged["score"] == "log_loss",
+        "method": method,
+        "lora": method in ("lora", "qlora"),
+        "qlora": method == "qlora",
+        "by_time": split_setting(plan)[0] == "time",
+        "several_folds": plan["folds"] > 1,
+        "several_seeds": plan["seeds"] > 1,
     }
-
-
-def _first_loss(plan: Mapping[str, Any]) -> str:
-    """The loss that most of the recipe's solutions used."""
-    used = (plan["recipe"] or {}).get("loss", ())
-    return str(max(used, key=lambda each: each["share"])["name"]) if used else ""
 
 
 def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:

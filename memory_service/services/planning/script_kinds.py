@@ -11,11 +11,11 @@ from memory_service.domain.common.tables import shipped_table
 class Kind:
     """One sort of script.
 
-    parts      files of `scripts/`, in order
-    words      what the parts are told: names of classes and what the data are
+    modules    of `memory_service.train`, whose functions train.py uses, beside those of its words
+    words      what the parts of `scripts/` are told: names of classes and what the data are
     """
 
-    parts: tuple[str, ...]
+    modules: tuple[str, ...]
     words: Mapping[str, Any]
 
 
@@ -86,11 +86,6 @@ WIDTHS = {"unet": (64, 128, 256, 512, 1024), "unet-small": (32, 64, 128, 256, 51
 DETECTORS = ("fcos", "retinanet", "fasterrcnn")
 """Of torchvision, the part of a name before `/`, whose script builds them."""
 
-COCO_RESNETS = ("resnet50",)
-RESNETS = (*COCO_RESNETS, "resnet18", "resnet34", "resnet101", "resnet152", "resnext101_32x8d")
-"""Encoders that detectors take from torchvision, and of which of them it has a detector's weights; all others
-are timm's."""
-
 OWN_MODELS = {
     "image-segmentation": tuple(WIDTHS),
     "text-classification": ("fasttext", "tfidf-linear"),
@@ -109,17 +104,17 @@ installed (`memory_service.train.pretrained`)."""
 
 
 def _network_kind(model: str, words: Mapping[str, Any], labels: bool) -> Kind:
-    tokens, batches = (("tokens",), ("text_batches",)) if words["tokens"] else ((), ())
-    steps = (f"network_{'labels' if labels else 'values'}", "network_step")
-    return Kind((*tokens, model, *batches, *steps), {**words, "labels": labels})
+    batches = ("text_batches",) if words["tokens"] else ()
+    steps = ("class_loss" if labels else "value_loss", "network_step")
+    return Kind((f"{model}_network", *batches, *steps), {**words, "labels": labels})
 
 
 def _mask_kind(model: str, needs: str) -> Kind:
-    return Kind((model, "masks"), {**_MASKS, "needs": needs})
+    return Kind((model, "mask_loop"), {**_MASKS, "needs": needs})
 
 
 def _box_kind(library: str, needs: str) -> Kind:
-    return Kind((f"boxes_{library}", "boxes"), {**_BOXES, "needs": needs})
+    return Kind((f"box_{library}", "detection"), {**_BOXES, "needs": needs})
 
 
 _MASKS_FROM_RANDOM = Kind(
@@ -139,21 +134,21 @@ def _frame_kind(labels: bool, needs: str = "lightgbm") -> Kind:
 
 
 KINDS: dict[tuple[str, str], Kind] = {
-    ("image-classification", "timm"): _network_kind("images", _IMAGES, True),
-    ("image-regression", "timm"): _network_kind("images", _IMAGES, False),
-    ("image-retrieval", "timm"): Kind(("images", "network_step"), _RETRIEVAL),
+    ("image-classification", "timm"): _network_kind("image", _IMAGES, True),
+    ("image-regression", "timm"): _network_kind("image", _IMAGES, False),
+    ("image-retrieval", "timm"): Kind(("image_network", "retrieval", "network_step"), _RETRIEVAL),
     ("image-segmentation", "smp"): _mask_kind(
-        "masks_smp", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"
+        "smp_network", "torch >= 2.4, timm, segmentation-models-pytorch, Pillow"
     ),
-    ("image-segmentation", "torch"): _mask_kind("masks_unet", "torch >= 2.4, Pillow"),
+    ("image-segmentation", "torch"): _mask_kind("unet", "torch >= 2.4, Pillow"),
     ("object-detection", "torchvision"): _box_kind("torchvision", "torch >= 2.4, torchvision, timm, Pillow"),
     ("object-detection", "ultralytics"): _box_kind(
         "ultralytics", "torch >= 2.4, torchvision, ultralytics (AGPL-3.0), Pillow"
     ),
-    ("audio-classification", "timm"): _network_kind("sounds", _SOUNDS, True),
-    ("text-classification", "transformers"): _network_kind("texts", _TEXTS, True),
-    ("text-regression", "transformers"): _network_kind("texts", _TEXTS, False),
-    ("text-pair-similarity", "transformers"): _network_kind("texts", _PAIRS, False),
+    ("audio-classification", "timm"): _network_kind("sound", _SOUNDS, True),
+    ("text-classification", "transformers"): _network_kind("text", _TEXTS, True),
+    ("text-regression", "transformers"): _network_kind("text", _TEXTS, False),
+    ("text-pair-similarity", "transformers"): _network_kind("text", _PAIRS, False),
     ("text-classification", "torch"): _frame_kind(True),
     ("text-regression", "torch"): _frame_kind(False),
 }
@@ -166,9 +161,8 @@ for _task, _labels in (("tabular-classification", True), ("tabular-regression", 
     KINDS |= {(_task, each): _frame_kind(_labels, f"lightgbm, {PRETRAINED_FROM[each]}") for each in _TABLES}
     KINDS |= {(task, "sklearn"): _frame_kind(_labels) for task in (_task, _task.replace("tabular", "text"))}
 
-_STEPS = ("network_labels", "network_step")
 KINDS["token-classification", "transformers"] = Kind(
-    ("tokens", "entities", *_STEPS), _ENTITIES | {"labels": True}
+    ("text_network", "word_pieces", "class_loss", "network_step"), _ENTITIES | {"labels": True}
 )
 
 SERIES = "time-series-regression"
@@ -176,7 +170,7 @@ KINDS |= {(SERIES, library): _frame_kind(False, library) for library in TREES}
 KINDS[SERIES, "chronos"] = _frame_kind(False, "lightgbm, chronos-forecasting")
 KINDS[SERIES, "statsforecast"] = _frame_kind(False)
 
-CLASSES_OF_PAIRS = _network_kind("texts", _PAIRS, True)
+CLASSES_OF_PAIRS = _network_kind("text", _PAIRS, True)
 
 FROM_RANDOM = {
     "image-classification": _file_kind(_IMAGES, True),
@@ -189,8 +183,8 @@ FROM_RANDOM = {
 """Task -> the sort of script of a plan without weights: small networks of `memory_service.train`."""
 
 DECODERS = {
-    "text-classification": _network_kind("decoders", _DECODERS, True),
-    "text-regression": _network_kind("decoders", _DECODERS, False),
+    "text-classification": _network_kind("decoder", _DECODERS, True),
+    "text-regression": _network_kind("decoder", _DECODERS, False),
 }
 """Task -> the sort of script of a plan with `method`."""
 
@@ -208,15 +202,7 @@ def why_not_sharded(plan: Mapping[str, Any]) -> str:
     return ""
 
 
-_WORDS_OF_SCRIPTS = shipped_table(__package__, "script_words.toml")
-
-AUGMENTED: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["augmented"]
-"""Task -> techniques that its script always does, each with how."""
-
-DONE_BY: Mapping[str, Mapping[str, str]] = _WORDS_OF_SCRIPTS["techniques"]
-"""Word of the parts -> `name` of the technique, `how` the script does it."""
-
-HUB_NAMES: Mapping[str, str] = _WORDS_OF_SCRIPTS["hub_names"]
+HUB_NAMES: Mapping[str, str] = shipped_table(__package__, "script_words.toml")["hub_names"]
 """Name in the catalogue -> repository of the hub, whose weights it stands for."""
 
 SCRIPTED = tuple(dict.fromkeys(task for task, _ in KINDS))

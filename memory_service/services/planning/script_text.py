@@ -56,8 +56,8 @@ def standalone(head: str, parts: Iterable[str], modules: Iterable[str], ending: 
 
 
 def _loads_openmp(text: str) -> bool:
-    """Whether a function imports one of these libraries."""
-    return re.search(rf"^ +(?:import|from) (?:{'|'.join(sorted(_OPENMP))})\b", text, re.MULTILINE) is not None
+    """Whether it imports one of these libraries, in a function or as it is loaded."""
+    return re.search(rf"^ *(?:import|from) (?:{'|'.join(sorted(_OPENMP))})\b", text, re.MULTILINE) is not None
 
 
 def _laid_out(head: str, imports: Iterable[str], body: str) -> str:

@@ -161,7 +161,7 @@ def test_a_decoder_that_no_card_holds_is_planned_with_its_weights_spread_over_al
     assert again["expected"] == spread["expected"]
     assert spread["expected"]["peak_memory_gib"]["high"] <= spread["gpu"]["usable_gib"]
     assert "weights spread over them" in plan_markdown(spread)
-    assert "def build_sharded" in plan_script(spread)
+    assert "SHARDED = True" in plan_script(spread)
     for without in ({"precision": "fp16"}, {"model": spread["model"] | {"params_m": 40_000.0}}):
         assert not has_script(spread | without), "40 billion weights do not predict on one card"
     slow = recommend(seeded_sqlite, {**asked, "sharding": "fsdp", "interconnect": "pcie", "epochs": 1})

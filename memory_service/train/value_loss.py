@@ -1,6 +1,14 @@
+"""What networks of values learn, their loss, and their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import torch
-from torch.nn import functional
+
+from memory_service.train.budget import plan
+from memory_service.train.reading import Data
 
 
 def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[torch.Tensor, dict]:
@@ -12,13 +20,26 @@ def prepare_fold(data: Data, train_rows: np.ndarray) -> tuple[torch.Tensor, dict
     return torch.from_numpy((data.targets - center) / scale), prepared
 
 
+def errors_of(differences: Any) -> Any:
+    return abs(differences) if plan.ABSOLUTE else differences**2
+
+
 def loss_of(outputs: torch.Tensor, targets: torch.Tensor, readable: torch.Tensor) -> torch.Tensor:
     """The mean loss of the samples that could be read; targets are standardised."""
-    losses = functional.{{ "l1_loss" if absolute else "mse_loss" }}(outputs, targets, reduction="none").mean(dim=1)
+    losses = errors_of(outputs - targets).mean(dim=1)
     return (losses * readable).sum() / readable.sum().clamp(min=1)
 
 
 def validation_loss(truth: np.ndarray, predictions: np.ndarray, checkpoint: dict) -> float:
     """In standardised units, as the loss in training."""
-    errors = (predictions - truth) / np.float32(checkpoint["scale"])
-    return float({{ "np.abs(errors)" if absolute else "(errors**2)" }}.mean())
+    return float(errors_of((predictions - truth) / np.float32(checkpoint["scale"])).mean())
+
+
+def answers_in(outputs: torch.Tensor, data: Data, checkpoint: dict) -> torch.Tensor:
+    """In the targets' units."""
+    center, scale = (torch.tensor(checkpoint[name], device=outputs.device) for name in ("center", "scale"))
+    return outputs * scale + center
+
+
+plan.prepare_fold, plan.loss_of = prepare_fold, loss_of
+plan.validation_loss, plan.answers_in = validation_loss, answers_in

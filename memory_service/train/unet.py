@@ -1,30 +1,40 @@
+"""A U-Net of its own, from random weights (Ronneberger et al., 2015)."""
+
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional
 
-MEMORY_FORMAT = torch.channels_last if CHANNELS_LAST else torch.contiguous_format
-MEAN, STD = torch.tensor([[[0.485]], [[0.456]], [[0.406]]]), torch.tensor([[[0.229]], [[0.224]], [[0.225]]])
-WIDTHS = {{ widths | python }}  # channels at each level; the side is halved between them
+from memory_service.train.budget import plan
+from memory_service.train.torch_loop import device, memory_format
+
+
+def mean_and_std() -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Of ImageNet's colours."""
+    return (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def convolutions(channels: int, width: int) -> nn.Sequential:
-    layers = []
+    layers: list[nn.Module] = []
     for inputs in (channels, width):
         layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
 
 
-class Network(nn.Module):
-    """Convolutions and pooling down, transposed convolutions up (Ronneberger et al., 2015)."""
+class Unet(nn.Module):
+    """Convolutions and pooling down, transposed convolutions up: WIDTHS are the channels at each level."""
 
     def __init__(self) -> None:
         super().__init__()
-        pairs = list(zip((3, *WIDTHS), WIDTHS, strict=False))
-        self.down = nn.ModuleList(convolutions(*pair) for pair in pairs)
-        pairs = list(zip(WIDTHS[:0:-1], WIDTHS[-2::-1], strict=True))
+        widths = plan.WIDTHS
+        self.down = nn.ModuleList(convolutions(*pair) for pair in zip((3, *widths), widths, strict=False))
+        pairs = list(zip(widths[:0:-1], widths[-2::-1], strict=True))
         self.up = nn.ModuleList(nn.ConvTranspose2d(*pair, 2, stride=2) for pair in pairs)
         self.merge = nn.ModuleList(convolutions(2 * width, width) for _, width in pairs)
-        self.last = nn.Conv2d(WIDTHS[0], 1, 1)
+        self.last = nn.Conv2d(widths[0], 1, 1)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         inner, skipped = images, []
@@ -38,4 +48,8 @@ class Network(nn.Module):
 
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     """From random weights in any case: there are no others."""
-    return Network().to(device, memory_format=MEMORY_FORMAT)
+    network: Any = Unet()
+    return network.to(device, memory_format=memory_format())
+
+
+plan.build_model, plan.mean_and_std = build_model, mean_and_std

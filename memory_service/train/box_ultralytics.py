@@ -1,13 +1,18 @@
+"""YOLO of the package ultralytics (AGPL-3.0): its networks and their losses."""
+
+from __future__ import annotations
+
 import os
 
 import torch
 from torch import nn
 from torchvision.ops import batched_nms, box_convert
 
-MEMORY_FORMAT = torch.channels_last if CHANNELS_LAST else torch.contiguous_format
-#% if fetched
-WEIGHTS_URL = f"https://github.com/ultralytics/assets/releases/download/v8.3.0/{MODEL}.pt"
-#% endif
+from memory_service.train.box_loop import load_fitting
+from memory_service.train.budget import plan
+from memory_service.train.torch_loop import autocast, device, from_folder, memory_format, pretrained_or_exit
+
+RELEASE = "https://github.com/ultralytics/assets/releases/download/v8.3.0"
 
 
 def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
@@ -15,39 +20,33 @@ def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
     from ultralytics.cfg import get_cfg
     from ultralytics.nn.tasks import DetectionModel
 
-    model = DetectionModel(f"{MODEL}.yaml", nc=len(checkpoint["outputs"]), verbose=False)
+    model = DetectionModel(f"{plan.MODEL}.yaml", nc=len(checkpoint["outputs"]), verbose=False)
     model.args = get_cfg()  # how its losses are weighed
-#% if fetched
-    with pretrained_or_exit(pretrained):
-        if pretrained:
+    if pretrained:
+        with pretrained_or_exit(pretrained):
             load_weights(model)
-#% endif
-    return model.to(device, memory_format=MEMORY_FORMAT)
+    return model.to(device, memory_format=memory_format())
 
 
-#% if fetched
 def load_weights(model: nn.Module) -> None:
     """Those learned on COCO, less what depends on the classes. The file is a pickle of the network's code,
     which `weights_only=True` refuses, and no digest of it is published: the publisher's package reads it."""
     from ultralytics import YOLO
 
-    if file := from_folder(MODEL):
+    if file := from_folder(plan.MODEL):
         path = file["file"]
     else:
-        path = os.path.join(torch.hub.get_dir(), "checkpoints", f"{MODEL}.pt")
+        path = os.path.join(torch.hub.get_dir(), "checkpoints", f"{plan.MODEL}.pt")
         if not os.path.exists(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            torch.hub.download_url_to_file(WEIGHTS_URL, path)
-    weights, own = YOLO(path).model.float().state_dict(), model.state_dict()
-    fitting = {key: one for key, one in weights.items() if key in own and own[key].shape == one.shape}
-    model.load_state_dict(fitting, strict=False)
+            torch.hub.download_url_to_file(f"{RELEASE}/{plan.MODEL}.pt", path)
+    load_fitting(model, YOLO(path).model.float().state_dict())
 
 
-#% endif
 def loss_of(model: nn.Module, images: torch.Tensor, boxes: list[torch.Tensor]) -> torch.Tensor:
     """The package's own: of boxes, of classes and of the spread of each side."""
     all_boxes, counts = torch.cat(boxes), torch.tensor([len(each) for each in boxes], device=images.device)
-    centers = box_convert(all_boxes[:, 1:] / IMAGE_SIZE, "xyxy", "cxcywh")
+    centers = box_convert(all_boxes[:, 1:] / plan.IMAGE_SIZE, "xyxy", "cxcywh")
     image = torch.arange(len(boxes), device=images.device).repeat_interleave(counts)
     losses, _ = model({"img": images, "batch_idx": image, "cls": all_boxes[:, :1], "bboxes": centers})
     return losses.sum() / len(images)
@@ -59,9 +58,12 @@ def boxes_in(model: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
         outputs = model(images)[0].float()  # (images, 4 + classes, places)
     found = []
     for centers, chances in zip(outputs[:, :4].mT, outputs[:, 4:].mT, strict=True):
-        places, kinds = (chances > MIN_SCORE).nonzero(as_tuple=True)
+        places, kinds = (chances > plan.MIN_SCORE).nonzero(as_tuple=True)
         scores, boxes = chances[places, kinds], box_convert(centers, "cxcywh", "xyxy")[places]
         most = scores.argsort(descending=True)[:3000]
-        best = most[batched_nms(boxes[most], scores[most], kinds[most], NMS_IOU)]
+        best = most[batched_nms(boxes[most], scores[most], kinds[most], plan.NMS_IOU)]
         found.append(torch.column_stack([scores[best], kinds[best], boxes[best]]).cpu())
     return found
+
+
+plan.build_model, plan.loss_of, plan.boxes_in = build_model, loss_of, boxes_in

@@ -1,0 +1,54 @@
+"""Networks of timm that look at images whole, and images as they take them."""
+
+from __future__ import annotations
+
+import timm
+import torch
+from timm.data import create_transform, resolve_data_config
+from torch import nn
+
+from memory_service.train.budget import plan
+from memory_service.train.media_files import flips, read_image
+from memory_service.train.reading import Data
+from memory_service.train.torch_loop import Samples, device, memory_format, timm_network
+
+
+def build_model(checkpoint: dict, pretrained: bool) -> nn.Module:
+    outputs = len(checkpoint["outputs"])
+    model = timm_network(plan.MODEL, pretrained, num_classes=plan.DIMENSIONS or outputs)
+    if plan.embedder:
+        model = plan.embedder(model, outputs)
+    return model.to(device, memory_format=memory_format())
+
+
+def make_dataset(part: str, data: Data, rows, checkpoint: dict) -> Images:
+    """Of the rows; part is train, valid or test."""
+    if part == "test":
+        return Images(data.test_inputs, rows, partial=True)
+    return Images(data.inputs, rows, train=part == "train", flip=flips(data.outputs))
+
+
+class Images(Samples):
+    def __init__(self, paths: list, rows, train=False, partial=False, flip=0.0) -> None:
+        super().__init__(paths, rows)
+        config = resolve_data_config({}, pretrained_cfg=timm.get_pretrained_cfg(plan.MODEL).to_dict())
+        side = plan.IMAGE_SIZE
+        self.transform = create_transform(
+            (3, side, side), is_training=train, mean=config["mean"], std=config["std"],
+            interpolation=config["interpolation"], crop_pct=plan.CENTER, crop_mode="squash", scale=plan.CROP,
+            color_jitter=plan.COLOR_JITTER, hflip=flip,
+        )  # fmt: skip
+        self.train, self.partial = train, partial
+
+    def sample(self, row: int) -> torch.Tensor:
+        side = round(1.25 * plan.IMAGE_SIZE)
+        image = plan.read_image(self.paths[row], self.partial, side)
+        if self.train:  # squashed before it is cropped, as test images are
+            image = image.resize((side, side))
+        return self.transform(image)
+
+    def unreadable(self) -> torch.Tensor:
+        return torch.zeros(3, plan.IMAGE_SIZE, plan.IMAGE_SIZE)
+
+
+plan.build_model, plan.make_dataset, plan.read_image = build_model, make_dataset, read_image
