@@ -58,7 +58,8 @@ def test_epochs_times_and_the_end_arrive(service: Service, home: Path):
 
 
 def test_a_fit_without_callbacks_is_told_and_learned_from(service: Service, home: Path):
-    facts = {"task": "tabular-regression", "model": "random-forest", "n_train": 8_000, "folds": 1}
+    facts: dict[str, Any] = {"task": "tabular-regression", "model": "random-forest"}
+    facts |= {"n_train": 8_000, "folds": 1}
     with watch(**facts, n_features=9, server=service.url) as run:
         with run.fitting(rows=6_400, columns=9, rounds=50) as fit:
             time.sleep(0.3)

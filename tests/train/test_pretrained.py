@@ -28,8 +28,13 @@ def test_chronos_forecasts_each_series_from_its_own_past(monkeypatch: pytest.Mon
 
     module = ModuleType("chronos")
     loaded: list[str] = []
+
+    def from_pretrained(name: str, **_: Any) -> Pipeline:
+        loaded.append(name)
+        return Pipeline()
+
     module.BaseChronosPipeline = SimpleNamespace(  # type: ignore[attr-defined]
-        from_pretrained=lambda name, **_: loaded.append(name) or Pipeline()
+        from_pretrained=from_pretrained
     )
     monkeypatch.setitem(sys.modules, "chronos", module)
     monkeypatch.setattr(plan, "WEIGHTS", "hub", raising=False)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_service.domain.cost.boosted_trees import fit_cost, fit_on_card
-from memory_service.domain.planning.boosting_plan import CARD_START, LEAVES, over_rounds
+from memory_service.domain.planning.boosting_plan import CARD_START, over_rounds
 from memory_service.domain.planning.fits import Fits
 from memory_service.domain.planning.run_seconds import TREE_FOLD_OVERHEAD, Seconds
 from memory_service.domain.prediction.device import TargetDevice
+from memory_service.domain.prediction.device_host import LEAVES
 from memory_service.domain.quality.boosting_rounds import best_round, patience_rounds, rounds_trained
 from memory_service.review.training_plan import Boosting
 

@@ -241,8 +241,8 @@ def plans(ask: Asked) -> None:
     script = SCRIPT + "import timm\nmodel = timm.create_model('resnet50')\n"
     sides = {"plans": [plan_id], "rows": rows[:1], "scripts": [script], "task": "text"}
     ask("POST /compare", 422, json=sides)
-    sides = {"plans": [plan_id], "scripts": [script], "task": "image", "gpu": "t4", "n_train": 900}
-    ask("POST /compare", 200, json=sides)
+    facts = {"task": "image", "gpu": "t4", "n_train": 900}
+    ask("POST /compare", 200, json={"plans": [plan_id], "scripts": [script], **facts})
     ask("GET /similar", 200, "competition=dog-breed-identification&limit=50")
     ask("POST /similar", 200, json={"text": "photos of dogs, 120 breeds, log loss"})
     ask("POST /similar", 200, json={"text": "frogs", "mode": "blind"})

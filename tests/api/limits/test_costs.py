@@ -223,12 +223,9 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
     service = SimpleNamespace(long_bodies=CapacityLimiter(2), long_body_of=WeakValueDictionary())
 
     def of(caller: str) -> Any:
-        state = {"key_id": caller}
-        return request_body.long_body(
-            SimpleNamespace(
-                app=SimpleNamespace(state=SimpleNamespace(service=service)), scope={"state": state}
-            )
-        )
+        app = SimpleNamespace(state=SimpleNamespace(service=service))
+        request: Any = SimpleNamespace(app=app, scope={"state": {"key_id": caller}})
+        return request_body.long_body(request)
 
     async def enter(caller: str) -> bool:
         with move_on_after(0.2):

@@ -64,7 +64,7 @@ def test_an_entry_says_its_share_its_lift_and_its_sources() -> None:
 
 
 def test_an_entry_says_when_it_last_won_and_where_it_failed() -> None:
-    used = {"techniques": ("tta", "mixup"), "families": ("vit",)}
+    used: dict[str, Any] = {"techniques": ("tta", "mixup"), "families": ("vit",)}
     made = make_recipe(
         near(
             (solution("leaves", year=2019, **used), 1.0),
