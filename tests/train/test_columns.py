@@ -11,6 +11,7 @@ import pytest
 
 from memory_service.train import columns, engine, folds, reading, runtime
 from memory_service.train.columns import column_kind, read_frames, typed
+from memory_service.train.features import Choice, choices, features_of
 from tests.train.conftest import Prepare
 
 ROWS = 120
@@ -111,6 +112,22 @@ def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
     assert data.groups is not None
     assert len(set(data.groups)) == 9
     assert ("is no input" in capsys.readouterr().out) is new
+
+
+def test_the_number_of_new_groups_is_tried_and_no_input_before(
+    prepared: Prepare, tmp_path: Path
+) -> None:
+    prepared(SPLIT="group", GROUP_BY="patient")
+    patient = [10 + n // 4 for n in range(ROWS)]
+    table = {"id": range(ROWS), "patient": patient, "x": [n % 7 / 7 for n in range(ROWS)]}
+    lay(tmp_path / "data", table | {"y": table["x"]}, {"id": [1, 2], "patient": [1, 99], "x": [0.5, 0.7]})
+    data = read()
+    assert data.columns == {"patient": "group", "x": "number"}
+    problem = engine.problem_of(data)
+    rows = np.arange(ROWS)
+    assert [*features_of(problem, Choice(), rows, 0)[0]] == ["x"]
+    (tried,) = (tried for what, tried in choices(problem, Choice(), {}) if what == "the group's number")
+    assert "patient" in features_of(problem, tried, rows, 0)[0]
 
 
 def test_a_table_where_the_plan_expected_pictures_is_learned(

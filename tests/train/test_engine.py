@@ -123,6 +123,14 @@ def test_members_whose_errors_differ_are_blended_and_a_poor_one_is_not(prepared:
     assert submitted() == [3.0]
 
 
+def test_a_blend_goes_over_a_step_that_gains_nothing(prepared: Prepare, train: Any) -> None:
+    """With half of the second it is worse than the first alone, with a fifth of it exact."""
+    prepared()
+    first, second = Member("first", lambda _: 0.2, 1.0), Member("second", lambda _: -0.8, 2.0)
+    assert train(values(), first, second) == [pytest.approx(0.0, abs=1e-6)]
+    assert submitted() == [pytest.approx(1.2)]
+
+
 def test_what_is_held_out_and_what_is_sent_are_written_for_blends(prepared: Prepare, train: Any) -> None:
     prepared("labels")
     train(classes(), Member("one"))
