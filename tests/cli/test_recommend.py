@@ -137,6 +137,7 @@ def test_a_run_that_has_no_script_is_named(tmp_path: Path, monkeypatch: pytest.M
     said: list[str] = []
     monkeypatch.setattr("memory_service.cli.recommend.stderr.print", lambda text, **_: said.append(text))
     asked = {"task": "time-series-regression", "gpu": "rtx4090", "minutes": 30, "n_train": 300_000}
+    asked["weights"] = "none"
     answer = plan(**asked)
     models = {run["run"]: run["model"] for run in answer["portfolio"]}
     _write_folder(tmp_path, answer, lambda number: plan(**asked, model=models[number]), None)

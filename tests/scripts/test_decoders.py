@@ -81,7 +81,8 @@ def test_the_settings_of_the_method_are_at_the_top(workshop: Workshop, method: s
     plan = workshop.plan(LORA, method=method)
     text = plan_script(plan)
     assert (f"\nLORA_RANK = {plan['lora_rank']} " in text) == (method != "full")
-    assert ("BitsAndBytesConfig" in text) == (method == "qlora")
+    assert f'METHOD = "{method}"' in text
+    assert "BitsAndBytesConfig" in plan_script(plan, single=True)
 
 
 def test_every_text_model_has_a_repository_of_the_hub() -> None:

@@ -20,9 +20,10 @@ LEAST_RATE, MOST_RATE = 0.05, 1.2
 """Of what the data sheet allows: of the predicted rate, below which something else was timed, and of the
 arithmetic and bandwidth that the card has, above which nothing can be."""
 
-LEAST_SHARE = 0.5
-"""Memory does not run out in a step that is predicted to take less of the card. Predictions are off by a few
-percent; another process, or an input that nobody told of, takes the rest."""
+LEAST_SHARE, LEAST_SHARE_OF_ONE, LEAST_SHARE_BY_KEY = 0.1, 0.4, 0.5
+"""Memory does not run out in a step that is predicted to take less of the card; in that of one sample, which
+nothing can make smaller, only near the card's end; by one of several reporters near it, too. Without keys all
+runs are the user's own, and another process may take the rest."""
 
 LEAST_PEAK = 0.2
 """Of what the trace holds at once; a smaller peak was read at another moment, or of another process."""
@@ -47,7 +48,10 @@ def run_doubt(
     if n_train is not None and batch > n_train:
         return f"its batch of {batch:,} is over the {n_train:,} rows that it trains on"
     if o.out_of_memory:
-        if sheet.driver_gib < LEAST_SHARE * sheet.usable_gib:
+        least = LEAST_SHARE_OF_ONE if batch == 1 else LEAST_SHARE
+        if o.reporter.startswith("key "):
+            least = LEAST_SHARE_BY_KEY
+        if sheet.driver_gib < least * sheet.usable_gib:
             takes = f"batch {batch:,} takes {sheet.driver_gib:.3g} of {card.memory_gib:.3g} GiB by its trace"
             return f"{takes}: memory ran out for another reason"
     elif card.kind != "cpu":

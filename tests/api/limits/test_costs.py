@@ -227,15 +227,15 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
         request: Any = SimpleNamespace(app=app, scope={"state": {"key_id": caller}})
         return request_body.long_body(request)
 
-    async def enter(caller: str) -> bool:
-        with move_on_after(0.2):
+    async def enter(caller: str, seconds: float = 30.0) -> bool:
+        with move_on_after(seconds):
             async with of(caller):
                 return True
         return False
 
     async def main() -> tuple[bool, bool, bool]:
         async with of("one"):
-            again, other = await enter("one"), await enter("another")
+            again, other = await enter("one", 0.2), await enter("another")
         return again, other, await enter("one")
 
     assert run(main) == (False, True, True)
