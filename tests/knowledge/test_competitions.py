@@ -28,6 +28,7 @@ FAMILIES = {
 }  # fmt: skip
 UNPLANNED = {*KINDS_OF_STORED, "kdd-cup-2025-crag-mm"}
 """Without a task, as nothing here plans such."""
+NEWER = {"speech-recognition"}
 
 SPLITS = {"random", "stratified", "group", "time", "unknown"}
 NUMBERS: dict[str, Any] = {
@@ -120,7 +121,7 @@ def test_the_others_are_those_of_the_second_file_as_an_import_reads_it() -> None
     for slug, row in others.items():
         told, host, _ = row["description"].partition(" Hosted by ")
         as_given = {**row, "description": told} if host else row
-        later = {"task"} if given[slug]["task"] is None or slug in UNPLANNED else set()
+        later = {"task"} if given[slug]["task"] is None or slug in UNPLANNED or row["task"] in NEWER else set()
         later |= {"source"}
         assert {n: as_given[n] for n in given[slug].keys() - later} == {
             n: value for n, value in given[slug].items() if n not in later

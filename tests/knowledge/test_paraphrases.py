@@ -22,7 +22,10 @@ def test_each_competition_is_told_twice() -> None:
         assert low <= words <= high, (row["id"], words)
 
 
-LATER = {"image-keypoints", "token-classification"}
+LATER = {
+    "image-keypoints", "token-classification", "speech-recognition", "visual-question-answering",
+    "graph-classification", "graph-regression",
+}  # fmt: skip
 """Tasks that came after these texts were written."""
 
 

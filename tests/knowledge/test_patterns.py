@@ -26,6 +26,9 @@ ADVICE: dict[str, type | tuple[type, ...]] = {
 """The advice schema that docs/methods/knowledge_rows.md describes."""
 
 NOTHING_TO_SAY = {
+    **dict.fromkeys(
+        ("speech-recognition", "visual-question-answering", "graph-classification", "graph-regression"), KINDS
+    ),
     "question-answering": {"augmentation"},
     "tabular-classification": {"augmentation", "loss"},
     "tabular-regression": {"augmentation"},
@@ -33,7 +36,8 @@ NOTHING_TO_SAY = {
     "time-series-classification": {"schedule"},
     "time-series-regression": {"augmentation", "loss"},
 }
-"""Kinds on which no advice holds for a whole task beyond what its other rows say: filler helps nobody."""
+"""Kinds on which no advice holds for a whole task beyond what its other rows say: filler helps nobody. Of the
+newest tasks no winners are stored yet."""
 
 by_slug = {row["slug"]: row for row in rows("competitions")}
 

@@ -163,9 +163,8 @@ def test_a_plan_says_how_similar_competitions_were_won(agent: Agent):
     answer = agent.call("plan", QUESTION)
     recipe = answer.structured_content["recipe"]
     assert f"- validation: {recipe['validation']['split']}" in text_of(answer)
-    assert {"name", "stage", "share", "lift", "n", "from", "runs", "in_script", "setting"} == set(
-        recipe["techniques"][0]
-    )
+    told = {"name", "stage", "share", "lift", "n", "from", "runs", "in_script", "setting"}
+    assert told | {"confirmed", "refuted_by"} == set(recipe["techniques"][0])
     assert agent.answer("plan", **QUESTION, more={"mode": "blind"})["recipe"] is None
 
 
