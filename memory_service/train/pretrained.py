@@ -53,7 +53,7 @@ def tabicl(problem: Problem, seed: int, _: float) -> Any:
     known: dict[str, Any] = {"random_state": seed, "checkpoint_version": TABICL[plan.MODEL][kind]}
     if weights() != "hub":
         known |= {"model_path": weights(), "allow_auto_download": False}
-    return several(problem, make(**known))
+    return one_for_each(problem, make(**known))
 
 
 def tabpfn(problem: Problem, seed: int, _: float) -> Any:
@@ -66,10 +66,10 @@ def tabpfn(problem: Problem, seed: int, _: float) -> Any:
     if weights() != "hub":
         known["model_path"] = weights()
     version = getattr(ModelVersion, TABPFN[plan.MODEL])
-    return several(problem, make.create_default_for_version(version, **known))
+    return one_for_each(problem, make.create_default_for_version(version, **known))
 
 
-def several(problem: Problem, model: Any) -> Any:
+def one_for_each(problem: Problem, model: Any) -> Any:
     """One of these for each label or value, where there are several."""
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.multioutput import MultiOutputRegressor

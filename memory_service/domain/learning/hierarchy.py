@@ -45,7 +45,7 @@ def level_keys(s: PredictionKey, own: bool, config: StepConfig | None = None) ->
     c = config or s.config
     setting = (c.precision, c.layout, c.mode, c.compiled, c.stack)
     keys: dict[str, tuple[Any, ...]] = {
-        "case": ("case", s.gpu, s.model, s.input_size, setting, None if config else s.cores),
+        "case": ("case", s.gpu, s.model, s.input_size, setting, None if config else s.cores, s.shape),
         "model": ("model", s.gpu, s.model, c.mode),
         "here": ("here", here, s.family, c.precision, c.mode, c.compiled),
         "card family": ("card family", s.gpu, s.family),

@@ -81,17 +81,22 @@ class RunCase:
 
     @property
     def reads_files(self) -> bool:
-        return reads_files(self.reported["task"])
+        return reads_files(self.task)
+
+    @property
+    def task(self) -> str:
+        """Of a damaged record what reads no files."""
+        return str(self.reported.get("task", "tabular-regression"))
 
     def loader_rate(self, input_size: int) -> Estimate:
         """Samples a second that the input pipeline delivers."""
-        return device_loader(self.reported["task"], input_size, self.num_workers, self.cpu_count, self.gpu)
+        return device_loader(self.task, input_size, self.num_workers, self.cpu_count, self.gpu)
 
     @property
     def num_workers(self) -> int:
         workers = self.reported.get("num_workers")
         if workers is None:
-            workers = loader_settings(self.cpu_count, self.reported["task"])["num_workers"]
+            workers = loader_settings(self.cpu_count, self.task)["num_workers"]
         return int(workers)
 
     @property

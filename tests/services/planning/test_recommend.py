@@ -101,7 +101,7 @@ def test_a_pinned_model_that_no_row_names_is_built_and_offered_to_nobody_else(
 def test_the_text_of_boosted_trees_and_of_a_processor_says_nothing_of_loaders_and_fill(
     seeded_sqlite: Database,
 ) -> None:
-    trees = plan_markdown(recommend(seeded_sqlite, {"task": "tabular", "gpu": "a100"}))
+    trees = plan_markdown(recommend(seeded_sqlite, {"task": "tabular", "gpu": "a100", "model": "lightgbm"}))
     assert "an epoch is a round" in trees
     assert not {"DataLoader", "samples/s", "alarm", "warmup", "batch_size="} & set(
         re.findall(r"[\w/]+=?", trees)
