@@ -42,8 +42,9 @@ TRAIN = ("memory_service.train",)
 """What training scripts import. All other modules are a planner's."""
 
 OPTIONAL = {
-    "bitsandbytes", "holidays", "huggingface_hub", "keras", "lightning", "pytorch_lightning", "soundfile",
-    "torch", "transformers", "xgboost",
+    "bitsandbytes", "chronos", "holidays", "huggingface_hub", "keras", "lightning", "peft",
+    "pytorch_lightning", "segmentation_models_pytorch", "soundfile", "tabicl", "tabpfn", "timm", "torch",
+    "torchvision", "transformers", "ultralytics", "xgboost",
 }  # fmt: skip
 """What the script has already where `ASKED_BY` is loaded at all, or does without."""
 

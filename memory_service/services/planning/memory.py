@@ -411,7 +411,7 @@ def _shown(knowledge: Knowledge, row: Row, text: str, held_back: bool) -> dict[s
     return shown | witnesses
 
 
-_TEAM = re.compile(r"([\w.-]+)#(\d+)")
+_TEAM = re.compile(r"(?<![\w.-])([\w.-]{1,120})#(\d+)")
 
 
 def _worse(tallies: Mapping[str, Mapping[str, Tally]], row: Row, hidden: set[str]) -> str:
