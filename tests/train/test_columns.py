@@ -114,9 +114,7 @@ def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
     assert ("is no input" in capsys.readouterr().out) is new
 
 
-def test_the_number_of_new_groups_is_tried_and_no_input_before(
-    prepared: Prepare, tmp_path: Path
-) -> None:
+def test_the_number_of_new_groups_is_tried_and_no_input_before(prepared: Prepare, tmp_path: Path) -> None:
     prepared(SPLIT="group", GROUP_BY="patient")
     patient = [10 + n // 4 for n in range(ROWS)]
     table = {"id": range(ROWS), "patient": patient, "x": [n % 7 / 7 for n in range(ROWS)]}

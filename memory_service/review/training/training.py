@@ -61,6 +61,8 @@ _OF_HUB = (
 _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
 _ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|PPO|RLOO|GRPO|Reward)Config$")
+_OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
+"""A script of this service for a network, whose loop lies in another file."""
 _TO_CARD = re.compile(r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device")
 _OF_KERAS = frozenset(
     ("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split", "batch_size")
@@ -305,6 +307,8 @@ class Training:
     @cached_property
     def on_card(self) -> bool:
         uses = self.script.uses
+        if _OF_OURS.search(self.script.text):
+            return True
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
             return by_itself or bool(_TO_CARD.search(self.script.text))

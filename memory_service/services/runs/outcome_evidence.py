@@ -25,7 +25,8 @@ def evidence_of(transaction: ReadTransaction, run_id: str) -> dict[str, Any]:
     stored = outcomes.of_run(transaction.session, run_id)
     if stored is None:
         return {"advice": None, "evidence": None}
-    return {"advice": stored.advice, "evidence": stored.outcome}
+    shown = stored.outcome and {name: v for name, v in stored.outcome.items() if name != "reporter"}
+    return {"advice": stored.advice, "evidence": shown}
 
 
 def metric_direction(transaction: ReadTransaction, run: Run, summary: Mapping[str, Any]) -> str | None:

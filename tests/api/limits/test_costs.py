@@ -235,7 +235,8 @@ def test_a_second_long_body_of_one_caller_leaves_the_place_to_others():
 
     async def main() -> tuple[bool, bool, bool]:
         async with of("one"):
-            again, other = await enter("one", 0.2), await enter("another")
+            again = await asyncio.create_task(enter("one", 0.2))
+            other = await asyncio.create_task(enter("another"))
         return again, other, await enter("one")
 
     assert run(main) == (False, True, True)

@@ -9,9 +9,9 @@ from memory_service.domain.recipe.vocabulary import FAMILIES
 from tests.planning import seed_knowledge
 
 WITHOUT_A_NAME = {
-    "automl", "cspnet", "edgenext", "efficientvit", "fasttext", "fastvit", "ghostnet", "hgnet", "hiera", "metaformer",
-    "gbdt-additive", "kernel", "mobilenet", "nextvit", "pointnet", "pvt", "res2net", "rexnet", "segformer", "series-foundation", "tinyvit", "tnt",
-    "xcit",
+    "automl", "cspnet", "edgenext", "efficientvit", "fasttext", "fastvit", "gbdt-additive", "ghostnet",
+    "hgnet", "hiera", "kernel", "metaformer", "mobilenet", "nextvit", "pointnet", "pvt", "res2net",
+    "rexnet", "segformer", "series-foundation", "tinyvit", "tnt", "xcit",
 }  # fmt: skip
 """Families of the catalogue that solutions call "other", as the closed list has no name for them."""
 
