@@ -1,10 +1,11 @@
 """Routes that ask: /recommend, /choose, /schedule, /compare, /similar, /predict, /rank and /conflicts."""
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import BeforeValidator
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from memory_service.api.answer_text import brief_text, fit_text, similar_text
 from memory_service.api.answers import accepted_form, as_bytes, json_answer, plan_answer, told
@@ -150,8 +151,20 @@ _Questions = Annotated[
 def predict_by_body(request: Request, asked: _Questions) -> Response:
     """A list of up to 10 000 such questions; one bad question refuses the list and is named."""
     # Written answer by answer: a tree of 10 000 of them would keep every other thread waiting.
-    rows = b",".join(map(as_bytes, predict_many(database_of(request), asked)))
-    return Response(b"[" + rows + b"]", media_type="application/json")
+    rows = list(map(as_bytes, predict_many(database_of(request), asked)))
+    length = 1 + sum(len(row) + 1 for row in rows) if rows else 2
+    headers = {"content-length": str(length)}
+    return StreamingResponse(_pieces(rows), media_type="application/json", headers=headers)
+
+
+async def _pieces(rows: list[bytes]) -> AsyncIterator[bytes]:
+    """The list as JSON, some answers at a time: one text of 40 MB would hold everybody up as it is copied."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield (b"," if start else b"[") + b",".join(rows[start : start + _ROWS_AT_ONCE])
+    yield b"]" if rows else b"[]"
+
+
+_ROWS_AT_ONCE = 16
 
 
 @router.post("/rank", response_model=Ranked)
