@@ -18,7 +18,12 @@ from memory_service.schemas.validation_errors import checked
 def compare(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Answers of recommend --json (.json), or scripts (.py)."),
+        typer.Argument(
+            metavar="FILE...",
+            exists=True,
+            dir_okay=False,
+            help="Answers of recommend --json (.json), or scripts (.py).",
+        ),
     ],
     task: Annotated[str | None, typer.Option(help="Of scripts.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Of scripts: their time is told with it.")] = None,
@@ -30,7 +35,7 @@ def compare(
     """Compare two trainings or more before they run."""
     given: dict[str, Any] = {"task": task, "gpu": gpu, "n_train": n_train}
     given["plans"] = [read_json(file) for file in files if file.suffix == ".json"]
-    given["scripts"] = [file.read_text(encoding="utf-8") for file in files if file.suffix != ".json"]
+    given["scripts"] = [file.read_text("utf-8", "replace") for file in files if file.suffix != ".json"]
     request = checked(CompareRequest, {name: value for name, value in given.items() if value})
     asked = server_asked(server, database)
     if asked is None:

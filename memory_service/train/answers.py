@@ -138,7 +138,8 @@ def grade_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> 
 
 def thresholds_of(data: Data) -> list[float]:
     """The mean of those of the folds that are averaged."""
-    return np.mean(data.thresholds, axis=0) if data.thresholds else plan.default_thresholds(data)
+    usual = plan.default_thresholds(data)  # it sees what grades there are, also where folds are resumed
+    return np.mean(data.thresholds, axis=0) if data.thresholds else usual
 
 
 # Tables

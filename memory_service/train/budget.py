@@ -52,8 +52,8 @@ class Plan(SimpleNamespace):
 
 plan: Any = Plan()
 
-MOST_LESS_BATCH = 8
-"""Times: advice to train with a smaller share of the batch is not followed, as the minutes would not do."""
+LARGEST_CUT = 8
+"""Times: advice that divides the batch by more is not followed, as the minutes would not do."""
 
 
 def process_age() -> float:
@@ -165,7 +165,7 @@ class RunState:
         over = verdict.action == "stop_and_predict" and verdict.rule == "R14" and self.repeats >= 3
         if over and self.is_unseen():
             self.stop = True
-        lower, least = verdict.set.get("batch_size", self.batch_size), self.batch_size / MOST_LESS_BATCH
+        lower, least = verdict.set.get("batch_size", self.batch_size), self.batch_size / LARGEST_CUT
         if verdict.action == "lower_batch" and least <= lower < self.batch_size:
             self.set_batch_size(lower)
 

@@ -181,3 +181,7 @@ def test_a_terminal_is_asked_for_an_open_task_and_plans_the_answer(url: str) -> 
     assert process.returncode == 0, asked
     assert "Which task is it" in asked
     assert "tabular-regression" in shown
+
+
+def test_a_script_to_compare_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "none.py" in ask("compare", str(tmp_path / "none.py"), code=2).stderr.replace("\n", "")

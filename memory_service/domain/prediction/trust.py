@@ -49,7 +49,7 @@ def run_doubt(
         return f"its batch of {batch:,} is over the {n_train:,} rows that it trains on"
     if o.out_of_memory:
         least = LEAST_SHARE_OF_ONE if batch == 1 else LEAST_SHARE
-        if o.reporter.startswith("key "):
+        if is_key(o.reporter):
             least = LEAST_SHARE_BY_KEY
         if sheet.driver_gib < least * sheet.usable_gib:
             takes = f"batch {batch:,} takes {sheet.driver_gib:.3g} of {card.memory_gib:.3g} GiB by its trace"
@@ -148,10 +148,18 @@ def _rates_apart(one: Calibration, other: Calibration) -> float | None:
     return exp(median(apart)) if len(apart) >= LEAST_COMMON else None
 
 
+_KEY = "key "
+
+
+def is_key(reporter: str) -> bool:
+    """Whether it is a key of the server; else a host, or nobody who says a name."""
+    return reporter.startswith(_KEY)
+
+
 def reporter_of(key_name: str | None, host: Any) -> str:
     """Who tells of a run: the key; without one the host, as far as it says its name."""
     if key_name is not None:
-        return f"key {key_name}"
+        return f"{_KEY}{key_name}"
     name = host.get("hostname") if isinstance(host, dict) else None
     return f"host {name[:200]}" if isinstance(name, str) and name else ""
 

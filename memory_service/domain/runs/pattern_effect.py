@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.prediction.trust import is_key
 from memory_service.domain.recipe.recipe import Recipe
 from memory_service.domain.recipe.votes import Vote
 
@@ -33,7 +34,6 @@ SAME_SHARE = 0.001
 SURE = 2.576
 """Standard errors of the 99 % interval: hundreds of patterns are judged, and again after every run."""
 
-LONE_KEY = "key "
 MOST_OF_LONE_KEY = 3.0
 """Independent comparisons that runs of one key alone are worth: they show a chance, and demote nothing.
 Without keys all runs are the user's own."""
@@ -128,7 +128,7 @@ def compare(
             if mine and others:
                 tally = _tally(versus[np.ix_(mine, others)])
                 reporters = {members[i].get("reporter") or "" for i in (*mine, *others)}
-                if len(reporters) == 1 and reporters.pop().startswith(LONE_KEY):
+                if len(reporters) == 1 and is_key(reporters.pop()):
                     share = min(1.0, MOST_OF_LONE_KEY / tally.weight)
                     tally = replace(tally, weight=share * tally.weight, won=share * tally.won)
                 found[subject] += tally

@@ -62,7 +62,7 @@ _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
 _ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|PPO|RLOO|GRPO|Reward)Config$")
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
-"""A script of this service for a network, whose loop lies in another file."""
+"""A script of this service for a network, whose loop lies in another file; the text is read in lower case."""
 _TO_CARD = re.compile(r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device")
 _OF_KERAS = frozenset(
     ("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split", "batch_size")

@@ -107,7 +107,7 @@ def choose_offer(database: Database, request: ChooseRequest, limit: Mode = "open
         "task": of_case.task,
         "objective": aim,
         "recommended": boxes[best.place].priced.offer.name if best else None,
-        "reasons": [each.as_dict() for each in _reasons(boxes, chosen, aim)],
+        "reasons": [each.as_dict() for each in _reasons(boxes, chosen, aim, limits)],
         "more": _more(boxes, chosen),
         "offers": rows,
         "frontier": [_point(boxes[pick.place], pick) for pick in chosen.frontier],
@@ -296,7 +296,7 @@ def _said(box: Box, pick: Pick) -> Values:
     return {**said, "minutes": minutes, "cost": money}
 
 
-def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim) -> list[Sentence]:
+def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim, limits: Limits) -> list[Sentence]:
     """Three: what it is, what comes next, which limit."""
     best = chosen.recommended
     if best is None:
@@ -310,8 +310,8 @@ def _reasons(boxes: Sequence[Box], chosen: Chosen, aim: Aim) -> list[Sentence]:
         second = sentence("choose-rival", **_said(boxes[other.place], other))
     else:
         second = sentence("choose-alone", why="" if len(boxes) == 1 else " within these limits")
-    script = best.limit_minutes - p95(start)
-    said = {"limit": best.limit_minutes, "script": script, "start_up": p95(start), "basis": start.basis}
+    script, whole = _limit(box, best, limits)
+    said = {"limit": whole, "script": script, "start_up": p95(start), "basis": start.basis}
     return [wins, second, sentence("choose-limit", **said)]
 
 

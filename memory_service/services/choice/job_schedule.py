@@ -26,8 +26,8 @@ HOW = (
 
 
 def schedule_jobs(database: Database, request: ScheduleRequest, limit: Mode = "open") -> Values:
-    """Slots that keep every deadline nineteen times in twenty; `late`: the jobs for which there is none.
-    Raises as `choose_offer` does."""
+    """Slots that keep every deadline by the jobs' time limits; `late`: jobs for which there is none. Raises
+    as `choose_offer` does."""
     knowledge, offers = knowledge_of(database), [row.to_offer() for row in request.offers]
     jobs, boxes_of = list[Job](), list[list[Box]]()
     picks: dict[tuple[int, int], tuple[Pick, Pick]] = {}
@@ -40,15 +40,12 @@ def schedule_jobs(database: Database, request: ScheduleRequest, limit: Mode = "o
         priced = [box.priced for box in boxes]
         wanted = choose(priced, asked.objective or "balanced", limits).picks
         short = choose(priced, "fastest", limits).picks
-        for number, pair in enumerate(zip(wanted, short, strict=True)):
-            if pair[0] is not None and pair[1] is not None:
-                least = min(pair[0], pair[1], key=lambda pick: pick.limit_minutes)
-                picks[place, number] = pair[0], least
-        lengths = {
-            number: (pair[0].limit_minutes, pair[1].limit_minutes)
-            for (job, number), pair in picks.items()
-            if job == place
-        }
+        lengths = dict[int, tuple[float, float]]()
+        for number, (best, shortest) in enumerate(zip(wanted, short, strict=True)):
+            if best is not None and shortest is not None:
+                least = min(best, shortest, key=lambda pick: pick.limit_minutes)
+                picks[place, number] = best, least
+                lengths[number] = best.limit_minutes, least.limit_minutes
         jobs.append(Job(asked.name, deadline, lengths))
         boxes_of.append(boxes)
     plan = schedule(jobs, len(offers))

@@ -9,7 +9,7 @@ import datetime as dt
 import logging
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -85,9 +85,11 @@ def calibrations_of(transaction: ReadTransaction) -> list[KeptCalibration]:
     return kept
 
 
-def _ended(transaction: ReadTransaction) -> list[tables.Calibration]:
+def _ended(
+    transaction: ReadTransaction, gpus: Collection[str | None] | None = None
+) -> list[tables.Calibration]:
     """The readable ones."""
-    every = store.ended(transaction.session)
+    every = store.ended(transaction.session, gpus)
     return [r for r in every if is_readable(r.fingerprint, r.environment, r.sections, r.missing)]
 
 
@@ -105,7 +107,7 @@ def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]
     other reporter's of the GPU model agrees."""
     sheets = usable_sheets(all_rows(transaction.session, "gpus"))
     models = {row.gpu for row in rows if row.status not in store.ACTIVE}
-    every = [row for row in _ended(transaction) if row.gpu in models] if models else []
+    every = _ended(transaction, models) if models else []
     told_by = history.creators(transaction.session, "calibrations", [row.id for row in every])
     every.sort(key=lambda row: row.heartbeat_at)  # by this service's clock: callers say when they began
     made = [(row, measured_calibration(row), told_by.get(row.id, "")) for row in every]
@@ -113,17 +115,13 @@ def quarantined(transaction: ReadTransaction, rows: Sequence[tables.Calibration]
     standing: dict[str | None, dict[str, Calibration]] = {}  # GPU model -> reporter -> its latest
     for row, of, reporter in made:
         earlier = standing.setdefault(row.gpu, {})
-        against = (contradiction(of, one, who) for who, one in earlier.items() if who != reporter)
-        why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent) or next(
-            filter(None, against), None
-        )
+        why = calibration_doubt(of, sheets.get(row.gpu), row.error_percent)
+        for who, one in earlier.items() if why is None else ():
+            why = why or (contradiction(of, one, who) if who != reporter else None)
+        others = (one for other, one, who in made if other.gpu == row.gpu and who != reporter)
         if why is None:
             earlier[reporter] = of
-        elif not any(
-            calibrations_agree(of, one)
-            for other, one, who in made
-            if other.gpu == row.gpu and who != reporter
-        ):
+        elif not any(calibrations_agree(of, one) for one in others):
             doubts[row.id] = f"in quarantine until another reporter's calibration agrees: {why}"
     return doubts
 

@@ -1,6 +1,6 @@
 """Queries of devices and their calibrations."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 
@@ -52,9 +52,11 @@ def of_device(session: ReadSession, names: Sequence[str]) -> list[Calibration]:
     return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
 
 
-def ended(session: ReadSession) -> list[Calibration]:
-    """Calibrations that ended, however, with something measured; newest first."""
+def ended(session: ReadSession, gpus: Collection[str | None] | None = None) -> list[Calibration]:
+    """Calibrations that ended, however, with something measured; newest first. gpus: of these alone."""
     query = select(Calibration).where(Calibration.status.not_in(ACTIVE), Calibration.measured > 0)
+    if gpus is not None:
+        query = query.where(Calibration.gpu.in_(gpus))
     return list(session.scalars(query.order_by(Calibration.started_at.desc(), Calibration.id)))
 
 

@@ -202,3 +202,12 @@ def test_matches_are_scored_against_the_other_images_of_the_group(seed: int):
             average.append(sum(n / at for n, at in enumerate(hits, 1)) / min(others, 5))
     nearest = script_of_matches("map_matches", tuned=False, k=5)
     assert nearest["score_of"](groups, embeddings) == pytest.approx(np.mean(average))
+
+
+def test_grades_are_the_values_that_training_rows_have_also_where_folds_are_resumed():
+    names = of_script("kappa", form="grades", labels=False)
+    plan.default_thresholds, plan.GRADES = names["default_thresholds"], (0, 1)
+    truth = np.array([0.0, 2.0, 2.0, 4.0, 10.0])[:, None]
+    data = SimpleNamespace(targets=truth, outputs=["points"], thresholds=[[1.1, 3.2, 7.0]])
+    cuts = answers.thresholds_of(data)  # type: ignore[arg-type]
+    assert plan.classes_of(truth + 0.4, cuts).ravel().tolist() == [0, 2, 2, 4, 10]
