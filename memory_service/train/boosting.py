@@ -50,7 +50,8 @@ def assembled(problem: Problem, parts: Any) -> np.ndarray:
 def objective(problem: Problem) -> dict[str, Any]:
     """What LightGBM minimises and what stops it."""
     if problem.kind == "values":
-        return {"objective": "regression_l1" if problem.loss == "absolute" else "regression"}
+        objectives = {"absolute": "regression_l1", "poisson": "poisson"}
+        return {"objective": objectives.get(problem.loss, "regression")}
     if problem.kind == "classes" and problem.width > 2:
         return {"objective": "multiclass", "num_class": problem.width}
     return {"objective": "binary", "metric": "auc" if problem.metric in BY_ORDER else "binary_logloss"}

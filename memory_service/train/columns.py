@@ -21,6 +21,7 @@ from memory_service.train.reading import (
 
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
 TEXT_WORDS, TEXT_UNIQUE = 3.0, 0.3  # a text has as many words in the mean, and repeats in fewer rows
+NAMES_UNIQUE = 0.6  # names repeat in fewer rows yet: their characters say more than they do as categories
 
 
 def column_kind(column: pd.Series) -> str:
@@ -36,7 +37,8 @@ def column_kind(column: pd.Series) -> str:
         return "date"
     shown = known.head(5_000).astype(str)
     words = shown.str.split().str.len().mean()
-    return "text" if words >= TEXT_WORDS and known.nunique() > TEXT_UNIQUE * len(known) else "category"
+    unique = known.nunique() / max(len(known), 1)
+    return "text" if unique > (TEXT_UNIQUE if words >= TEXT_WORDS else NAMES_UNIQUE) else "category"
 
 
 def typed(column: pd.Series, kind: str) -> pd.Series:
@@ -99,10 +101,11 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
     see_split(train, test, kinds)
     group = group_column(train) if "group" in plan.SPLIT else None
     if group in given and not test[group].isin(train[group]).mean() > 0.5:
-        if kinds[group] in ("number", "code"):
-            kinds[group] = "group"  # its order may say something: that is tried
-        else:
-            given.remove(group)  # all its values are new in the test set: what is learned helps nobody
+        if kinds[group] not in ("number", "code"):
+            names = sorted({*train[group].dropna().astype(str), *test[group].dropna().astype(str)})
+            for table in (train, test):  # its rows and its order may say something: that is tried
+                table[group] = table[group].astype(str).map({name: place for place, name in enumerate(names)})
+        kinds[group] = "group"
         print(f"NOTE: {group} is no input as it stands: the test set has other groups", flush=True)
     given = [name for name in given if train[name].notna().any()]
     return table_data(

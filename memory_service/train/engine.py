@@ -38,6 +38,7 @@ LEVEL_STEPS = 6  # of them without a gain: then the climb ends
 MOST_BLENDED = 8  # members, the best ones
 MOST_JUDGED = 20_000  # rows that judge a blend, drawn at random
 LOSSES = 15  # further members in a row that gain nothing: then the run ends
+LEAST_COUNT = 0.02  # of the mean count, that is expected at least
 TRIAL_SHARE = 0.15  # of the minutes, for choosing features
 
 
@@ -103,6 +104,9 @@ class Loop:
         try:
             seed = plan.SEED + fold + zlib.crc32(member.name.encode()) % 1000
             found = member.fit(self.problem, train_rows, valid_rows, seed, clock, self.memo(member))
+            if self.problem.loss == "poisson":  # an expected count of 0 has no deviance
+                least = LEAST_COUNT * self.problem.targets.mean(axis=0)
+                found.valid, found.test = found.valid.clip(least), found.test.clip(least)
             if not (np.isfinite(found.valid).all() and np.isfinite(found.test).all()):
                 raise ValueError("predictions that are no finite numbers")
         except Exception as error:  # another member may do
@@ -353,6 +357,7 @@ def problem_of(data: Data) -> Problem:
     sign = 1 if plan.HIGHER_IS_BETTER else -1
     kind = "values" if plan.ANSWER == "values" else "classes" if data.targets.ndim == 1 else "labels"
     loss = "log_loss" if kind != "values" else "absolute" if plan.ABSOLUTE else "squared"
+    loss = "poisson" if plan.SCORE == "poisson" and (data.targets >= 0).all() else loss
     return Problem(
         kind=kind,  # type: ignore[arg-type]
         inputs=data.inputs,
@@ -404,9 +409,10 @@ def choose_features(loop: Loop) -> None:
             first  # better than the baseline, should nothing else end in time
         )
         loop.submit()
-    for what, tried in choices(problem, choice, problem.shared.get("gains", {})):
+    for what, change in choices(problem, choice, problem.shared.get("gains", {})):
         if best is None or state.seconds_left() < end:
             break
+        tried = choice.changed(change)
         found = errors(tried)
         if found is None:
             continue

@@ -24,6 +24,8 @@ class Choice:
     means    the mean target of each category, out of fold
     group    the number of a row's group, of which the test set has others
     ratios   ratios and differences of the strongest numbers
+    around   (a group or category, a number): the number's mean over the rows of it, and how far a row is off
+    neighbors  numbers of the row before and behind, by date or as the file has them, of the same series
     """
 
     dates: bool = True
@@ -33,6 +35,12 @@ class Choice:
     means: bool = False
     group: bool = False
     ratios: tuple[tuple[str, str], ...] = ()
+    around: tuple[tuple[str, str], ...] = ()
+    neighbors: tuple[str, ...] = ()
+
+    def changed(self, change: dict[str, Any]) -> Choice:
+        """With these fields in place of its own; pairs of `around` are added to those that it has."""
+        return replace(self, **{**change, "around": self.around + change.get("around", ())})
 
 
 def names_of(problem: Problem, choice: Choice) -> tuple[list[str], list[str], list[str]]:
@@ -80,6 +88,11 @@ def features_of(
     for one, other in choice.ratios:
         columns[f"{one} / {other}"] = both[one] / both[other].where(both[other] != 0)
         columns[f"{one} - {other}"] = both[one] - both[other]
+    for key, name in choice.around:
+        mean = both.groupby(as_text(both[key]))[name].transform("mean")
+        columns |= {f"{name}: mean of {key}": mean, f"{name}: off {key}": both[name] - mean}
+    if choice.neighbors:
+        columns |= neighbor_columns(problem, both, choice.neighbors)
     for name in categories:
         text = as_text(both[name])
         known = text.iloc[train_rows].value_counts()
@@ -90,6 +103,37 @@ def features_of(
             columns |= mean_columns(problem, name, text, train_rows, seed)
     table = pd.DataFrame(columns)
     return table.iloc[:rows], table.iloc[rows:].reset_index(drop=True), categories
+
+
+def series_of(problem: Problem, both: pd.DataFrame) -> tuple[pd.Series, pd.Series] | None:
+    """(the series of each row, its place there) of a table with a date, or whose groups are new in the test
+    set, where rows of a group follow each other as in the file; None of another table."""
+    by_kind = {kind: name for name, kind in reversed(problem.columns.items())}
+    group, date = by_kind.get("group"), by_kind.get("date")
+    file_order = pd.Series(np.arange(len(both)), index=both.index)
+    if date is None:
+        return None if group is None else (as_text(both[group]), file_order)
+    keys = [name for name, kind in problem.columns.items() if kind in ("group", "category", "code")]
+    for key in (None, *sorted(keys, key=lambda name: (name != group, both[name].nunique()))):
+        series = pd.Series("", index=both.index) if key is None else as_text(both[key])
+        if not pd.DataFrame({"series": series, "date": both[date]}).duplicated().any():
+            return series, both[date]
+    return None
+
+
+def neighbor_columns(problem: Problem, both: pd.DataFrame, names: tuple[str, ...]) -> dict[str, pd.Series]:
+    """Numbers of the rows before and behind in a row's series, less its own."""
+    found: dict[str, pd.Series] = {}
+    if (known := series_of(problem, both)) is None:
+        return found
+    series, place = known
+    order = pd.DataFrame({"series": series, "place": place}).sort_values(["series", "place"]).index
+    grouped = both.loc[order, list(names)].groupby(series.loc[order].to_numpy())
+    for step in (1, 2, -1, -2):
+        shifted = grouped.shift(step).reindex(both.index)
+        side = f"{abs(step)} {'before' if step > 0 else 'behind'}"
+        found |= {f"{name}: {side}": shifted[name] - both[name] for name in names}
+    return found
 
 
 def learned(problem: Problem) -> np.ndarray:
@@ -123,27 +167,38 @@ def mean_columns(
     return {f"{name}: mean {place}": found[:, place] for place in range(targets.shape[1])}
 
 
-def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[tuple[str, Choice]]:
-    """(what it is, the choice with it turned) of everything that can be tried for this table."""
+def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[tuple[str, dict[str, Any]]]:
+    """(what it is, the fields of the choice that it changes) of everything that can be tried for this table.
+
+    gains   of each column, of a fit with `choice`
+    """
     numbers, categories, dates = names_of(problem, choice)
     kinds = set(problem.columns.values())
-    found: list[tuple[str, Choice]] = []
+    found: list[tuple[str, dict[str, Any]]] = []
     if "code" in kinds:
-        found.append(("codes as categories", replace(choice, codes=not choice.codes)))
+        found.append(("codes as categories", {"codes": not choice.codes}))
     if "group" in kinds:
-        found.append(("the group's number", replace(choice, group=not choice.group)))
+        found.append(("the group's number", {"group": not choice.group}))
     if dates:
-        found.append(("dates as days", replace(choice, time=not choice.time)))
-        found.append(("parts of dates", replace(choice, dates=not choice.dates)))
+        found.append(("dates as days", {"time": not choice.time}))
+        found.append(("parts of dates", {"dates": not choice.dates}))
     if categories:
-        found.append(("mean targets", replace(choice, means=not choice.means)))
-        found.append(("counts of categories", replace(choice, counts=not choice.counts)))
-    strongest = sorted((name for name in numbers if gains.get(name, 0) > 0), key=lambda name: -gains[name])[
-        :4
-    ]
-    pairs = tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :])
-    if pairs and not choice.ratios:
-        found.append(("ratios of the strongest numbers", replace(choice, ratios=pairs)))
+        found.append(("mean targets", {"means": not choice.means}))
+        found.append(("counts of categories", {"counts": not choice.counts}))
+
+    def by_gain(names: list[str], most: int) -> list[str]:
+        return sorted((name for name in names if gains.get(name, 0) > 0), key=lambda name: -gains[name])[
+            :most
+        ]
+
+    strongest = by_gain(numbers, 4)
+    groups = [name for name, kind in problem.columns.items() if kind == "group"]
+    around = {key: tuple((key, n) for n in strongest if n != key) for key in groups + by_gain(categories, 2)}
+    found += [(f"means by {key}", {"around": pairs}) for key, pairs in around.items() if pairs]
+    if strongest and ("date" in kinds or groups):
+        found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))
+    if pairs := tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :]):
+        found.append(("ratios of the strongest numbers", {"ratios": pairs}))
     return found
 
 

@@ -166,6 +166,53 @@ def score_rmse_logs(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.sqrt(((targets - predictions) ** 2).mean()))
 
 
+def without_logs(targets: np.ndarray, predictions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(true values, predicted ones) of what is learned; see `reading.read_answers`."""
+    return (np.expm1(targets), np.expm1(predictions.clip(min=0))) if plan.LOGS else (targets, predictions)
+
+
+def percent_errors(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Errors as shares of the true value; rows whose value is 0 are left out."""
+    truth, found = without_logs(targets, predictions)
+    there = np.abs(truth) > 1e-9
+    return np.asarray((found - truth)[there] / truth[there])
+
+
+def score_mape(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """A share, not in percent."""
+    errors = percent_errors(targets, predictions)
+    return float(np.abs(errors).mean()) if errors.size else 0.0
+
+
+def score_rmspe(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """A share, not in percent."""
+    errors = percent_errors(targets, predictions)
+    return float(np.sqrt((errors**2).mean())) if errors.size else 0.0
+
+
+def score_smape(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """In percent, 200 at most; nothing there and nothing expected is 0."""
+    truth, found = without_logs(targets, predictions)
+    total = np.abs(truth) + np.abs(found)
+    return float(200 * np.where(total > 1e-9, np.abs(found - truth) / total.clip(1e-9), 0).mean())
+
+
+def score_poisson(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean deviance of counts from expected counts above 0."""
+    expected = predictions.clip(1e-6)
+    logs = np.log(np.where(targets > 0, targets, expected) / expected)
+    return float(2 * (targets * logs - targets + expected).mean())
+
+
+def score_brier(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Squared errors of the chances: of the second of two classes, of more summed over them."""
+    if targets.ndim == 2:
+        return float(((predictions - targets) ** 2).mean())
+    if predictions.shape[1] == 2:
+        return float(((predictions[:, 1] - targets) ** 2).mean())
+    return float(((predictions - np.eye(predictions.shape[1])[targets]) ** 2).sum(axis=1).mean())
+
+
 def score_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float(((targets - predictions) ** 2).mean())
 

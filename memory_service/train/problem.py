@@ -34,7 +34,7 @@ class Problem:
     targets: np.ndarray
     outputs: list[Any]
     score: Callable[[np.ndarray, np.ndarray], float]
-    loss: Literal["log_loss", "squared", "absolute"] = "log_loss"
+    loss: Literal["log_loss", "squared", "absolute", "poisson"] = "log_loss"
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     test_times: np.ndarray | None = None
@@ -49,20 +49,27 @@ class Problem:
         return len(self.outputs)
 
     def losses(self, rows: np.ndarray, predictions: np.ndarray) -> np.ndarray:
-        """What a fit minimises, of each of these rows: log loss, or absolute or squared errors."""
+        """What a fit minimises, of each of these rows: log loss, absolute or squared errors, or the deviance
+        of counts."""
         truth = self.targets[rows]
         if self.kind == "classes":
             return np.asarray(-np.log(predictions[np.arange(len(truth)), truth].clip(1e-7)))
         truth = truth.reshape(predictions.shape)
         if self.kind == "labels":
             return np.asarray(-np.log(np.where(truth > 0.5, predictions, 1 - predictions).clip(1e-7)).mean(1))
+        if self.loss == "poisson":
+            expected = predictions.clip(1e-6)
+            logs = np.log(np.where(truth > 0, truth, expected) / expected)
+            return np.asarray((2 * (truth * logs - truth + expected)).mean(1))
         off = np.abs(truth - predictions)
         return np.asarray((off if self.loss == "absolute" else off**2).mean(1))
 
     def scales(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(center, scale) of these rows, by which a fit standardises values; else 0 and 1."""
+        """(center, scale) of these rows, by which a fit standardises values; counts stay so; else 0 and 1."""
         if self.kind != "values":
             return np.zeros(1), np.ones(1)
+        if self.loss == "poisson":
+            return np.zeros(1), self.targets[rows].mean(axis=0).clip(1e-9)
         return self.targets[rows].mean(axis=0), self.targets[rows].std(axis=0).clip(1e-9)
 
 

@@ -255,6 +255,8 @@ def read_answers(train: pd.DataFrame, test, sample) -> tuple[pd.DataFrame, list[
     """What `read_labels` or `read_values` says; values as they are learned."""
     reads = read_values if plan.ANSWER == "values" else read_labels
     known, columns, targets, outputs = reads(train, test, sample)
+    if plan.LOGS and plan.SCORE in ("mape", "smape", "rmspe") and targets.min() < 0:
+        plan.LOGS = ""
     if plan.ANSWER == "values" and plan.LOGS:
         targets = np.log1p(targets.clip(min=0)) if plan.LOGS == "log1p" else np.log(targets.clip(min=1e-6))
     return known, columns, targets, outputs

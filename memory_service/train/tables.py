@@ -97,7 +97,7 @@ class CatBoost(Member):
 
         if problem.kind == "values":
             several = problem.width > 1
-            loss = "MAE" if problem.loss == "absolute" else "RMSE"
+            loss = {"absolute": "MAE", "poisson": "Poisson"}.get(problem.loss, "RMSE")
             kind, loss = catboost.CatBoostRegressor, "MultiRMSE" if several else loss
         else:
             kind, loss = catboost.CatBoostClassifier, "MultiClass" if problem.width > 2 else "Logloss"
@@ -119,7 +119,8 @@ class CatBoost(Member):
 
         def answers(part: pd.DataFrame) -> np.ndarray:
             if problem.kind == "values":
-                return np.reshape(model.predict(part), (len(part), -1))
+                form = "Exponent" if loss == "Poisson" else "RawFormulaVal"
+                return np.reshape(model.predict(part, prediction_type=form), (len(part), -1))
             found = np.zeros((len(part), problem.width))
             found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(part)
             return found
@@ -160,7 +161,8 @@ class XGBoost(Member):
             **self.settings,
         }  # fmt: skip
         if problem.kind == "values":
-            settings["objective"] = "reg:absoluteerror" if problem.loss == "absolute" else "reg:squarederror"
+            objectives = {"absolute": "reg:absoluteerror", "poisson": "count:poisson"}
+            settings["objective"] = objectives.get(problem.loss, "reg:squarederror")
         elif problem.kind == "classes" and problem.width > 2:
             settings |= {"objective": "multi:softprob", "num_class": problem.width}
         else:
@@ -266,9 +268,11 @@ class Estimator(Member):
 
 
 def linear(problem: Problem, seed: int, strength: float) -> Any:
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
     from sklearn.multiclass import OneVsRestClassifier
 
+    if problem.loss == "poisson" and problem.width == 1:
+        return PoissonRegressor(alpha=1 / strength / len(problem.inputs), max_iter=300)
     if problem.kind == "values":
         return Ridge(alpha=1 / strength)
     model = LogisticRegression(C=strength, max_iter=200)
@@ -306,7 +310,7 @@ def histogram_boosting(problem: Problem, seed: int, _: float) -> Any:
         "n_iter_no_change": 30, "random_state": seed,
     }  # fmt: skip
     if problem.kind == "values":
-        loss = "absolute_error" if problem.loss == "absolute" else "squared_error"
+        loss = {"absolute": "absolute_error", "poisson": "poisson"}.get(problem.loss, "squared_error")
         model = HistGradientBoostingRegressor(loss=loss, **how)
         return model if problem.width == 1 else MultiOutputRegressor(model)
     model = HistGradientBoostingClassifier(**how)

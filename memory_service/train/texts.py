@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -73,7 +75,64 @@ def other_columns(problem: Problem, dates: bool) -> pd.DataFrame:
         elif kind == "date" and dates:
             found |= {f"{name} {part}": values for part, values in date_parts(column).items()}
             found |= {} if problem.times is not None else {f"{name} in days": column.astype(float)}
+    found |= once(problem, "marks", lambda: {**marks_of(problem), **pairs_of(problem)})
     return pd.DataFrame(found, index=range(len(problem.inputs) + len(problem.test_inputs)))
+
+
+MARKS = {
+    "!": "!", "?": r"\?", "...": r"\.\.|\u2026", ",": "[,;:]", "quotes": "[\"'\u2018-\u201f]",
+    "digits": r"\d", "capitals": "[A-Z]", "brackets": r"[()\[\]{}<>]",
+    "links": r"https?:|www\.", "#@": "[#@]",
+    "pictures": "[\u2600-\u27bf\U0001f300-\U0001faff]", "lines": "\n", "mathematics": r"[=+*/%$^_\\|~-]",
+}  # fmt: skip
+
+
+def marks_of(problem: Problem) -> dict[str, pd.Series]:
+    """Lengths of the texts, and their marks for each character: what words do not say."""
+    found: dict[str, pd.Series] = {}
+    for name in text_columns(problem):
+        texts = column_of(problem, name).map(str, na_action="ignore").fillna("").astype(object)
+        length, words = texts.str.len(), texts.str.count(r"\s+") + 1
+        found |= {f"{name} characters": length, f"{name} words": words, f"{name} a word": length / words}
+        for mark, pattern in MARKS.items():
+            share = texts.str.count(pattern) / length.clip(1)
+            if (share > 0).mean() > 0.01:
+                found[f"{name} {mark}"] = share
+    return found
+
+
+def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
+    """How alike each two of the first three columns of text are: the cosine of their words and characters by
+    TF-IDF, the share of these in common, and whether numbers and the first word are the same."""
+    from scipy.sparse import vstack
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    names, found = text_columns(problem)[:3], dict[str, np.ndarray]()
+    tables = once(problem, "counts", lambda: counts(problem)) if len(names) > 1 else []
+    for one, other in itertools.combinations(range(len(names)), 2):
+        told = f"{names[one]} and {names[other]}"
+        for place, what in enumerate(("words", "characters")):
+            left, right = (tables[2 * column + place].tocsr() for column in (one, other))
+            weigh = TfidfTransformer(sublinear_tf=True).fit(vstack([left, right]))
+            found[f"{told}: cosine of {what}"] = sums(weigh.transform(left).multiply(weigh.transform(right)))
+            common = sums((left > 0).multiply(right > 0))
+            sizes = [np.diff(table.indptr) for table in (left, right)]
+            found[f"{told}: common {what}"] = common / np.maximum(sum(sizes) - common, 1)
+            found[f"{told}: {what} of the shorter"] = common / np.maximum(np.minimum(*sizes), 1)
+        both = list(zip(texts_of(problem, names[one]), texts_of(problem, names[other]), strict=True))
+        numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in both]
+        found[f"{told}: common numbers"] = np.array([len(a & b) / max(len(a | b), 1) for a, b in numbers])
+        found[f"{told}: other numbers"] = np.array([float(len(a ^ b)) for a, b in numbers])
+        starts = [[text.lower().split()[:1] for text in pair] for pair in both]
+        found[f"{told}: first word"] = np.array([float(a == b) for a, b in starts])
+        lengths = [np.array([len(pair[side]) + 1.0 for pair in both]) for side in (0, 1)]
+        found[f"{told}: lengths"] = np.abs(np.log(lengths[0] / lengths[1]))
+    return found
+
+
+def sums(table: Any) -> np.ndarray:
+    """Of each row of a sparse table."""
+    return np.asarray(table.sum(axis=1), dtype=float).ravel()
 
 
 def counts(problem: Problem) -> list[Any]:
@@ -312,6 +371,13 @@ class Vectors:
         self.known = np.zeros(rows, bool)
         self.tokens = int(np.clip(seconds / ENCODER_SECONDS / rows / len(self.texts), 24, 192))  # of a text
 
+    def compared(self) -> np.ndarray:
+        """Vectors; of two texts beside both also their distances and products, number by number."""
+        if len(self.texts) != 2:
+            return self.found
+        one, other = np.hsplit(self.found, 2)
+        return np.hstack([self.found, np.abs(one - other), 10 * one * other])
+
     def make(self, rows: np.ndarray, clock: Clock, reserve: float) -> bool:
         """Whether all of these rows have vectors; ends with `reserve` seconds left."""
         rows = rows[~self.known[rows]]
@@ -388,7 +454,7 @@ class SentenceEncoder(Member):
         known = fit.train_rows[vectors.known[fit.train_rows]]
         if len(known) >= min(len(fit.train_rows), 20):
             fit = replace(fit, train_rows=known)
-        found = predicted(fit, 10 * vectors.found, (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), margins=False)
+        found = predicted(fit, 10 * vectors.compared(), (0.003, 0.01, 0.03, 0.1, 0.3, 1.0), margins=False)
         found.complete &= made
         return found
 
@@ -412,9 +478,6 @@ class TextTrees(Member):
     def learn(self, fit: Fit) -> Prediction:
         problem = fit.problem
         table = other_columns(problem, dates=True)
-        for name in text_columns(problem):
-            texts = column_of(problem, name).map(str, na_action="ignore").fillna("").astype(object)
-            table[f"{name} characters"], table[f"{name} words"] = texts.str.len(), texts.str.count(r"\s+")
         topics = once(problem, "topics", lambda: topics_of(problem))
         parts = [topics, *self._vectors(problem), self._out_of_fold(problem, fit.train_rows, fit.seed)]
         numbers = pd.DataFrame(np.hstack(parts)).add_prefix("text ")
@@ -429,7 +492,10 @@ class TextTrees(Member):
             return []
         centred = kept[1].found - kept[1].found.mean(axis=0)
         axes = np.linalg.eigh(centred.T @ centred)[1][:, -48:]
-        return [centred @ axes]
+        if len(kept[1].texts) != 2:
+            return [centred @ axes]
+        one, other = np.hsplit(kept[1].found, 2)
+        return [centred @ axes, (one * other).sum(axis=1, keepdims=True)]
 
     @staticmethod
     def _out_of_fold(problem: Problem, train_rows: np.ndarray, seed: int) -> np.ndarray:

@@ -108,7 +108,7 @@ def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
     asked = {"id": [1, 2], "patient": ["q1", "q2"] if new else ["p1", "p2"], "x": [0.5, 0.7]}
     lay(tmp_path / "data", table | {"y": table["x"]}, asked)
     data = read()
-    assert ("patient" in data.inputs) is not new
+    assert data.columns["patient"] == ("group" if new else "category")
     assert data.groups is not None
     assert len(set(data.groups)) == 9
     assert ("is no input" in capsys.readouterr().out) is new
@@ -124,8 +124,16 @@ def test_the_number_of_new_groups_is_tried_and_no_input_before(prepared: Prepare
     problem = engine.problem_of(data)
     rows = np.arange(ROWS)
     assert [*features_of(problem, Choice(), rows, 0)[0]] == ["x"]
-    (tried,) = (tried for what, tried in choices(problem, Choice(), {}) if what == "the group's number")
-    assert "patient" in features_of(problem, tried, rows, 0)[0]
+    (change,) = (change for what, change in choices(problem, Choice(), {}) if what == "the group's number")
+    assert "patient" in features_of(problem, Choice().changed(change), rows, 0)[0]
+
+
+def test_names_that_hardly_repeat_are_texts(prepared: Prepare, tmp_path: Path) -> None:
+    prepared("labels")
+    names = [f"{first}{second}" for first in ("An", "Bo", "Cy", "Du") for second in ("ka", "li", "mo")]
+    table = {"id": range(24), "name": names * 2, "who": [f"{name}{n}" for n, name in enumerate(names * 2)]}
+    lay(tmp_path / "data", table | {"y": [0, 1] * 12}, {"id": [1], "name": ["Anka"], "who": ["Bo7"]})
+    assert read().columns == {"name": "category", "who": "text"}
 
 
 def test_a_table_where_the_plan_expected_pictures_is_learned(

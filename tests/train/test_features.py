@@ -89,9 +89,49 @@ def test_each_kind_of_column_can_be_tried_another_way() -> None:
     found = choices(problem(np.zeros((120, 1))), Choice(), {"size": 2.0, "place": 1.0})
     assert [name for name, _ in found] == [
         "codes as categories", "dates as days", "parts of dates", "mean targets", "counts of categories",
-        "ratios of the strongest numbers",
+        "neighbouring rows", "ratios of the strongest numbers",
     ]  # fmt: skip
-    assert found[-1][1].ratios == (("size", "place"),)
+    assert found[-1][1] == {"ratios": (("size", "place"),)}
+
+
+def test_changes_of_a_choice_add_up() -> None:
+    given = problem(np.zeros((120, 1)))
+    gains = {"size": 2.0, "place": 1.0, "kind": 0.5}
+    changes = dict(choices(given, Choice(), gains))
+    found = Choice()
+    for what in ("codes as categories", "means by kind", "ratios of the strongest numbers"):
+        found = found.changed(changes[what])
+    assert found.codes
+    assert found.ratios
+    assert found.around == (("kind", "size"), ("kind", "place"))
+    twice = found.changed({"around": (("day", "size"),)})
+    assert twice.around == (*found.around, ("day", "size"))
+
+
+def test_a_number_beside_the_mean_of_its_kind() -> None:
+    given = problem(np.zeros((120, 1)))
+    table, test, _ = features_of(given, Choice(around=(("kind", "size"),)), np.arange(100), 0)
+    oaks = [*given.inputs["size"][::2], given.test_inputs["size"][0]]
+    assert table["size: mean of kind"][0] == pytest.approx(np.mean(oaks))
+    assert table["size: off kind"][2] == pytest.approx(2.0 - np.mean(oaks))
+    assert test["size: mean of kind"][2] == 2.0, "the only larch"
+
+
+def test_the_rows_before_and_behind_are_of_the_same_series() -> None:
+    """Two kinds have the same days; the test set lies between days of training."""
+    day = np.repeat(np.arange(10.0), 2)
+    both = pd.DataFrame({"kind": ["oak", "elm"] * 10, "size": np.arange(20.0) ** 2, "day": day})
+    asked = both.index.isin([6, 7])
+    columns = {"kind": "category", "size": "number", "day": "date"}
+    inputs, test_inputs = (both[~asked].reset_index(drop=True), both[asked].reset_index(drop=True))
+    given = Problem("values", inputs, test_inputs, np.zeros((18, 1)), ["y"], lambda *_: 0.0, columns=columns)
+    table, test, _ = features_of(given, Choice(neighbors=("size",)), np.arange(18), 0)
+    assert test["size: 1 before"].tolist() == [4.0**2 - 6.0**2, 5.0**2 - 7.0**2]
+    assert test["size: 2 behind"].tolist() == [10.0**2 - 6.0**2, 11.0**2 - 7.0**2]
+    assert table["size: 1 before"].isna().tolist()[:3] == [True, True, False], "none before the first"
+    given.inputs["day"] = given.test_inputs["day"] = 1.0
+    table, _, _ = features_of(given, Choice(neighbors=("size",)), np.arange(18), 0)
+    assert "size: 1 before" not in table, "no order is known"
 
 
 @pytest.mark.parametrize("helps", [True, False])

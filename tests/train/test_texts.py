@@ -221,3 +221,38 @@ def test_the_packaged_encoder_tells_meanings_apart() -> None:
     near = vectors.found @ vectors.found.T
     assert near[0, 1] > near[0, 2] + 0.2
     assert near[0, 3] > 0.99
+
+
+def pairs(rows: int = 400) -> tuple[Problem, Rows]:
+    """Two texts each, which share a few of their words in half of the rows; its test set's truth."""
+    rng = np.random.default_rng(3)
+    words = np.array([f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(400)])
+    alike = rng.integers(0, 2, 2 * rows)
+    left = [rng.choice(words, 8, replace=False) for _ in alike]
+    right = [
+        [*(one[:4] if same else rng.choice(words, 4)), *rng.choice(words, 4)]
+        for one, same in zip(left, alike, strict=True)
+    ]
+    table = pd.DataFrame({"one": map(" ".join, left), "other": map(" ".join, right)})
+    problem = Problem(
+        "classes", table[:rows], table[rows:].reset_index(drop=True), alike[:rows], [0, 1],
+        lambda truth, predictions: 0.0, columns={"one": "text", "other": "text"},
+    )  # fmt: skip
+    return problem, alike[rows:]
+
+
+@pytest.mark.parametrize("member", [WordsAndCharacters(), TextTrees()])
+def test_two_texts_are_compared(member: Any) -> None:
+    """No word alone says anything: the classes differ by what the texts have in common."""
+    problem, truth = pairs()
+    found = member.fit(problem, np.arange(300), np.arange(300, 400), 1, Clock(60), {})
+    assert (found.test.argmax(axis=1) == truth).mean() > 0.95
+
+
+def test_marks_of_a_text_are_inputs() -> None:
+    problem, truth = problem_of("classes")
+    for table, kinds in ((problem.inputs, problem.targets), (problem.test_inputs, truth)):
+        table["title"] = [f"word{n % 9} and more{'!' if kind else '.'}" for n, kind in enumerate(kinds)]
+    assert texts.marks_of(problem)["title !"].gt(0).sum() == problem.targets.sum() + truth.sum()
+    found = TextTrees().fit(problem, np.arange(200), np.arange(200, 240), 1, Clock(60), {})
+    assert (found.test.argmax(axis=1) == truth).mean() > 0.95

@@ -141,7 +141,7 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     where nobody says one, else the validation loss."""
     answer, said = _answer_of(plan), plan.get("metric")
     name = said["name"] if said else "entity F1" if kind.words["entities"] else _USUAL[answer]
-    absolute = answer == "values" and getattr(metric_named(name), "name", "") == "MAE"
+    absolute = answer == "values" and getattr(metric_named(name), "name", "") in ("MAE", "MAPE", "SMAPE")
     measure = measure_of(name, answer) if said is None or said["in_script"] else None
     note = "" if said else "Nobody said what predictions are judged by: this is usual of the task."
     scored = measure is not None
@@ -168,7 +168,7 @@ def judged_by(plan: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         "of_entities": measure.function == "f1_entities",
         "tuned": form in ("cut", "grades", "matches"),
         "judges_classes": form in ("classes", "cut", "grades"),
-        "logs": {"rmsle": "log1p", "rmse_logs": "log"}.get(measure.function, ""),
+        "logs": "" if form != "logs" else "log" if measure.function == "rmse_logs" else "log1p",
         "absolute": absolute,
         "k": measure.k,
         "one_cut": measure.function.endswith(("_micro", "_samples")),
