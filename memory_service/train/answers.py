@@ -15,7 +15,6 @@ from memory_service.train.metrics import score_log_loss, score_rmse
 from memory_service.train.reading import WARNED, Data
 from memory_service.train.writing import columns_of
 
-GRADE_STEPS = (0.0, *(sign * step / 20 for step in range(1, 5) for sign in (1, -1)))
 MOST_GRADES = 100
 
 
@@ -125,15 +124,30 @@ def grades_of(targets: np.ndarray) -> np.ndarray:
 
 
 def grade_thresholds(data: Data, truth: np.ndarray, predictions: np.ndarray) -> list[float]:
-    """One after another is moved to where the score of these rows is best. They are held out, so the score is
-    only a little too good."""
-    thresholds = grade_defaults(data)
-    gap = float(np.median(np.diff(plan.GRADES))) if plan.ANSWER == "values" else 1.0
-    for place in [*range(len(thresholds))] * 2:
-        before, behind = thresholds[:place], thresholds[place + 1 :]
-        tried = [[*before, thresholds[place] + gap * step, *behind] for step in GRADE_STEPS]
-        thresholds = max(tried, key=lambda each: plan.score_of(truth, plan.classes_of(predictions, each)))
-    return thresholds
+    """From halfway between grades, and from where each grade gets its share of rows, one threshold after
+    another is moved to where the score of these rows is best. They are held out, so the score is only a
+    little too good."""
+    usual = grade_defaults(data)
+    if data.targets.ndim == 2 and len(usual) == predictions.shape[1] > 1:
+        return usual
+    values = predictions.ravel() if plan.ANSWER == "values" else predictions @ np.arange(predictions.shape[1])
+    grades = np.asarray(plan.GRADES) if plan.ANSWER == "values" else np.arange(predictions.shape[1])
+    shares = [float((np.asarray(truth) < grade).mean()) for grade in grades[1:]]
+    gap = float(np.median(np.diff(grades)))
+
+    def score(thresholds: Sequence[float]) -> float:
+        return float(plan.score_of(truth, plan.classes_of(predictions, sorted(thresholds))))
+
+    found = [(score(start), list(start)) for start in (usual, np.quantile(values, shares).tolist())]
+    for n, (best, thresholds) in enumerate(found):
+        for step in (0.2 * gap, 0.1 * gap, 0.05 * gap):
+            for place in range(len(thresholds)):
+                for sign in (-1, 1):
+                    moved = [*thresholds[:place], thresholds[place] + sign * step, *thresholds[place + 1 :]]
+                    if (tried := score(moved)) > best:
+                        best, thresholds = tried, moved
+        found[n] = (best, sorted(thresholds))
+    return max(found)[1]
 
 
 def thresholds_of(data: Data) -> list[float]:
@@ -215,6 +229,13 @@ def value_table(data: Data, predictions: np.ndarray) -> pd.DataFrame:
     table = pd.DataFrame(predictions, columns=columns)
     table.insert(0, data.id_column, data.test_ids)
     return table
+
+
+def learn_grades_as_values() -> None:
+    """Grades that are numbers are predicted as values and cut: how far apart they are counts."""
+    plan.ANSWER, plan.prior_of, plan.submission_of = "values", value_means, value_table
+    plan.classes_of, plan.default_thresholds = graded_values, grade_defaults
+    plan.best_thresholds = grade_thresholds
 
 
 def use_usual(answer: str) -> None:

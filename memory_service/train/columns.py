@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from memory_service.train.answers import use_usual
+from memory_service.train.answers import learn_grades_as_values, use_usual
 from memory_service.train.budget import plan
 from memory_service.train.reading import (
     Data,
@@ -17,6 +17,7 @@ from memory_service.train.reading import (
     read_tables,
     table_data,
     target_columns,
+    times_of,
 )
 
 MOST_CODES = 1_000  # distinct whole numbers: above them a column of whole numbers is a measurement
@@ -73,12 +74,19 @@ def new_groups(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -
 
 
 def see_split(train: pd.DataFrame, test: pd.DataFrame, kinds: dict[str, str]) -> None:
-    """Where the plan says nothing of time or groups, but all test rows are later, or of new groups, rows are
-    split like that, and a NOTE says so."""
-    if plan.SPLIT == "time" or "group" in plan.SPLIT:
+    """Where the plan names no time or groups that the table has, but all test rows are later, or of new
+    groups, rows are split like that, and a NOTE says so."""
+    if plan.SPLIT == "time" and times_of(train) is not None:
         return
-    for name in (name for name, kind in kinds.items() if kind == "date"):
-        if as_days(test[name]).min() > as_days(train[name]).quantile(0.999):
+    if "group" in plan.SPLIT and group_column(train) is not None:
+        return
+    for name, kind in kinds.items():
+        if kind == "date":
+            later = as_days(test[name]).min() > as_days(train[name]).quantile(0.999)
+        else:  # years, rounds, weeks: several rows a number
+            several = kind == "code" and 5 <= train[name].nunique() <= len(train) / 5
+            later = several and as_numbers(test[name]).min() > as_numbers(train[name]).max()
+        if later:
             plan.SPLIT, plan.GROUP_BY = "time", name
             print(f"NOTE: the test rows are later by {name}: later rows validate", flush=True)
             return
@@ -94,12 +102,22 @@ def read_frames(train: pd.DataFrame, test: pd.DataFrame, sample: pd.DataFrame | 
         told = "values" if values else "classes"
         print(f"WARNING: the plan was made for {plan.ANSWER}, but the target has {told}", flush=True)
         use_usual("values" if values else "labels")
+    target = target_columns(train, test, sample)
+    if (
+        plan.FORM == "grades"
+        and not values
+        and len(target) == 1
+        and as_numbers(train[target[0]]).notna().all()
+    ):
+        learn_grades_as_values()
     train, columns, targets, outputs = read_answers(train, test, sample)
     keep_first(train, test)
     given = [name for name in train.columns[1:] if name in test.columns and name not in columns]
     kinds = {name: column_kind(train[name]) for name in given}
     see_split(train, test, kinds)
     group = group_column(train) if "group" in plan.SPLIT else None
+    if plan.SPLIT == "time" and kinds.get(plan.GROUP_BY) == "code":
+        group = plan.GROUP_BY  # later ones are new, too
     if group in given and not test[group].isin(train[group]).mean() > 0.5:
         if kinds[group] not in ("number", "code"):
             names = sorted({*train[group].dropna().astype(str), *test[group].dropna().astype(str)})
@@ -126,9 +144,8 @@ def other_data() -> Data | None:
     no column to learn from, or answers are no classes or values."""
     from memory_service.train.engine import train_members
 
-    if plan.ANSWER not in ("labels", "values") or any(
-        (plan.DATA_DIR / name).is_dir() for name in ("train", "test")
-    ):
+    there = any((plan.DATA_DIR / name).is_dir() for name in ("train", "test"))
+    if plan.ANSWER not in ("labels", "values") or there:
         return None
     try:
         train, test, sample = read_tables("test.csv")

@@ -29,7 +29,7 @@ from memory_service.train.reading import Data
 from memory_service.train.series import SERIES_MEMBERS, BoostedLags
 from memory_service.train.table_network import NETWORKS, TableNetwork
 from memory_service.train.tables import TABLE_MEMBERS, LightGBM, variation
-from memory_service.train.texts import TEXT_MEMBERS
+from memory_service.train.texts import TEXT_MEMBERS, SentenceEncoder, TextTrees
 from memory_service.train.writing import load_result, save_result, write_answers, write_submission
 
 ALL = 0  # the number of the fold that holds out nothing
@@ -202,7 +202,7 @@ class Loop:
         if len(rows) > MOST_JUDGED:
             drawn = np.random.default_rng(len(rows)).choice(len(rows), MOST_JUDGED, replace=False)
             rows, predictions = rows[drawn], predictions[drawn]
-        if plan.best_thresholds and self.problem.kind != "values":
+        if plan.best_thresholds:
             return -float(self.problem.losses(rows, predictions).mean())  # a score of cuts is noisy
         return self.problem.score(self.problem.targets[rows], predictions)
 
@@ -472,7 +472,12 @@ def members_of(problem: Problem) -> list[Member]:
         price = some if member.anytime else member.price(problem)
         return plan.MODEL.lower() != member.name.lower(), price
 
-    return sorted(found, key=order)
+    found = sorted(found, key=order)
+    encoders = [member for member in found if isinstance(member, SentenceEncoder)]
+    for trees in [member for member in found if isinstance(member, TextTrees)] if encoders else ():
+        found.remove(trees)  # they learn from the vectors
+        found.insert(found.index(encoders[0]) + 1, trees)
+    return found
 
 
 def further(members: list[Member], number: int, best: str = "") -> Member | None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from memory_service.train.problem import Problem
 
+KINDS = ("number", "code", "category", "date", "group", "text")
 MEAN_ROWS = 20.0  # a category's mean target is drawn to the mean of all as if it had so many rows more
 
 
@@ -25,6 +26,8 @@ class Choice:
     group    the number of a row's group, of which the test set has others
     ratios   ratios and differences of the strongest numbers
     around   (a group or category, a number): the number's mean over the rows of it, and how far a row is off
+    history  categories of which the earlier targets are told: how many, their mean, that of the last ones
+    rate     a number of which the target may be a share: history tells this share, too
     neighbors  numbers of the row before and behind, by date or as the file has them, of the same series
     """
 
@@ -36,11 +39,14 @@ class Choice:
     group: bool = False
     ratios: tuple[tuple[str, str], ...] = ()
     around: tuple[tuple[str, str], ...] = ()
+    history: tuple[str, ...] = ()
+    rate: str = ""
     neighbors: tuple[str, ...] = ()
 
     def changed(self, change: dict[str, Any]) -> Choice:
-        """With these fields in place of its own; pairs of `around` are added to those that it has."""
-        return replace(self, **{**change, "around": self.around + change.get("around", ())})
+        """With these fields in place of its own; those of several entries are added to those that it has."""
+        more = {name: getattr(self, name) + change[name] for name in ("around", "history") if name in change}
+        return replace(self, **change | more)
 
 
 def names_of(problem: Problem, choice: Choice) -> tuple[list[str], list[str], list[str]]:
@@ -91,6 +97,10 @@ def features_of(
     for key, name in choice.around:
         mean = both.groupby(as_text(both[key]))[name].transform("mean")
         columns |= {f"{name}: mean of {key}": mean, f"{name}: off {key}": both[name] - mean}
+    for key in dict.fromkeys(key for key, _ in choice.around):
+        columns[f"rows of {key}"] = both.groupby(as_text(both[key])).transform("size").astype(float)
+    for key in choice.history:
+        columns |= history_columns(problem, both, key, choice.rate, train_rows, seed)
     if choice.neighbors:
         columns |= neighbor_columns(problem, both, choice.neighbors)
     for name in categories:
@@ -106,18 +116,18 @@ def features_of(
 
 
 def series_of(problem: Problem, both: pd.DataFrame) -> tuple[pd.Series, pd.Series] | None:
-    """(the series of each row, its place there) of a table with a date, or whose groups are new in the test
-    set, where rows of a group follow each other as in the file; None of another table."""
-    by_kind = {kind: name for name, kind in reversed(problem.columns.items())}
-    group, date = by_kind.get("group"), by_kind.get("date")
-    file_order = pd.Series(np.arange(len(both)), index=both.index)
-    if date is None:
-        return None if group is None else (as_text(both[group]), file_order)
-    keys = [name for name, kind in problem.columns.items() if kind in ("group", "category", "code")]
-    for key in (None, *sorted(keys, key=lambda name: (name != group, both[name].nunique()))):
-        series = pd.Series("", index=both.index) if key is None else as_text(both[key])
-        if not pd.DataFrame({"series": series, "date": both[date]}).duplicated().any():
-            return series, both[date]
+    """(the series of each row, its place there): by a date, or of groups that are new in the test set by the
+    number that tells a group's rows apart, such as a year. None where there is no order."""
+    of = {kind: [name for name, each in problem.columns.items() if each == kind] for kind in KINDS}
+    for place in of["date"] or (of["code"] + of["number"] if of["group"] else []):
+        keys = sorted(of["category"] + of["code"], key=lambda name: both[name].nunique())
+        for key in (*of["group"], *([None, *keys] if of["date"] else [])):
+            if key == place:
+                continue
+            series = pd.Series("", index=both.index) if key is None else as_text(both[key])
+            twice = pd.DataFrame({"series": series, "place": both[place]}).duplicated().mean()
+            if twice < 0.05 and both[place].notna().mean() > 0.95:
+                return series, both[place]
     return None
 
 
@@ -129,7 +139,7 @@ def neighbor_columns(problem: Problem, both: pd.DataFrame, names: tuple[str, ...
     series, place = known
     order = pd.DataFrame({"series": series, "place": place}).sort_values(["series", "place"]).index
     grouped = both.loc[order, list(names)].groupby(series.loc[order].to_numpy())
-    for step in (1, 2, -1, -2):
+    for step in (1, -1):
         shifted = grouped.shift(step).reindex(both.index)
         side = f"{abs(step)} {'before' if step > 0 else 'behind'}"
         found |= {f"{name}: {side}": shifted[name] - both[name] for name in names}
@@ -167,6 +177,54 @@ def mean_columns(
     return {f"{name}: mean {place}": found[:, place] for place in range(targets.shape[1])}
 
 
+def history_columns(
+    problem: Problem, both: pd.DataFrame, key: str, rate: str, train_rows: np.ndarray, seed: int
+) -> dict[str, np.ndarray]:
+    """What is known of a row's category from rows that are earlier by at least as long as a test row's last
+    training row may be: how many there are, when the last was, the mean target, that of the last three and
+    the last, and the target by `rate`, times the row's own."""
+    assert problem.times is not None
+    assert problem.test_times is not None
+    targets, moments = learned(problem)[:, :3], np.concatenate([problem.times, problem.test_times])
+    _, names = np.unique(as_text(both[key]), return_inverse=True)
+    _, places = np.unique(moments, return_inverse=True)
+    stride = places.max() + 2
+    order = train_rows[np.lexsort((places[train_rows], names[train_rows]))]
+    known = names[order] * stride + places[order]
+
+    ahead = np.asarray(problem.test_times) - np.max(problem.times)
+    asked = np.random.default_rng(seed).choice(ahead[ahead > 0] if (ahead > 0).any() else [0.0], len(moments))
+    until = np.searchsorted(np.unique(moments), moments - asked, side="right")  # places before it are known
+    later = np.ones(len(moments), bool)
+    later[train_rows] = False
+    until[later] = places[later]  # no training row is that late
+    ends = np.searchsorted(known, names * stride + until, side="left")
+    starts = np.searchsorted(known, names * stride, side="left")
+    some = ends > starts
+    last = np.where(some, order[np.maximum(ends - 1, 0)], 0)
+    found = {f"{key}: earlier rows": (ends - starts).astype(float)}
+    found[f"{key}: since the last"] = np.where(some, moments - moments[last], np.nan)
+    overall = targets[train_rows].mean(axis=0)
+
+    def sums(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+        total = np.concatenate([[0.0], np.cumsum(values[order])])
+        return total[ends] - total[first]
+
+    for place in range(targets.shape[1]):
+        column, mean = targets[:, place], overall[place]
+        three = np.maximum(starts, ends - 3)
+        found[f"{key}: earlier mean {place}"] = (sums(column, starts) + 3 * mean) / (ends - starts + 3)
+        found[f"{key}: last three {place}"] = (sums(column, three) + mean) / (ends - three + 1)
+        found[f"{key}: last {place}"] = np.where(some, column[last], np.nan)
+        if rate:
+            weight = both[rate].fillna(0).to_numpy()
+            one, usual = mean / max(weight[train_rows].mean(), 1e-9), weight[train_rows].mean()
+            share = (sums(column, starts) + 2 * usual * one) / (sums(weight, starts) + 2 * usual + 1e-9)
+            recent = (sums(column, three) + usual * one) / (sums(weight, three) + usual + 1e-9)
+            found |= {f"{key}: by {rate} {place}": share * weight, f"{key}: lately {place}": recent * weight}
+    return found
+
+
 def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[tuple[str, dict[str, Any]]]:
     """(what it is, the fields of the choice that it changes) of everything that can be tried for this table.
 
@@ -193,7 +251,15 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
 
     strongest = by_gain(numbers, 4)
     groups = [name for name, kind in problem.columns.items() if kind == "group"]
-    around = {key: tuple((key, n) for n in strongest if n != key) for key in groups + by_gain(categories, 2)}
+    if problem.times is not None:
+        rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
+        names = by_gain(categories, 3)
+        names += [] if choice.codes else by_gain([n for n in numbers if problem.columns[n] == "code"], 2)
+        names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
+        rate = [*rates, ""][0]
+        found += [(f"earlier targets of {name}", {"history": (name,), "rate": rate}) for name in names]
+    around = {key: tuple((key, n) for n in by_gain(numbers, 12) if n != key) for key in groups}
+    around |= {key: tuple((key, n) for n in strongest if n != key) for key in by_gain(categories, 2)}
     found += [(f"means by {key}", {"around": pairs}) for key, pairs in around.items() if pairs]
     if strongest and ("date" in kinds or groups):
         found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))

@@ -12,9 +12,15 @@ import pandas as pd
 
 from memory_service.train.budget import plan
 from memory_service.train.columns import column_kind, new_groups
-from memory_service.train.reading import IMAGE_FILES, as_days, read_table, target_columns
+from memory_service.train.reading import (
+    IMAGE_FILES,
+    SOUND_FILES,
+    as_days,
+    files_of,
+    read_table,
+    target_columns,
+)
 
-SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3")
 MOST_ROWS = 50_000  # that are looked at
 MOST_FILES = 30
 FEW_CLASSES = 15  # distinct whole numbers of a target that may be classes
@@ -44,7 +50,7 @@ def describe(folder: Path) -> dict[str, Any]:
     kinds = {name: column_kind(some[name]) for name in inputs}
     found["columns"] = kinds
     answer = target_facts(some, targets)
-    what = what_files(folder)
+    what = what_files(folder, some)
     found |= answer
     if what is not None:
         found |= what
@@ -90,14 +96,12 @@ def target_facts(train: pd.DataFrame, targets: list[str]) -> dict[str, Any]:
     }
 
 
-def what_files(folder: Path) -> dict[str, Any] | None:
+def what_files(folder: Path, train: pd.DataFrame) -> dict[str, Any] | None:
     """modality: image, audio or masks, and sizes; None where the rows are all there is."""
-    place = next(
-        (folder / name for name in ("train", "train_images", "train_audio") if (folder / name).is_dir()), None
-    )
-    if place is None:
+    try:
+        files = [path for path in files_of("train", train.head(4000)) if path.is_file()]
+    except FileNotFoundError:
         return None
-    files = [path for _, path in zip(range(4000), sorted(place.iterdir()), strict=False)]
     drawn = files[:: max(1, len(files) // MOST_FILES)]
     if any(path.suffix.lower() in SOUND_FILES for path in drawn):
         seconds = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,7 @@ MISSING = ["", "#N/A", "<NA>", "N/A", "n/a", "NA", "NULL", "null", "NaN", "nan",
 
 WARNED: set[Path | str] = set()
 
+SOUND_FILES = (".wav", ".flac", ".ogg", ".mp3")
 IMAGE_FILES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 
 
@@ -117,24 +118,50 @@ def keep_first(train: pd.DataFrame, test: pd.DataFrame) -> None:
 
 def look_up(folder: str, ids) -> tuple[Path, list[Path | None]]:
     """(the folder, of each id the file with or without its ending or another's, or `<id>_mask`)."""
-    places, known = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio")], {}
+    places, known = [plan.DATA_DIR / f"{folder}{end}" for end in ("", "_images", "_audio")], dict[str, Path]()
     place = next((path for path in places if path.is_dir()), None)
-    if place is None:
-        there = ", ".join(sorted(path.name for path in plan.DATA_DIR.iterdir() if path.is_dir()))
-        raise FileNotFoundError(f"{places[0]} is not there, but {there or 'no folder'}: change read_data")
-    for path in sorted(place.iterdir()):
+    for path in sorted(place.iterdir()) if place is not None else ():
         known[path.name] = known[path.stem] = path
         known.setdefault(path.stem.removesuffix("_mask"), path)
-    return place, [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
+    found = [known.get(name) or known.get(Path(str(name)).stem) for name in ids]
+    if not any(found) and folder in ("train", "test"):
+        known = media_files(plan.DATA_DIR, folder)
+        found = [known.get(str(name).removeprefix("./")) or known.get(Path(str(name)).name) for name in ids]
+    if place is None and not any(found):
+        there = ", ".join(sorted(path.name for path in plan.DATA_DIR.iterdir() if path.is_dir()))
+        raise FileNotFoundError(f"{places[0]} is not there, but {there or 'no folder'}: change read_data")
+    return place or plan.DATA_DIR, found
+
+
+@cache
+def media_files(root: Path, folder: str) -> dict[str, Path]:
+    """Pictures and sounds of all folders by their path from `root`, their name, and their name without the
+    ending: of like names that of a folder called `folder`, as train, else the first."""
+    paths = [path for path in sorted(root.rglob("*")) if path.suffix.lower() in IMAGE_FILES + SOUND_FILES]
+    known: dict[str, Path] = {}
+    for path in sorted(paths, key=lambda path: not any(folder in part for part in path.parent.parts)):
+        for name in (str(path.relative_to(root).as_posix()), path.name, path.stem):
+            known.setdefault(name, path)
+    return known
 
 
 def find_files(folder: str, ids, *others) -> list[Path]:
-    """The file of each id; where these name none, of the first of the other columns that does. A missing one
-    is a file that cannot be read."""
-    place, found = look_up(folder, ids)
-    for column in others:
-        if not any(found):
-            ids, (place, found) = column, look_up(folder, column)
+    """The file of each id, or of that of the other columns that names the most files where ids name less than
+    half. A missing one is a file that cannot be read."""
+    found: list[Path | None] = []
+    missing: FileNotFoundError | None = None
+    for column in (ids, *others):
+        if found and len(found) - found.count(None) >= len(found) / 2:
+            break
+        try:
+            there, more = look_up(folder, column)
+        except FileNotFoundError as error:
+            missing = missing or error
+            continue
+        if not found or more.count(None) < found.count(None):
+            ids, place, found = column, there, more
+    if not found and missing is not None:
+        raise missing
     if folder == "test" and None in found:
         told = f"{found.count(None)} of {len(found)} files of the test set are not in {place}"
         if not any(found):
@@ -145,9 +172,17 @@ def find_files(folder: str, ids, *others) -> list[Path]:
 
 def files_of(folder: str, table: pd.DataFrame) -> list[Path]:
     """The file of each row: its id's, or where ids name none that of a column such as image or file_name."""
-    marks = ("image", "img", "file", "path")
-    named = [name for name in table.columns[1:] if any(mark in str(name).lower() for mark in marks)]
-    return find_files(folder, table.iloc[:, 0], *(table[name] for name in named))
+    return find_files(folder, table.iloc[:, 0], *(table[name] for name in naming_columns(table)))
+
+
+def naming_columns(table: pd.DataFrame) -> list[str]:
+    """Columns that may name files, by their name or their values."""
+    marks, ends = ("image", "img", "file", "path"), IMAGE_FILES + SOUND_FILES
+    shown = {name: str(table[name].iloc[0]).lower() if len(table) else "" for name in table.columns[1:]}
+    return [
+        name for name, first in shown.items()
+        if first.endswith(ends) or any(mark in str(name).lower() for mark in marks)
+    ]  # fmt: skip
 
 
 def unnamed(folder: str, ids) -> list[str]:

@@ -105,6 +105,7 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
     """How alike each two of the first three columns of text are: the cosine of their words and characters by
     TF-IDF, the share of these in common, and whether numbers and the first word are the same."""
     from scipy.sparse import vstack
+    from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
 
     names, found = text_columns(problem)[:3], dict[str, np.ndarray]()
@@ -115,17 +116,26 @@ def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
             left, right = (tables[2 * column + place].tocsr() for column in (one, other))
             weigh = TfidfTransformer(sublinear_tf=True).fit(vstack([left, right]))
             found[f"{told}: cosine of {what}"] = sums(weigh.transform(left).multiply(weigh.transform(right)))
+            if what == "words":
+                both = vstack([weigh.transform(left), weigh.transform(right)])
+                axes = min(64, both.shape[1] - 1, both.shape[0] - 1)
+                topics = TruncatedSVD(axes, n_iter=2, random_state=0).fit_transform(both)
+                topics /= np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9)
+                half = len(topics) // 2
+                found[f"{told}: cosine of topics"] = (topics[:half] * topics[half:]).sum(axis=1)
             common = sums((left > 0).multiply(right > 0))
             sizes = [np.diff(table.indptr) for table in (left, right)]
             found[f"{told}: common {what}"] = common / np.maximum(sum(sizes) - common, 1)
+            rare = (left > 0).multiply(right > 0).multiply(weigh.idf_).tocsr().max(axis=1)
+            found[f"{told}: rarest of common {what}"] = np.asarray(rare.todense(), dtype=float).ravel()
             found[f"{told}: {what} of the shorter"] = common / np.maximum(np.minimum(*sizes), 1)
-        both = list(zip(texts_of(problem, names[one]), texts_of(problem, names[other]), strict=True))
-        numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in both]
+        pairs = list(zip(texts_of(problem, names[one]), texts_of(problem, names[other]), strict=True))
+        numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in pairs]
         found[f"{told}: common numbers"] = np.array([len(a & b) / max(len(a | b), 1) for a, b in numbers])
         found[f"{told}: other numbers"] = np.array([float(len(a ^ b)) for a, b in numbers])
-        starts = [[text.lower().split()[:1] for text in pair] for pair in both]
+        starts = [[text.lower().split()[:1] for text in pair] for pair in pairs]
         found[f"{told}: first word"] = np.array([float(a == b) for a, b in starts])
-        lengths = [np.array([len(pair[side]) + 1.0 for pair in both]) for side in (0, 1)]
+        lengths = [np.array([len(pair[side]) + 1.0 for pair in pairs]) for side in (0, 1)]
         found[f"{told}: lengths"] = np.abs(np.log(lengths[0] / lengths[1]))
     return found
 
@@ -466,6 +476,7 @@ class TextTrees(Member):
     """LightGBM of the texts' topics, lengths, vectors and linear predictions out of fold, and all columns."""
 
     name = "words, characters and columns, trees"
+    seeded = True
 
     def applies(self, problem: Problem) -> bool:
         others = any(kind != "text" for kind in problem.columns.values())

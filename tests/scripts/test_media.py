@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from memory_service.train import reading
 from tests.scripts.harness.workshop import rows_of, write_rows
 from tests.scripts.test_reading import Open, opened
 
@@ -83,9 +84,32 @@ def test_of_a_picture_that_is_cut_off_the_readable_part_counts_if_there_is_one(
 def test_images_may_lie_in_train_images_and_a_missing_folder_is_named(opened: Open) -> None:
     script = opened("image-classification", lambda folder: (folder / "train").rename(folder / "train_images"))
     assert all(path.exists() for path in script.read_data().inputs)
-    (script.DATA_DIR / "train_images").rename(script.DATA_DIR / "photos")
-    with pytest.raises(FileNotFoundError, match="train is not there, but photos, test: change read_data"):
+    for path in (script.DATA_DIR / "train_images").iterdir():
+        path.unlink()
+    (script.DATA_DIR / "train_images").rmdir()
+    for path in (script.DATA_DIR / "test").iterdir():
+        path.rename(path.with_stem(f"t{path.stem}"))
+    reading.media_files.cache_clear()
+    with pytest.raises(FileNotFoundError, match="train is not there, but test: change read_data"):
         script.read_data()
+
+
+def test_files_are_found_in_any_folder_by_the_column_that_names_them(opened: Open) -> None:
+    """One folder of pictures for both tables, whose ids are no names of files."""
+
+    def spoil(folder: Path) -> None:
+        (folder / "pictures" / "all").mkdir(parents=True)
+        for part in ("train", "test"):
+            for path in (folder / part).iterdir():
+                path.rename(folder / "pictures" / "all" / f"{part[:2]}{path.name}")
+            (folder / part).rmdir()
+            head, *rows = rows_of(folder / f"{part}.csv")
+            named = [[str(n), f"pictures/all/{part[:2]}{row[0]}.jpg", *row[1:]] for n, row in enumerate(rows)]
+            write_rows(folder / f"{part}.csv", [["row", "where", *head[1:]], *named])
+
+    data = opened("image-classification", spoil).read_data()
+    assert [path.name for path in (data.inputs[0], data.test_inputs[0])] == ["tr0000.jpg", "te0048.jpg"]
+    assert all(path.exists() for path in (*data.inputs, *data.test_inputs))
 
 
 def test_images_are_found_by_the_column_that_names_their_files_where_ids_do_not(opened: Open) -> None:

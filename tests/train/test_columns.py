@@ -114,6 +114,23 @@ def test_the_column_of_groups_is_an_input_only_where_the_test_shares_them(
     assert ("is no input" in capsys.readouterr().out) is new
 
 
+def test_numbers_that_all_come_later_are_a_time(prepared: Prepare, tmp_path: Path, capsys: Any) -> None:
+    """Of seasons that only go on, the last ones of training validate."""
+    plan = prepared(SPLIT="random")
+    table = {
+        "id": range(ROWS),
+        "season": [1990 + n % 8 for n in range(ROWS)],
+        "x": [n / 7 for n in range(ROWS)],
+    }
+    lay(tmp_path / "data", table | {"y": table["x"]}, {"id": [1, 2], "season": [1998, 1999], "x": [0.5, 0.7]})
+    data = read()
+    assert (plan.SPLIT, plan.GROUP_BY) == ("time", "season")
+    assert data.columns == {"season": "group", "x": "number"}
+    assert data.times is not None
+    assert sorted(set(data.times)) == list(range(1990, 1998))
+    assert "later by season" in capsys.readouterr().out
+
+
 def test_the_number_of_new_groups_is_tried_and_no_input_before(prepared: Prepare, tmp_path: Path) -> None:
     prepared(SPLIT="group", GROUP_BY="patient")
     patient = [10 + n // 4 for n in range(ROWS)]

@@ -19,6 +19,12 @@ _WHO = "|".join(f"{noun}s?" for noun, kind in KIND_OF.items() if kind == "group"
     "compounds?|proteins?|streets?|sessions?"
 )
 _WHO_ID = rf"(?:(?:{_WHO})(?:[_ ]ids?)?|[a-z]{{2,20}}_ids?)"
+_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
+_ROWS = (
+    "rows?|samples?|examples?|records?|observations?|entries|reports?|images?|pictures?|photos?|texts?|sounds?|"
+    "clips?|files?|ids?|labels?|values?|targets?|answers?|columns?|features?|data|ones|cases|instances|classes|"
+    "categories|those|these|that|this|which|and|but|they|part|half|each|all|some|none|information|measurements?"
+)
 _GROUP_SPLIT = (
     rf"\b(?:unseen|disjoint|separate) (?P<a>{_WHO})\b",
     rf"\b(?:different|new|other|distinct|separate) (?:sets? of )?(?P<b>{_WHO})\b(?! (?:types|variables))",
@@ -46,6 +52,11 @@ _GROUP_SPLIT = (
     ),
     rf"\b(?P<f>{_WHO})[^.;]{{0,30}}\b(?:absent|missing|excluded) from (?:the )?(?:train|data)",
     (
+        rf"\b(?!(?:{_ROWS})\b)(?P<j>[a-z]{{3,20}}) (?:in|of) (?:the )?test\b[^;]{{0,30}}"
+        r"\b(?:not|never|absent)\b[^;]{0,40}\btrain"
+    ),
+    rf"^[ \t*-]*(?-i:By) (?!(?:{_ROWS}|time|dates?|{_PERIOD[3:-1]})\b)(?P<k>[a-z_]{{3,20}}):",
+    (
         r"\b(?:group folds?|never (?:been )?seen (?:in|during|at) train(?:ing)?|"
         r"absent from train(?:ing)?)\b"
     ),
@@ -65,8 +76,8 @@ _MONTH_NAMES = [
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 ]  # fmt: skip
-_PERIOD = r"(?:days?|weeks?|months?|years?|quarters?|hours?|periods?|seasons?|minutes?|holidays?)"
 _TIME_SPLIT = re.compile(
+    rf"^[ \t*-]*(?-i:By) (?:time|dates?|{_PERIOD})\b|"
     r"after the last|\b20\d\d\b[^.]{0,60}\btest\b[^.]{0,40}\b20\d\d\b|(?:up to|until|through) (?:the end of "
     rf")?(?:{'|'.join(_MONTH_NAMES)})\b|"
     rf"\b(?:split (?:by|on|in|over|along) (?:time|date)|time[- ]based split|chronological(?:ly)?"
@@ -81,7 +92,7 @@ _TIME_SPLIT = re.compile(
     r"|later (?:part|ones|data|period|dates?)|forecast\w*"
     rf"|(?:{_PERIOD}|dates?|dated|timestamps?|histor\w+)\b[^.]{{0,80}}\bin the future"
     rf"|(?:hourly|daily|weekly|monthly|quarterly)\b[^.;]{{0,80}}\bfor (?:\w+ ){{1,2}}{_PERIOD}\b)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _RANDOM_SPLIT = re.compile(
     r"\b(?:random(?:ly)? (?:split|divided|selected|sampled|partitioned|drawn|chosen|subset|sample|half|third|"
@@ -106,8 +117,11 @@ def one_figure(
 _ALIKE = 1.15
 """Figures no further apart are one, rounded or of two editions of the data."""
 
+_COLUMNS = re.compile(r"^[ \t]*[-*|+][ \t]*\**`(?!.*\b(?:test|train)).*$", re.MULTILINE)
+"""Lines about columns: "weeks unemployed last year" is no split."""
+
 _SENTENCE = re.compile(r"[.!?]\s|\n")
-_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE) for pattern in _GROUP_SPLIT)
+_GROUP_SPLITS = tuple(re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in _GROUP_SPLIT)
 
 
 def split_in(text: str) -> Stated:
@@ -123,7 +137,7 @@ def split_in(text: str) -> Stated:
             by: Stated = {"group_by": (_singular(who), match[0])} if who else {}
             return {"split": ("group", match[0]), **by}
     for name, pattern in (("time", _TIME_SPLIT), ("random", _RANDOM_SPLIT)):
-        if match := pattern.search(text):
+        if match := pattern.search(_COLUMNS.sub("", text)):
             return {"split": (name, match[0])}
     if match := _MONTHS.search(text):
         following = _MONTH_NAMES[(_MONTH_NAMES.index(match[1].lower()) + 1) % 12]
@@ -209,4 +223,11 @@ _ROWS_PER_GROUP = 1.5
 
 def _singular(word: str) -> str:
     word = word.lower()
-    return {"people": "person", "series": "series", "species": "species"}.get(word, singular(word))
+    return {
+        "people": "person",
+        "women": "woman",
+        "men": "man",
+        "children": "child",
+        "series": "series",
+        "species": "species",
+    }.get(word, singular(word))
