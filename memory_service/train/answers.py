@@ -78,7 +78,9 @@ def best_threshold(truth: np.ndarray, probabilities: np.ndarray, both: bool = Fa
     if total in (0, rows):
         return 0.5
     weight = (plan.K / 100) ** 2 if plan.SCORE.startswith("f_beta") else 1.0
-    if plan.SCORE == "mcc":
+    if plan.SCORE == "balanced_accuracy":
+        scores = right / total + (rows - chosen - total + right) / (rows - total)
+    elif plan.SCORE == "mcc":
         spread = np.sqrt(chosen * (rows - chosen) * total * (rows - total)).clip(1e-9)
         scores = (right * rows - chosen * total) / spread
     else:

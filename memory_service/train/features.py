@@ -230,19 +230,8 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
 
     gains   of each column, of a fit with `choice`
     """
-    numbers, categories, dates = names_of(problem, choice)
-    kinds = set(problem.columns.values())
-    found: list[tuple[str, dict[str, Any]]] = []
-    if "code" in kinds:
-        found.append(("codes as categories", {"codes": not choice.codes}))
-    if "group" in kinds:
-        found.append(("the group's number", {"group": not choice.group}))
-    if dates:
-        found.append(("dates as days", {"time": not choice.time}))
-        found.append(("parts of dates", {"dates": not choice.dates}))
-    if categories:
-        found.append(("mean targets", {"means": not choice.means}))
-        found.append(("counts of categories", {"counts": not choice.counts}))
+    numbers, categories, _ = names_of(problem, choice)
+    kinds, groups = list(problem.columns.values()), [n for n, k in problem.columns.items() if k == "group"]
 
     def by_gain(names: list[str], most: int) -> list[str]:
         return sorted((name for name in names if gains.get(name, 0) > 0), key=lambda name: -gains[name])[
@@ -250,19 +239,30 @@ def choices(problem: Problem, choice: Choice, gains: dict[str, float]) -> list[t
         ]
 
     strongest = by_gain(numbers, 4)
-    groups = [name for name, kind in problem.columns.items() if kind == "group"]
+    found: list[tuple[str, dict[str, Any]]] = []
     if problem.times is not None:
         rates = [name for name in strongest if (problem.inputs[name].dropna() >= 0).all()]
-        names = by_gain(categories, 3)
-        names += [] if choice.codes else by_gain([n for n in numbers if problem.columns[n] == "code"], 2)
+        names = by_gain(categories + [name for name in numbers if problem.columns[name] == "code"], 3)
         names = [name for name in names if problem.inputs[name].nunique() <= len(problem.inputs) / 3]
         rate = [*rates, ""][0]
         found += [(f"earlier targets of {name}", {"history": (name,), "rate": rate}) for name in names]
     around = {key: tuple((key, n) for n in by_gain(numbers, 12) if n != key) for key in groups}
-    around |= {key: tuple((key, n) for n in strongest if n != key) for key in by_gain(categories, 2)}
     found += [(f"means by {key}", {"around": pairs}) for key, pairs in around.items() if pairs]
     if strongest and ("date" in kinds or groups):
         found.append(("neighbouring rows", {"neighbors": tuple(strongest)}))
+    if categories:
+        found.append(("mean targets", {"means": not choice.means}))
+    if "code" in kinds:
+        found.append(("codes as categories", {"codes": not choice.codes}))
+    if groups:
+        found.append(("the group's number", {"group": not choice.group}))
+    if "date" in kinds:
+        found.append(("dates as days", {"time": not choice.time}))
+        found.append(("parts of dates", {"dates": not choice.dates}))
+    if categories:
+        found.append(("counts of categories", {"counts": not choice.counts}))
+    around = {key: tuple((key, n) for n in strongest if n != key) for key in by_gain(categories, 2)}
+    found += [(f"means by {key}", {"around": pairs}) for key, pairs in around.items() if pairs]
     if pairs := tuple((one, other) for n, one in enumerate(strongest) for other in strongest[n + 1 :]):
         found.append(("ratios of the strongest numbers", {"ratios": pairs}))
     return found

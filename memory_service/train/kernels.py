@@ -53,6 +53,29 @@ def kernel_regression(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
     return result
 
 
+def random_trees(fit: Fit, blocks: Sequence[np.ndarray]) -> Prediction:
+    """500 extremely random trees on the same blocks, which may be of other scales."""
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+
+    problem, x = fit.problem, np.hstack(blocks)
+    kind = ExtraTreesRegressor if problem.kind == "values" else ExtraTreesClassifier
+    model = kind(500, max_features=0.15, n_jobs=problem.cores, random_state=fit.seed)
+    model.fit(x[fit.train_rows], problem.targets[fit.train_rows])
+
+    def answers(rows: np.ndarray) -> np.ndarray:
+        if problem.kind == "values":
+            return np.reshape(model.predict(rows), (len(rows), -1))
+        chances = model.predict_proba(rows)
+        if problem.kind == "labels":
+            return np.column_stack([c[:, -1] if c.shape[1] > 1 else 0 * c[:, 0] for c in chances])
+        found = np.full((len(rows), problem.width), 1e-6)
+        found[:, model.classes_] = chances
+        return found
+
+    valid = answers(x[fit.valid_rows]) if len(fit.valid_rows) else fit.nothing
+    return Prediction(valid, answers(x[len(problem.inputs) :]))
+
+
 def _scaled(block: np.ndarray, train_rows: np.ndarray, valid_rows: np.ndarray, rows: int) -> np.ndarray:
     """Rows that train, that validate and of the test set, with unit mean square distance from the mean."""
     train = block[train_rows]

@@ -33,11 +33,9 @@ def score_error(targets: np.ndarray, predictions: np.ndarray) -> float:
     return float((predictions.argmax(axis=1) != targets).mean())
 
 
-def score_balanced_accuracy(targets: np.ndarray, predictions: np.ndarray) -> float:
+def score_balanced_accuracy(targets: np.ndarray, classes: np.ndarray) -> float:
     """The mean recall of the classes that the fold has; of several labels the mean of that."""
-    pairs = [(targets, predictions.argmax(axis=1))]
-    if targets.ndim == 2:
-        pairs = list(zip(targets.T > 0.5, predictions.T > 0.5, strict=True))
+    pairs = zip(targets.T > 0.5, classes.T > 0.5, strict=True) if targets.ndim == 2 else [(targets, classes)]
     each = [recall_score(*pair, labels=np.unique(pair[0]), average="macro") for pair in pairs]
     return float(np.mean(each))
 

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from memory_service.train.files import FileMember
-from memory_service.train.kernels import kernel_regression
+from memory_service.train.kernels import kernel_regression, random_trees
 from memory_service.train.networks import Augmentation, fit_network, samples_wanted
 from memory_service.train.problem import Problem
 
 log = logging.getLogger(__name__)
 SOUND_ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".aif", ".aiff", ".opus", ".m4a")
 MELS, COEFFICIENTS, LONGEST = 40, 20, 10.0
+MFCC_FEATURES = 11 * COEFFICIENTS
 SOUND_WIDTHS = (32, 24, 16, 12, 8)
 SOUND_AUGMENTATION = Augmentation(shift=0.08, scale=0.0, stretch=0.15, light=0.2, gaps=(0.15, 0.15))
 
@@ -98,13 +99,13 @@ def read_sounds(paths: Sequence[Path | str]) -> tuple[np.ndarray, np.ndarray]:
             reasons.append(f"{path}: {reason}")
             statistics.append(None)
             continue
-        wave = heard(rate, wave)
+        whole_length, wave = len(wave), heard(rate, wave)
         frames = log_mels(rate, wave, seconds / count, min(top, rate / 2))
         if frames.shape[1] > count:
             loudness = np.cumsum(np.exp(frames - frames.max()).sum(0))
             first = int(np.argmax(loudness[count - 1 :] - np.r_[0, loudness[:-count]]))
             frames = frames[:, first : first + count]
-        statistics.append(_statistics(frames))
+        statistics.append(np.concatenate([_statistics(frames), _shape(rate, wave, whole_length)]))
         frames = (frames - frames.mean()) / (frames.std() + 1e-3)
         left = (count - frames.shape[1]) // 2
         whole = np.repeat(frames.min(1, keepdims=True), count, 1)
@@ -141,14 +142,53 @@ def _statistics(frames: np.ndarray) -> np.ndarray:
     return all_parts.reshape(-1)
 
 
+def _shape(rate: int, wave: np.ndarray, whole: int) -> np.ndarray:
+    """Of the sound as it is heard, without its loudness: lengths, how it rises and fades, how its spectrum
+    lies and changes, how often it crosses zero and how often it begins anew."""
+    step = max(rate // 200, 1)
+    pieces = wave[: max(len(wave) // step, 2) * step]
+    pieces = np.pad(pieces, (0, max(0, 2 * step - len(pieces))))
+    power = (pieces[: len(pieces) // step * step].reshape(-1, step) ** 2).mean(1) + 1e-12
+    level = 10 * np.log10(power / power.max())
+    rising = (np.diff(level, prepend=-80.0) > 6) & (level > -20)
+    passed = np.searchsorted(np.cumsum(power) / power.sum(), (0.1, 0.3, 0.5, 0.7, 0.9, 0.97))
+    found = [np.log(len(wave) / rate), np.log(whole / rate), float(level.argmax()), np.log1p(rising.sum())]
+    found += [*np.log1p(passed), *(np.log1p((level > -down).sum()) for down in (6, 12, 20, 30))]
+    found += [float(level[min(place, len(level) - 1)]) for place in (2, 5, 10, 20, 40, 80)]
+    for start, end in ((0.0, 0.02), (0.02, 0.08), (0.08, 0.3), (0.0, 10.0)):
+        part = wave[int(start * rate) : int(end * rate)]
+        part = np.pad(part, (0, max(0, 256 - len(part))))
+        spectrum = np.abs(np.fft.rfft(part * np.hanning(len(part)))) ** 2 + 1e-12
+        spectrum /= spectrum.sum()
+        hertz = np.fft.rfftfreq(len(part), 1 / rate)
+        centre = float((hertz * spectrum).sum())
+        spread = np.sqrt(((hertz - centre) ** 2 * spectrum).sum())
+        flat = np.exp(np.log(spectrum).mean()) / spectrum.mean()
+        below = hertz[
+            np.searchsorted(np.cumsum(spectrum), (0.1, 0.25, 0.5, 0.75, 0.9)).clip(max=len(hertz) - 1)
+        ]
+        crossed = np.mean(np.sign(part[1:]) != np.sign(part[:-1]))
+        found += [np.log(centre + 20), np.log(spread + 20), np.log(flat), crossed, *np.log(below + 20)]
+        found.append(np.log(hertz[spectrum.argmax()] + 20))
+    return np.asarray(found, np.float32)
+
+
+def _read(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    if "sounds" not in problem.shared:
+        problem.shared["sounds"] = read_sounds([*problem.inputs, *problem.test_inputs])
+    found: tuple[np.ndarray, np.ndarray] = problem.shared["sounds"]
+    return found
+
+
 def _sound_frames(problem: Problem, _rows: np.ndarray) -> tuple[np.ndarray, Augmentation, list[Any]]:
-    pictures = read_sounds([*problem.inputs, *problem.test_inputs])[0]
+    pictures = _read(problem)[0]
     return pictures, SOUND_AUGMENTATION, [(_as_it_is, width) for width in SOUND_WIDTHS]
 
 
 def _sound_statistics(problem: Problem, _rows: np.ndarray) -> list[np.ndarray]:
-    features = read_sounds([*problem.inputs, *problem.test_inputs])[1]
-    return [features / (features.std(0) + 1e-6)]
+    features = _read(problem)[1]
+    features = features / (features.std(0) + 1e-6)
+    return [features[:, :MFCC_FEATURES], features[:, MFCC_FEATURES:]]
 
 
 def _as_it_is(x: Any) -> Any:
@@ -163,6 +203,14 @@ SOUND_STATISTICS = FileMember(
     kernel_regression,
     lambda _n, files: 12.0 + 0.01 * files,
 )
+SOUND_TREES = FileMember(
+    "sound statistics, trees",
+    SOUND_ENDINGS,
+    "scipy",
+    _sound_statistics,
+    random_trees,
+    lambda n, files: 2.0 + 0.01 * files + 4e-3 * n,
+)
 SOUND_NETWORK = FileMember(
     "small network, sounds",
     SOUND_ENDINGS,
@@ -174,4 +222,4 @@ SOUND_NETWORK = FileMember(
     seeded=True,
 )
 
-SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_NETWORK)
+SOUND_MEMBERS = (SOUND_STATISTICS, SOUND_TREES, SOUND_NETWORK)

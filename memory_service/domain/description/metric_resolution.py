@@ -82,12 +82,12 @@ _labels, _values, _masks, _matches, _boxes = map(_of, get_args(Answer))
 
 MEASURES: tuple[Measure, ...] = (
     _labels(
-        "balanced accuracy", "accuracy", "balanced_accuracy", "Balanced_acc", "classes",
+        "balanced accuracy", "accuracy", "balanced_accuracy", "Balanced_acc", "cut",
         wants="per class|class average|average of classes",
     ),
     _labels("accuracy", "accuracy", "accuracy", "Acc", "classes", unless=r"weighted|top (?!1\b)|top k|token"),
     _labels("entity F1", "entity F1", "f1_entities", "Entity_F1", "classes", unless=r"token|weighted|macro"),
-    _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "classes"),
+    _labels("balanced accuracy", "balanced accuracy", "balanced_accuracy", "Balanced_acc", "cut"),
     _labels("top-1 error", "top-k error", "error", "Error", "classes", unless=r"weighted|top (?!1\b)|top k"),
     _labels("macro ROC AUC", "ROC AUC", "auc", "AUC", "chances", wants="macro", unless=_OTHER_AUC),
     _labels("ROC AUC", "ROC AUC", "auc", "AUC", "chances", unless=_OTHER_AUC),
