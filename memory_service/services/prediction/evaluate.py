@@ -1,12 +1,11 @@
 """Predictions against public tables: every row predicted and compared.
 
-A row that cannot be predicted says why and stops nothing. Naive baselines stand beside the errors, fitted in
-their own favour on the very rows they are scored on.
+A row that cannot be predicted says why and stops nothing.
 """
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.cost.boosted_trees import TREE_SPREAD
 from memory_service.domain.cost.interpolation import interpolate_profile
-from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import Stack, StepConfig
 from memory_service.domain.cost.tree_seconds import TREE_LAWS, seconds_per_tree
@@ -57,7 +55,7 @@ class Evaluated:
 
     predicted   "max_batch_size" (samples), "samples_per_s", "peak_gib" -> Estimate; the peak is the
                 driver's view, or what PyTorch allocated where the row says so
-    figures     what the naive baselines need: flops and activation bytes per sample, parameters, traced GiB
+    batch       the predicted speed and peak are of this
     """
 
     index: int
@@ -65,8 +63,8 @@ class Evaluated:
     row: MeasuredRow | None = None
     predicted: Mapping[str, Estimate] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
-    figures: Mapping[str, float] = field(default_factory=dict)
-    family: str = ""
+    case: "RowCase | None" = None
+    batch: int = 1
     why_not: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -119,14 +117,10 @@ def evaluate_rows(
     rows: Iterable[Raw],
     profile_store: ProfileStore,
     gpus: Mapping[str, TargetDevice],
-    on_progress: Callable[[Evaluated], None] | None = None,
 ) -> Iterator[Evaluated]:
     """Each row predicted, in order; missing profiles are traced and stored on the way."""
     for index, raw in enumerate(rows):
-        result = _evaluated(index, raw, profile_store, gpus)
-        if on_progress is not None:
-            on_progress(result)
-        yield result
+        yield _evaluated(index, raw, profile_store, gpus)
     profile_store.close()
 
 
@@ -295,8 +289,7 @@ def _predicted(known: Evaluated, case: RowCase) -> Evaluated:
         reported = "max allocated" in row.notes.lower()
         # PyTorch counts cuDNN's workspace as allocated, as `reserved_gib` does and `allocated_gib` does not.
         predicted["peak_gib"] = memory.reserved_gib if reported else memory.driver_gib
-    figures = _figures(row, profile, batch) if row.job is None or profile.forward else {}
-    return replace(known, predicted=predicted, assumed=tuple(assumed), figures=figures, family=profile.family)
+    return replace(known, predicted=predicted, assumed=tuple(assumed), case=case, batch=batch)
 
 
 def _largest(case: RowCase) -> Estimate:
@@ -309,18 +302,6 @@ def _largest(case: RowCase) -> Estimate:
         return float(most)
 
     return Estimate(fits("p50"), fits("p90"), fits("p10"), basis="trace against usable memory")
-
-
-def _figures(row: MeasuredRow, profile: Profile, batch: int) -> dict[str, float]:
-    phases = (profile.forward,) if row.mode == "infer" else (profile.forward, profile.backward)
-    points = profile.inference_peak if row.mode == "infer" else profile.peak
-    return {
-        "gflops_per_sample": sum(work.flops_per_sample for phase in phases for work in phase.values()) / 1e9,
-        "activation_gib_per_sample": max((p.per_sample_bytes for p in points), default=0.0) / GIB,
-        "traced_gib": allocated_bytes(profile, batch, "none") / GIB,
-        "traced_gib_per_sample": profile.peak[-1].per_sample_bytes / GIB,
-        "batch": float(batch),
-    }
 
 
 def measured_trees(raw: Raw) -> dict[str, float]:
