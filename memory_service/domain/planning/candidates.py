@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import table_memory
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
-from memory_service.domain.cost.throughput_knee import KNEE_GAIN
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import (

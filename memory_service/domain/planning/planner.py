@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.in_context import context_laws
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.candidates import (

@@ -18,14 +18,19 @@ from memory_service.services.database.transactions import Database, ReadTransact
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.recommend import cached_plan
-from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
 from memory_service.services.runs.run_log import end_log
-from memory_service.services.runs.run_plan import splits_by_time, with_plan
+from memory_service.services.runs.run_plan import (
+    advised,
+    begin_outcome,
+    plan_brought,
+    splits_by_time,
+    with_plan,
+)
 from memory_service.services.runs.scored_runs import compared
 from memory_service.services.runs.summaries import begin_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key

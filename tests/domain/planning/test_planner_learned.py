@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.memory_overhead import MemoryOverhead
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
-from memory_service.domain.cost.throughput_knee import throughput_knee
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.cost_table import build_table
