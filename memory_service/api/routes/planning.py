@@ -38,7 +38,7 @@ from memory_service.schemas.similar import SimilarQuery, SimilarRequest
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.choice.compare import compare_trainings
 from memory_service.services.competitions.similar import similar
-from memory_service.services.conflicts.listing import conflicts_page
+from memory_service.services.conflicts.conflicts import conflicts_page
 from memory_service.services.planning.brief import brief
 from memory_service.services.planning.plan_script import bundle_script
 from memory_service.services.planning.rank import rank

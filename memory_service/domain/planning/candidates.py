@@ -34,7 +34,7 @@ from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 
 USABLE_OF_HOST = 0.9
 """Of a host's memory; the rest is the system's and the notebook's."""

@@ -39,8 +39,8 @@ from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
 from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import calibrations_of, registered
-from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows

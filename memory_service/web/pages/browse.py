@@ -17,8 +17,7 @@ from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
 from memory_service.services.pages.strategies import strategies_page, strategy_page
 from memory_service.web.charts.accuracy import coverage, scatter, sides
-from memory_service.web.charts.competitions import plane, score_over_minutes
-from memory_service.web.charts.models import cost_by_size
+from memory_service.web.charts.competitions import cost_by_size, plane, score_over_minutes
 from memory_service.web.charts.sizing import memory_curve, speed_curve
 from memory_service.web.site import Pages, answer, query_of
 from memory_service.web.text import input_unit

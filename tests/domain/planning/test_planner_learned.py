@@ -23,8 +23,8 @@ from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import Device, KeptCalibration
-from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.decoder_options import Sizes
 from memory_service.services.knowledge.learned_corrections import observation_selection
