@@ -1,4 +1,4 @@
-"""What share of a data sheet's peak does training reach? Fits `domain/cost/rates.py` on public
+"""What share of a data sheet's peak does training reach? Fits `domain/cost/efficiencies.py` on public
 measurements.
 
     python benchmarks/fit_rates.py TABLE.csv... [--profiles CACHE.jsonl[.gz]] [--write]
@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.profile import OP_CLASSES, Profile
-from memory_service.domain.cost.rates import COEFFICIENTS, Rates, sheet_rates
+from memory_service.domain.cost.rates import Rates, sheet_rates
 from memory_service.domain.cost.roofline import roofline_of
 from memory_service.domain.cost.step_config import Stack
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
@@ -252,7 +253,7 @@ def _most(name: str) -> float:
 
 
 def write(coefficients: Mapping[str, float], spread: Mapping[str, float]) -> None:
-    """Replace `domain/cost/rates.py`."""
+    """Replace `domain/cost/efficiencies.py`."""
     lines, line = [], "   "
     for name, value in coefficients.items():
         piece = f' "{name}": {value:.3g},'
@@ -261,7 +262,7 @@ def write(coefficients: Mapping[str, float], spread: Mapping[str, float]) -> Non
             line = "   "
         line += piece
     spreads = ", ".join(f'"{name}": {value:.3g}' for name, value in spread.items())
-    Path("memory_service/domain/cost/rates.py").write_text(
+    Path("memory_service/domain/cost/efficiencies.py").write_text(
         '"""What share of a peak does real training reach? '
         'Written by `python benchmarks/fit_rates.py --write`."""\n\n'
         "COEFFICIENTS: dict[str, float] = {\n" + "\n".join([*lines, line]) + "\n}  # fmt: skip\n"

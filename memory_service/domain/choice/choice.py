@@ -231,7 +231,8 @@ class Side:
 
 def compare(sides: Sequence[Side], model: QualityModel, table: str) -> list[dict[str, Any]]:
     """Of each two sides: `{first, second, better, p_better, points, sooner, p_sooner}`. `better` and `sooner`
-    name the likelier one, None where it cannot be told. table: the kind of data (`Kind.table`)."""
+    name the likelier one, None where it cannot be told. table: the kind of data (`Kind.table`). By
+    the quality model and the timetables alone: nothing is executed."""
     known = [side.quality for side in sides if side.quality is not None]
     variance = difference_variance(known, model, table) if known else np.zeros((0, 0))
     at = {id(candidate): place for place, candidate in enumerate(known)}

@@ -101,7 +101,11 @@ _COMMA_SEPARATED = re.compile(r"[^\s,]{1,200}(?:,[^\s,]{0,200}){1,400}")
 
 
 def prose_of(text: str) -> str:
-    """The lines of a page that say something in words; a plain text stays as it is."""
+    """The lines of a page in Markdown or HTML that say something in words; a plain text stays as it is.
+
+    Sample submissions, addresses, file names of pictures and formulas are full of numbers that count nothing.
+    The text of a link stays; a row of a table becomes a sentence ("train: 8,420 images, 310 patients").
+    """
     if "<" in text:
         text = _without_tags(text)
     return "\n".join(_rows_told(_lines(text)))

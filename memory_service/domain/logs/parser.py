@@ -172,6 +172,8 @@ SPELLINGS: tuple[Spelling, ...] = tuple(
         ("AutoGluon", "= V", r"^\s?([\d.-]{1,9})\s{1,3}= \w{10} score {1,4}\((\w{1,40})\)", r"CV \2: \1"),
     )
 )  # fmt: skip
+"""What single trainers print otherwise than all. Most need no entry: `lines` reads a tag, a position and
+named figures in any of the usual forms."""
 
 
 def usual_spelling(line: str) -> str:

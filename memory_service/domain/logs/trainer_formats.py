@@ -1,6 +1,7 @@
 """Log formats of trainers, one function each: (line, context) -> events.
 
 A form answers None where the line is not its own. The order of `FORMATS` matters: the stricter come first.
+A fit of boosted trees is a fold: their logs seldom name folds, so rounds that begin anew are the next one's.
 """
 
 import re

@@ -1,5 +1,5 @@
 """The closed lists of a winning solution: families of models, losses, splits and techniques
-(`vocabulary.toml`)."""
+(`vocabulary.toml`); which of the families a model of the catalogue belongs to (`families.toml`)."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial

@@ -1,4 +1,5 @@
-"""Page that chooses hardware among the common boxes, or among offers that are given as JSON."""
+"""Page that chooses hardware among the common boxes, or among offers that are
+given as JSON; page that compares trainings."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Pages of what is known, table by table: models, patterns, solutions, strategies; a list, and one row."""
+"""Pages of what is known, table by table: models, patterns, solutions, techniques,
+sources; a list, and one row."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Page of models beside chosen cards: what fits, how fast, how long an epoch takes."""
+"""Page of models beside chosen cards, and its URL: what fits, how fast, how long an epoch takes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

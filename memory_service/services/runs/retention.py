@@ -1,4 +1,5 @@
-"""Thinning of raw samples after MEMORY_KEEP_RAW_DAYS: one of the device and one of steps an epoch stay.
+"""Runs that fell silent are closed; raw samples are thinned after MEMORY_KEEP_RAW_DAYS: one of the device and
+one of steps an epoch stay.
 
 Epochs, folds, notes and the summary of a run stay for ever. A run is thinned when it ended that long ago, or
 began and has reported nothing for as long. Transactions are small, so that reporting runs never wait for it.

@@ -1,4 +1,9 @@
-"""The configuration of a run that names only its plan; its own words go first."""
+"""The plan of a run: what it configures where the run names only the plan, and what was advised.
+
+Questions write nothing: a plan is known while its answer is cached
+(`services.planning.recommend.cached_plan`). A restarted server gives the same plan, under the same id, to the
+same question over the same knowledge; or the run brings its plan in `plan`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
