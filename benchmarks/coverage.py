@@ -25,7 +25,7 @@ from typing import Any
 
 from memory_service.domain.cost.families import family_of
 from memory_service.domain.planning.model_catalogue import CatalogueModel, model_index, normal_model_name
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.errors import MemoryServiceError
 from memory_service.measure.vision import is_timm_name
 from memory_service.resources import path as resource

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from memory_service.domain.planning.candidates import price_candidates
-from memory_service.domain.recipe.families import families_of
 from memory_service.domain.recipe.preferences import SHARE_FLOOR
+from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.errors import MemoryServiceError
 from memory_service.schemas.recommend import plan_request
 from memory_service.services.knowledge.snapshot import Knowledge

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladder
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, floor_to_ladder
 from memory_service.domain.planning.model_catalogue import CatalogueModel, resolve_model
 from memory_service.errors import InvalidInput
 from memory_service.resources import path as resource

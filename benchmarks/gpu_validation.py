@@ -28,11 +28,11 @@ from memory_service.domain.calibration.calibration import Calibration, Fingerpri
 from memory_service.domain.calibration.corrected_rates import calibrated_rates
 from memory_service.domain.calibration.registered_device import device_card
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.decoder import Method, Tuning, decoder_of
 from memory_service.domain.cost.decoders.decoder_profile import decoder_profile
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.hardware.gpu_spec import gpu_from_row, resolve_gpu
 from memory_service.domain.parallel.gpu_sharing import Demand, paces_of
 from memory_service.domain.planning.run_seconds import Seconds

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.accuracy import table as table_of
 from benchmarks.fit_rates import FURTHER, Table, fit
 from memory_service.domain.cost.efficiencies import COEFFICIENTS
 from memory_service.domain.cost.rates import sheet_rates
@@ -34,7 +35,6 @@ from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import baseline_prediction, learned_step
 from memory_service.errors import MemoryServiceError
 from memory_service.resources import path as resource
-from memory_service.services.accuracy.accuracy import table as table_of
 from memory_service.services.knowledge.profiling import read_profiles
 from memory_service.services.prediction.evaluate import RowCase, case_of, observations_of, read_rows
 from memory_service.services.prediction.profile_store import ProfileStore

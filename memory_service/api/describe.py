@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 
 from memory_service.api.request_body import LONGEST_IN_QUERY
 from memory_service.api.security.route_scopes import wanted
-from memory_service.schemas.answers.errors import Problem
+from memory_service.schemas.answers.common import Problem
 from memory_service.schemas.review import ReviewRequest
 from memory_service.services.tables.file_formats import MEDIA_TYPES
 

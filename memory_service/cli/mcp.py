@@ -30,6 +30,6 @@ def mcp(database: DatabaseUrl = None, server: ServerUrl = None) -> None:
 
     settings = load_settings(database_url=database)
     log_to_stderr(settings.log_level)
-    from memory_service.mcp.stdio import serve_stdio
+    from memory_service.mcp.server import serve_stdio
 
     serve_stdio(settings)

@@ -48,40 +48,6 @@ def runs(
     emit({"items": page.items, "next": page.next}, json, _many)
 
 
-def accuracy_report(answer: dict[str, Any]) -> Any:
-    """The errors of frozen predictions as a table, or a sentence."""
-    counted = answer["runs"]
-    if not counted["scored"]:
-        return (
-            f"Nothing to score yet: {counted['ended']} runs have ended, {counted['without_prediction']} of "
-            "them without a prediction. Report runs with POST /runs or the client."
-        )
-    kinds = ("device", "family", "age")
-    groups = [(f"{kind} {g['name']}", g["scores"]) for kind in kinds for g in answer[f"by_{kind}"]]
-    rows = [
-        (name, *_score(score)) for name, scores in (("all", answer["overall"]), *groups) for score in scores
-    ]
-    columns = ("of", "figure", ">n", ">median", ">p90", ">bias", ">inside", ">naive")
-    title = (
-        f"Predictions of {counted['scored']} runs against what happened: errors, their bias, the share "
-        "inside the 80 % interval, and a naive guess's median"
-    )
-    return table(title, columns, rows)
-
-
-def _score(score: dict[str, Any]) -> tuple[str, ...]:
-    naive = score["naive"]
-    return (
-        score["quantity"],
-        str(score["n"]),
-        f"{score['median_percent']:.1f} %",
-        f"{score['p90_percent']:.1f} %",
-        f"{score['bias_percent']:+.1f} %",
-        f"{score['inside_percent']:.0f} %",
-        f"{naive['median_percent']:.1f} %" if naive else "",
-    )
-
-
 def _many(answer: dict[str, Any]) -> Any:
     if not answer["items"]:
         return "No runs. Report one with POST /runs or the client."

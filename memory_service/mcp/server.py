@@ -5,6 +5,8 @@ describes and checks, so that both refuse the same things in the same words.
 """
 
 import logging
+import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -14,6 +16,7 @@ import anyio
 import mcp_types as wire
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
@@ -23,6 +26,7 @@ from memory_service.api.service import Service
 from memory_service.errors import MemoryServiceError, unknown_name
 from memory_service.mcp import resources, tools
 from memory_service.mcp.tool import Tool, caller_of, refused_text
+from memory_service.settings import Settings
 
 _NAME = "train_within_budget"
 
@@ -195,3 +199,26 @@ def render(name: str, raw: Mapping[str, str] | None) -> wire.GetPromptResult:
     text = _STEPS.format(**{"minutes": "30", **filled})
     message = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
     return wire.GetPromptResult(description=prompt.description, messages=[message])
+
+
+STOP_WITHIN_SECONDS = 2.0
+"""Agents kill what does not end soon after its input has."""
+
+
+def serve_stdio(settings: Settings) -> None:
+    """Answer until the input ends; database and encoder get ready meanwhile. Prints go to stderr."""
+    service = Service(settings)
+    anyio.run(_serve, service)
+    if not service.preparation.stop(STOP_WITHIN_SECONDS):
+        # It is within torch, or within a transaction that then never was; taking the interpreter down under
+        # it would abort the process.
+        sys.stderr.flush()
+        os._exit(0)
+    service.database.close()
+
+
+async def _serve(service: Service) -> None:
+    server = build_server(service)
+    async with stdio_server() as (reading, writing):
+        service.preparation.start()
+        await server.run(reading, writing, server.create_initialization_options())

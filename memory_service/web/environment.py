@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from memory_service import __version__
 from memory_service.domain.learning.scoring import error_words
-from memory_service.services.pages.sources import linked
+from memory_service.services.pages.knowledge import linked
 from memory_service.web import text
 from memory_service.web.assets import asset
 from memory_service.web.reader import ANYBODY

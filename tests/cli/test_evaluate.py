@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from memory_service.cli import app
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.observed_cases import observed
+from memory_service.services.knowledge.learned_corrections import observed
 
-PROFILES = Path(__file__).parents[2] / "benchmarks" / "data" / "oracle_profiles.jsonl.gz"
 HEADER = "gpu,model,precision,layout,batch,image_size_or_seq_len,mode,samples_per_s,notes"
 
 
@@ -36,7 +35,7 @@ def ask(*words: str | Path, code: int = 0) -> str:
 def test_rows_of_a_second_file_are_learned_from_first_and_not_kept(
     seeded_sqlite: Database, file: Path, tmp_path: Path
 ) -> None:
-    usual = ("--database", f"sqlite:///{seeded_sqlite.file}", "--profiles", PROFILES, "--json")
+    usual = ("--database", f"sqlite:///{seeded_sqlite.file}", "--json")
 
     def rates(*more: str | Path) -> tuple[list[float], int]:
         answer = json.loads(ask(file, *usual, *more))
@@ -55,3 +54,13 @@ def test_rows_of_a_second_file_are_learned_from_first_and_not_kept(
 
 def test_a_second_file_that_cannot_be_read_is_refused(file: Path, tmp_path: Path) -> None:
     ask(file, "--observe", tmp_path / "absent.csv", code=1)
+
+
+def test_errors_are_shown_by_figure_and_refused_rows_are_counted(
+    seeded_sqlite: Database, tmp_path: Path
+) -> None:
+    asked = written(tmp_path / "asked.csv", {"resnet50": 1000.0, "resnotnet": 5.0})
+    shown = ask(asked, "--database", f"sqlite:///{seeded_sqlite.file}")
+    assert "1 of 2 rows predicted" in shown
+    assert "samples_per_s" in shown
+    assert "asked.csv" in shown

@@ -10,7 +10,7 @@ import pytest
 
 from memory_service import resources
 from memory_service.services.editorial.seed_files import read_seeds
-from memory_service.services.pages.sources import linked
+from memory_service.services.pages.knowledge import linked
 from memory_service.web.environment import environment
 
 SEEDS = read_seeds(resources.path("seeds"))

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from memory_service.app import create_app
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations import database as databases
-from memory_service.services.runs import retention, silence
+from memory_service.services.runs import retention
 from memory_service.settings import load_settings
 from tests.conftest import KINDS, Servers
 from tests.registered import A100, calibrate, register
@@ -158,7 +158,7 @@ def test_no_answer_fails_for_a_damaged_row(url: str) -> None:
 
 def test_silent_runs_end_whatever_is_damaged(url: str) -> None:
     with Database(url) as database:
-        closed = silence.close_silent(database, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+        closed = retention.close_silent(database, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
     assert closed == len([*runs()]) // 2
 
 

@@ -18,7 +18,7 @@ from memory_service.api.service import database_of, service_of
 from memory_service.errors import FieldError, InvalidInput
 from memory_service.schemas.answers.devices import CardPage, Registered, RegisteredDevice
 from memory_service.schemas.answers.rows import ALONE, CHANGED, PAGES, History
-from memory_service.schemas.devices import RegisterDevice
+from memory_service.schemas.calibrations import RegisterDevice
 from memory_service.schemas.lists import HistoryQuery
 from memory_service.schemas.rows import (
     RemovalQuery,

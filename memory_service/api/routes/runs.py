@@ -14,14 +14,14 @@ from memory_service.api.routes.rows import file_answer, list_answer, table_query
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.schemas.answers import runs as answers
-from memory_service.schemas.answers.accuracy import Accuracy
 from memory_service.schemas.answers.common import Page
+from memory_service.schemas.answers.runs import Accuracy
 from memory_service.schemas.answers.watching import RunVerdict
 from memory_service.schemas.events import EventsQuery, event_schema
 from memory_service.schemas.runs import STATUSES, AccuracyQuery, LogQuery, RunExclusion, RunFinish, RunStart
-from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.runs.run_log import take_log
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
+from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.runs.telemetry import RUNNING, known_run_key, take_events
 from memory_service.services.runs.verdicts import run_verdict
 

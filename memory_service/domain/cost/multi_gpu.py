@@ -14,7 +14,6 @@ from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import wrong_value
 
 Link = Literal["nvlink", "pcie"]
-LINKS: tuple[Link, ...] = ("nvlink", "pcie")
 
 NVLINK_GB_S = {"pascal": 80.0, "volta": 150.0, "ampere": 300.0, "hopper": 450.0, "blackwell": 900.0}
 """One direction a card, of its data sheet: NVLink 1 to 5."""

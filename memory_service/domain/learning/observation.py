@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from math import log2
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, Integers, ProfileStack
@@ -27,7 +27,6 @@ loader   a sample of the input pipeline with `batch_size` workers; `model` is th
 
 Each part is learned apart, by the same arithmetic.
 """
-PARTS_LEARNED: tuple[Part, ...] = get_args(Part)
 
 
 @dataclass(frozen=True, slots=True)

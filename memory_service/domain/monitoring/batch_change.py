@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER, floor_to_ladder
-from memory_service.domain.cost.throughput_knee import KNEE_GAIN
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN, floor_to_ladder
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.planning.hyperparameters import SINGLE_SPLIT_SHARE
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.planning.cost_table import CHECKPOINT_BELOW, CostTable
 from memory_service.domain.planning.hyperparameters import (
     accumulation_steps,

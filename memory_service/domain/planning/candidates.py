@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.boosted_trees import table_memory
 from memory_service.domain.cost.data_loader import loader_settings
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
 from memory_service.domain.cost.step_time import StepModel
-from memory_service.domain.cost.throughput_knee import KNEE_GAIN
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, KNEE_GAIN
 from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.boosting_plan import (
@@ -35,7 +34,7 @@ from memory_service.domain.planning.sample_time import loader_rate
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 
 USABLE_OF_HOST = 0.9
 """Of a host's memory; the rest is the system's and the notebook's."""

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.cost.profile_stack import LAYOUTS, ProfileStack, stack_of
 from memory_service.domain.cost.step_config import StepConfig, StepMode, precision_class
-from memory_service.domain.cost.throughput_knee import throughput_knees
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knees
 from memory_service.domain.learning.observation import prediction_keys
 from memory_service.domain.planning.option import Columns, Option, columns_of
 from memory_service.domain.prediction.device import TargetDevice

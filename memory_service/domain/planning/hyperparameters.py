@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_service.domain.common.vocabulary import modality_of
-from memory_service.domain.cost.batch_ladder import floor_to_ladder
+from memory_service.domain.cost.throughput_knee import floor_to_ladder
 from memory_service.domain.planning.policy import LARGE_GIB, MIDDLE_GIB, BatchDefault, Policy
 from memory_service.domain.quality.boosting_rounds import patience_rounds
 

@@ -18,7 +18,7 @@ from memory_service.domain.planning.model_catalogue import CatalogueModel
 from memory_service.domain.quality.quality_index import Learning, learning_of, quality_index, too_large
 from memory_service.domain.quality.quality_model import Kind, QualityModel
 from memory_service.domain.quality.ranking import Candidate
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

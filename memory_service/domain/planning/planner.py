@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Any
 
 from memory_service.domain.common.vocabulary import size_of
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.in_context import context_laws
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.planning import checks_and_fallbacks as advice
 from memory_service.domain.planning.batch_choice import Flags
 from memory_service.domain.planning.candidates import (
@@ -33,7 +33,7 @@ from memory_service.domain.planning.plan_settings import settings_of
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.planning.request import MOST_MINUTES, Question
 from memory_service.domain.prediction.device import provenance_warnings
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 
 STEP_UP_CARDS = ("t4", "a10", "a100", "a100-80gb", "h100", "h200", "b200")
 FASTER_CARDS = ("a100", "h200")

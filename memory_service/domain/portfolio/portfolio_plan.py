@@ -19,7 +19,7 @@ from memory_service.domain.planning.problem import CostProvider, DoneRun, Planni
 from memory_service.domain.planning.request import Done
 from memory_service.domain.portfolio.portfolio import Portfolio, Run, choose_portfolio, main_of
 from memory_service.domain.portfolio.run_sets import EARLY_WORTH, FIRST_SHARE, LEAST_GAIN, run_sets
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.errors import FieldError, InvalidInput
 
 

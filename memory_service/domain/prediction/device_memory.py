@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.memory import GIB, most_samples, optimizer_bytes, step_bytes, training_points
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_config import StepConfig
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.learning.observation import PredictionKey, prediction_key
 from memory_service.domain.prediction.device import TargetDevice

@@ -1,8 +1,8 @@
 """The closed lists of a winning solution: families of models, losses, splits and techniques
-(`vocabulary.toml`)."""
+(`vocabulary.toml`); which of the families a model of the catalogue belongs to (`families.toml`)."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Literal, get_args
 
 from memory_service.domain.common.tables import shipped_table
@@ -40,3 +40,18 @@ def _parse(field: str, known: Sequence[str], raw: str) -> str:
 parse_family = partial(_parse, "family", FAMILIES)
 parse_loss = partial(_parse, "loss", LOSSES)
 parse_technique = partial(_parse, "technique", tuple(TECHNIQUES))
+
+
+_MODELS = shipped_table(__package__, "families.toml")
+
+
+@cache
+def families_of(name: str, family: str) -> tuple[str, ...]:
+    """The vocabulary's families of a model, its own first, then that of what is built around it or what it is
+    a kind of; a name of the catalogue itself where the vocabulary has none."""
+    decoder, _, encoder = name.rpartition("/")
+    own = next((known for start, known in _MODELS["by_start"].items() if encoder.startswith(start)), None)
+    own = own or next((known for part, known in _MODELS["by_part"].items() if part in encoder), None)
+    own = own or _MODELS["by_family"].get(family, family)
+    wider = _MODELS["decoders"].get(decoder) or _MODELS["wider"].get(own)
+    return (own, wider) if wider and wider != own else (own,)

@@ -110,7 +110,7 @@ def outcome_of_run(
                 who told of it (`domain.prediction.trust.reporter_of`)
     summary     wire form of `domain.runs.run_outcome.Outcome`
     minutes     how long it took; direction: max or min, where the metric's is known
-    families    of the model that ran, as `domain.recipe.families` names them
+    families    of the model that ran, as `domain.recipe.vocabulary` names them
     """
     epochs = [one for one in summary.get("epochs") or () if isinstance(one, Mapping)]
     folds: dict[int, list[Mapping[str, Any]]] = {}

@@ -30,7 +30,7 @@ import psutil
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.domain.calibration.probes import PRECISIONS, Kind, Probe, probes
 from memory_service.errors import MemoryServiceError
-from memory_service.measure.calibrate.wire import is_pipe, line
+from memory_service.measure.calibrate.section_processes import is_pipe, line
 from memory_service.measure.identity import (
     Occupancy,
     busy_seconds,

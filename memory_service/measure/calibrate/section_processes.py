@@ -15,14 +15,13 @@ import multiprocessing
 import os
 import resource
 import signal
+import stat
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection, wait
 from typing import Any
-
-from memory_service.measure.calibrate.wire import line
 
 _PR_SET_PDEATHSIG = 1
 
@@ -156,3 +155,17 @@ def _die_with(parent: int) -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def line(event: Mapping[str, Any]) -> bytes:
+    """One event as a line of JSON."""
+    return json.dumps(event, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def is_pipe(descriptor: int) -> bool:
+    """Whether it is a pipe or socket, not a terminal, file or nothing."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_service.domain.common.estimate import Grade
+from memory_service.errors import FieldError
 
 Item = TypeVar("Item")
 Time = Annotated[str, Field(description="ISO 8601, UTC.")]
@@ -52,3 +53,22 @@ class Provenance(Answer):
     n: int = Field(description="Calibrations behind the rates; 0: the data sheet alone.")
     observations: int = Field(description="Observed runs of this very device.")
     set_aside: list[str] = Field(description="Why calibrations are not used: stale, contended.")
+
+
+class Difference(Answer):
+    field: str = Field(description="Members of nested objects by their path.")
+    before: Any
+    after: Any
+
+
+class Problem(Answer):
+    """Every refusal. The last part of `type` is the stable code."""
+
+    type: str = Field(description="`urn:memory-service:problem:` and the code.")
+    title: str = Field(description="The code in words, the same for every refusal of the kind.")
+    status: int = Field(description="Of HTTP.")
+    detail: str = Field(description="What was wrong here, and what would be right.")
+    errors: list[FieldError] = Field(description="By field, with the nearest right names, closest first.")
+    request_id: str = Field(description="As in `X-Request-ID`.")
+    current: dict[str, Any] | None = left_out("Of a row that moved meanwhile: the row as it is now.")
+    changes: list[Difference] | None = left_out("Of a row that moved meanwhile: what somebody changed.")

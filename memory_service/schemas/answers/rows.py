@@ -8,8 +8,7 @@ from pydantic import Field
 from memory_service.domain.recipe.vocabulary import Basis
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.schemas import rows
-from memory_service.schemas.answers.common import Answer, Estimate, Page, Size, Time, left_out
-from memory_service.schemas.answers.errors import Difference
+from memory_service.schemas.answers.common import Answer, Difference, Estimate, Page, Size, Time, left_out
 from memory_service.schemas.answers.runs import RunBrief
 from memory_service.schemas.solutions import Score, SolutionRow, Validation
 

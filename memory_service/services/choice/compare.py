@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_service.domain.choice.pairs import Side, compare
+from memory_service.domain.choice.choice import Side, compare
 from memory_service.domain.common.estimate import Estimate
 from memory_service.domain.common.vocabulary import Mode
 from memory_service.domain.planning.fits import fits_of

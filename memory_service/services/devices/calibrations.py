@@ -6,23 +6,30 @@ writes that down. What it had measured is kept.
 
 import contextlib
 import datetime as dt
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import psutil
 from sqlalchemy import select
 
 from memory_service.domain.calibration.calibration import Calibration, Fingerprint, Measurement
+from memory_service.domain.calibration.corrected_rates import self_check
 from memory_service.domain.calibration.registered_device import device_card
+from memory_service.domain.cost.profile import Profile
+from memory_service.domain.hardware.gpu_spec import Gpu
 from memory_service.errors import Conflict, FieldError, NotFound, Unavailable
+from memory_service.linear_algebra import on_one_thread
+from memory_service.resources import path
 from memory_service.schemas.calibrations import Posted, posted_calibration
 from memory_service.schemas.fields import key_text
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.devices import devices
-from memory_service.services.devices.self_check import checked_by_networks
+from memory_service.services.editorial.seed_files import read_lines
 from memory_service.services.tables.audit import SERVICE, note
 from memory_service.services.tables.table_rows import on_the_wire
 from memory_service.services.tables.usable_rows import usable_sheets
@@ -341,3 +348,32 @@ def settle_if_possible(database: Database) -> None:
                 settle(database)
         finally:
             _settling.release()
+
+
+_log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1)
+def reference_profiles() -> tuple[Profile, ...]:
+    """Profiles of the networks that every calibration trains."""
+    rows = read_lines(path("seeds", "reference_profiles.jsonl.gz"))
+    own = ({name: row[name] for name in Profile.__slots__ if name in row} for _, row in rows)
+    return tuple(map(Profile.from_dict, own))
+
+
+def checked_by_networks(calibration: Calibration, card: Gpu) -> dict[str, Any] | None:
+    """`domain.calibration.corrected_rates.self_check` of a calibration of a device that is such a card; None
+    where nothing was measured. Figures so far apart that nothing can be predicted from them are in doubt.
+
+    It takes up to two seconds: nobody should wait for it to write.
+    """
+    if not calibration.sections:
+        return None
+    try:
+        on_one_thread()
+        return dict(self_check(calibration, card, reference_profiles()))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        # A result that cannot be checked is still a result: posted figures may be plausible one by one only.
+        _log.exception("calibration %s cannot be checked by its networks", calibration.id)
+        doubt = "its sections are too far apart to predict anything from them"
+        return {"median_error_percent": None, "networks": [], "doubt": doubt}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from memory_service.domain.calibration.calibration import Fingerprint
 from memory_service.errors import Unavailable, wrong_value
 from memory_service.resources import NEEDS_TORCH, has_torch
-from memory_service.schemas.devices import DEFAULT_BUDGET_SECONDS
+from memory_service.schemas.calibrations import DEFAULT_BUDGET_SECONDS
 from memory_service.schemas.fields import clean_text
 from memory_service.services.database.transactions import Database
 from memory_service.services.devices import calibrations

@@ -7,14 +7,16 @@ profiles and everything but the cards as they are.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from time import monotonic
 from typing import Any
 
+from memory_service import resources
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import normal_gpu_name
 from memory_service.domain.learning.observation import Observation
@@ -37,21 +39,19 @@ from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import InvalidInput, nothing_named
 from memory_service.linear_algebra import on_one_thread
 from memory_service.services.database.transactions import Database, ReadTransaction
+from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import calibrations_of, registered
-from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import MOST_NAMES, Cards, cards_of
 from memory_service.services.knowledge.cost_cache import PricedCatalogue
 from memory_service.services.knowledge.evidence import evidence_rows
-from memory_service.services.knowledge.learned_corrections import observation_selection
-from memory_service.services.knowledge.observed_cases import Observed, observed
-from memory_service.services.knowledge.own_runs import MOST_RUNS, surprises
+from memory_service.services.knowledge.learned_corrections import Observed, observation_selection, observed
+from memory_service.services.knowledge.outcomes import MOST_RUNS, surprises
 from memory_service.services.knowledge.profile_library import ProfileLibrary
 from memory_service.services.knowledge.profiling import (
     may_be_built,
     require_tracing,
     unlisted_row_in_child_process,
 )
-from memory_service.services.knowledge.quality_figures import shipped_quality
 from memory_service.services.knowledge.solution_memory import SolutionMemory
 from memory_service.services.tables.usable_rows import readable, usable
 from memory_service.store.queries import calibrations as device_store
@@ -418,3 +418,9 @@ def assemble(
         solution_memory=solution_memory or SolutionMemory.of(rows["solutions"], competitions),
         quality=shipped_quality(), remembered={} if remembered is None else remembered,
     )  # fmt: skip
+
+
+@cache
+def shipped_quality() -> QualityModel:
+    """The shipped model, read once. Raises FileNotFoundError where the installation lacks it."""
+    return QualityModel.from_dict(json.loads(resources.path("seeds", "quality.json").read_text()))

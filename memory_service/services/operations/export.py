@@ -20,10 +20,10 @@ from memory_service.domain.monitoring.event import KIND_FIELDS, SETTING_FIELDS
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import NotFound, unknown_name, wrong_value
 from memory_service.schemas.lists import MAX_LIMIT
-from memory_service.services.accuracy.scored_runs import compared
-from memory_service.services.conflicts.listing import narrowed_conflicts
+from memory_service.services.conflicts.conflicts import narrowed_conflicts
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.knowledge.outcomes import BESIDE
+from memory_service.services.runs.scored_runs import compared
 from memory_service.services.runs.telemetry import known_run_key
 from memory_service.services.tables.file_formats import TableExport, in_format
 from memory_service.services.tables.paging import Query, parse_query

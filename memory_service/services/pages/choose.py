@@ -1,6 +1,8 @@
-"""Page that chooses hardware among the common boxes, or among offers that are given as JSON."""
+"""Page that chooses hardware among the common boxes, or among offers that are
+given as JSON; page that compares trainings."""
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,7 +14,12 @@ from memory_service.schemas.choose import ChooseTexts
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.choice.choose import choose_offer
 from memory_service.services.database.transactions import Database
+from memory_service.services.knowledge.snapshot import Knowledge
 from memory_service.services.pages.ask import plain_numbers
+from memory_service.services.pages.run_list import took_minutes
+from memory_service.services.pages.runs import one_run_page
+from memory_service.services.tables.table_rows import list_rows
+from memory_service.store.queries.runs import competition_metrics
 
 
 def choose_page(database: Database, requested: Mapping[str, str], limit: Mode) -> dict[str, Any]:
@@ -32,3 +39,67 @@ def choose_page(database: Database, requested: Mapping[str, str], limit: Mode) -
     except (InvalidInput, NotFound) as refusal:
         page |= {"refused": refusal.detail, "status": refusal.status}
     return page
+
+
+MOST_RUNS, USUAL_OTHERS = 6, 3
+
+SETTINGS = (
+    "model", "input_size", "batch_size", "precision", "optimizer", "learning_rate", "folds", "epochs",
+    "seeds", "num_workers", "grad_accumulation", "compiled", "checkpointing", "layout", "n_train",
+    "competition", "minutes", "plan_id",
+)  # fmt: skip
+RESULTS = (
+    "status", "best_metric", "best_epoch", "submission", "took_minutes", "wasted_minutes", "wasted_on",
+    "samples_per_second", "epoch_seconds", "peak_gib",
+)  # fmt: skip
+
+
+def compare_page(
+    database: Database, knowledge: Knowledge, run_ids: Sequence[str], now: dt.datetime
+) -> dict[str, Any]:
+    """`{"runs", "settings", "results", "comparable", "metric", "metric_direction"}` of one to six runs; one
+    alone is compared with the latest others of its competition. InvalidInput, NotFound.
+
+    runs        `GET /runs/{run_id}` with `curves`, `took_minutes`, `metric` (of its competition)
+    settings    `[{"name", "values", "differs"}]`, values in the order of the runs; none that all leave out
+    results     the same of the outcomes, in the units of their names
+    comparable  whether scores may be compared: all of one competition
+    """
+    ids = list(dict.fromkeys(run_ids))
+    if not 1 <= len(ids) <= MOST_RUNS:
+        raise InvalidInput(f"Tick two to {MOST_RUNS} runs to compare; {len(ids)} were given")
+    found = [one_run_page(database, knowledge, run_id, now) for run_id in ids]
+    if len(found) == 1 and found[0]["competition"]:
+        found += [one_run_page(database, knowledge, one, now) for one in _others(database, found[0])]
+    places = {run["competition"] for run in found}
+    with database.read() as transaction:
+        metrics = competition_metrics(transaction.session, places - {None})
+    runs = [
+        {**run, "took_minutes": took_minutes(run, now)}
+        | {"metric": metrics.get(run["competition"], {}).get("metric")}
+        for run in found
+    ]
+    comparable = len(places) == 1 and None not in places
+    metric = metrics.get(runs[0]["competition"], {}) if comparable else {}
+    settings = [_line(name, [run["given"].get(name, run.get(name)) for run in runs]) for name in SETTINGS]
+    settings.insert(1, _line("gpu", [run["device"] or run["gpu"] for run in runs]))
+    results = [_line(name, [run.get(name) for run in runs]) for name in RESULTS]
+    return {
+        "runs": runs,
+        "settings": [line for line in settings if any(value is not None for value in line["values"])],
+        "results": [line for line in results if any(value is not None for value in line["values"])],
+        "comparable": comparable,
+        "metric": metric.get("metric"),
+        "metric_direction": metric.get("metric_direction"),
+    }
+
+
+def _others(database: Database, run: dict[str, Any]) -> list[str]:
+    with database.read() as transaction:
+        of = {"competition": run["competition"]}
+        latest = list_rows(transaction, "runs", of, "-started_at", USUAL_OTHERS + 1)
+    return [row["id"] for row in latest.items if row["id"] != run["id"]][:USUAL_OTHERS]
+
+
+def _line(name: str, values: list[Any]) -> dict[str, Any]:
+    return {"name": name, "values": values, "differs": any(value != values[0] for value in values)}

@@ -1,16 +1,21 @@
-"""Pages of what is known, table by table: models, patterns, solutions, strategies; a list, and one row."""
+"""Pages of what is known, table by table: models, patterns, solutions, techniques,
+sources; a list, and one row."""
 
+import csv
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
-from memory_service.domain.recipe.vocabulary import TECHNIQUES
+from memory_service import resources
+from memory_service.domain.recipe.vocabulary import STAGE_OF, TECHNIQUES
 from memory_service.domain.runs.pattern_effect import Tally
 from memory_service.errors import nothing_named
 from memory_service.services.conflicts.model_statements import kin
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import with_tallies
-from memory_service.services.knowledge.snapshot import knowledge_of
+from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.tables.table_rows import get_row, history_of, list_requested, list_rows
 
 _MOST_PROFILES = 200
@@ -121,3 +126,70 @@ def solution_page(database: Database, key: str) -> dict[str, Any]:
         history = history_of(transaction, "solutions", key)
     techniques = [[name, TECHNIQUES[name]] for name in row["techniques"] if name in TECHNIQUES]
     return {"solution": row, "techniques": techniques, "history": history}
+
+
+LEAST_COMPETITIONS = 5
+"""A kind of input with fewer competitions has no column."""
+
+
+def techniques_page(database: Database, _: Mapping[str, str]) -> dict[str, Any]:
+    """`{"modalities", "items"}`: modalities `[(name, competitions)]`, most first; items, the most used first:
+    `{"name", "what", "stage", "n", "shares", "followed", "chance_better"}`.
+
+    n         solutions that used it; shares: modality -> share of its solutions that say what they did, each
+              competition equal (the base rate that a recipe's lift is over)
+    followed  runs here that used it; chance_better: that one is better than one without (None: not compared)
+    """
+    knowledge = knowledge_of(database)
+    memory = knowledge.solution_memory
+    known = Counter(str(memory.competitions[slug].get("modality")) for slug in memory.by_competition)
+    modalities = [(name, n) for name, n in known.most_common() if n >= LEAST_COMPETITIONS and name != "None"]
+    base = {name: memory.base(name, None)["techniques"] for name, _ in modalities}
+    used = Counter(t for some in memory.by_competition.values() for one in some for t in one.techniques)
+    return {
+        "modalities": modalities,
+        "items": [
+            {
+                "name": name,
+                "what": TECHNIQUES[name],
+                "stage": STAGE_OF.get(name),
+                "n": count,
+                "shares": {modality: round(rates.get(name, 0.0), 4) for modality, rates in base.items()},
+                **_runs_here(knowledge, name),
+            }
+            for name, count in used.most_common()
+            if name in TECHNIQUES
+        ],
+    }
+
+
+def _runs_here(knowledge: Knowledge, name: str) -> dict[str, Any]:
+    tally = sum(knowledge.tallies.get(f"technique:{name}", {}).values(), Tally())
+    chance = tally.chance_better
+    return {"followed": tally.followed, "chance_better": chance.as_dict() if chance else None}
+
+
+def source_page(_: Database, name: str) -> dict[str, Any]:
+    """`{"name", "lines"}` of a shipped note; NotFound with the nearest names."""
+    notes = {note.name: note for note in resources.path("seeds", "sources").iterdir()}
+    if name not in notes:
+        raise nothing_named("source", name, notes)
+    return {"name": name, "lines": notes[name].read_text("utf-8").splitlines()}
+
+
+def linked(source: str, claim: str = "") -> Iterator[tuple[str, str]]:
+    """Each part of the text with its address, or "". claim: the id of the claim whose source it is."""
+    addresses, lines = _table("addresses.csv"), _table("claim_lines.csv")
+    end = 0
+    for found in re.finditer(rf"(?<!\w)(?:{'|'.join(addresses)})", source):
+        yield source[end : found.start()], ""
+        end, name = found.end(), found[0]
+        to = next(re.sub(shape, to, name) for shape, to in addresses.items() if re.fullmatch(shape, name))
+        yield name, f"{to}#L{lines[claim]}" if claim in lines and to.endswith(".txt") else to
+    yield source[end:], ""
+
+
+@lru_cache(maxsize=2)
+def _table(name: str) -> dict[str, str]:
+    text = resources.path("seeds", "sources", name).read_text("utf-8")
+    return {row[0]: row[1] for row in csv.reader(text.splitlines()[1:])}

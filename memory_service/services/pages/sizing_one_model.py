@@ -13,8 +13,7 @@ from memory_service.schemas.predict import SIZE_FIELDS
 from memory_service.services.conflicts.model_statements import about, claimed, shown
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
-from memory_service.services.pages.sizing import card_facts, cell, minutes_of, whole
-from memory_service.services.pages.sizing_request import CASE_FIELDS, usual_cards
+from memory_service.services.pages.sizing import CASE_FIELDS, card_facts, cell, minutes_of, usual_cards, whole
 from memory_service.services.prediction.predict import predict
 
 Row = Mapping[str, Any]

@@ -18,7 +18,6 @@ from memory_service.domain.common.vocabulary import modality_of, size_of
 from memory_service.domain.description.task_inference import InferredFacts
 from memory_service.domain.planning.model_catalogue import CatalogueModel, normal_model_name
 from memory_service.domain.planning.request import Question
-from memory_service.domain.recipe.families import families_of
 from memory_service.domain.recipe.neighbourhood import (
     FACT_WEIGHTS,
     Neighbourhood,
@@ -37,6 +36,7 @@ from memory_service.domain.recipe.preferences import (
 from memory_service.domain.recipe.recipe import Recipe, make_recipe
 from memory_service.domain.recipe.solution import targets_of
 from memory_service.domain.recipe.validation import SplitFact, decide_validation, unit_named
+from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.recipe.votes import votes
 from memory_service.domain.runs.pattern_effect import Tally, with_runs
 from memory_service.recall.structure import answer_of

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.multi_gpu import Cards, profile_on, step_on
 from memory_service.domain.cost.profile import Profile
@@ -14,7 +13,7 @@ from memory_service.domain.cost.rates import Rates
 from memory_service.domain.cost.roofline import Floats
 from memory_service.domain.cost.step_config import StepConfig, layout_of
 from memory_service.domain.cost.step_time import StepModel, card_log_sd, step_model
-from memory_service.domain.cost.throughput_knee import throughput_knee
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.learning.batch_bounds import Bounds
 from memory_service.domain.learning.corrections import LearnedPeaks
 from memory_service.domain.learning.memory_residuals import READINGS

@@ -10,9 +10,8 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.profile import Profile
-from memory_service.domain.cost.throughput_knee import throughput_knee
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.description.metrics import direction_of_name
 from memory_service.domain.monitoring.event import number_of
 from memory_service.domain.monitoring.state import Expectation, RunFacts

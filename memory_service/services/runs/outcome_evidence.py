@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.description.metrics import direction_of_name
-from memory_service.domain.recipe.families import families_of
+from memory_service.domain.recipe.vocabulary import families_of
 from memory_service.domain.runs.advice_outcome import outcome_of_run, place_of
 from memory_service.domain.runs.pattern_effect import MOST_COMPARED, Tally, compare
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction

@@ -14,19 +14,24 @@ from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
 from memory_service.schemas.runs import RunExclusion, RunFinish, RunStart
 from memory_service.schemas.validation_errors import checked
-from memory_service.services.accuracy.scored_runs import compared
 from memory_service.services.database.transactions import Database, ReadTransaction, WriteTransaction
 from memory_service.services.knowledge.learned_corrections import observed_profile
 from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.recommend import cached_plan
-from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
 from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
 from memory_service.services.runs.run_log import end_log
-from memory_service.services.runs.run_plan import splits_by_time, with_plan
+from memory_service.services.runs.run_plan import (
+    advised,
+    begin_outcome,
+    plan_brought,
+    splits_by_time,
+    with_plan,
+)
+from memory_service.services.runs.scored_runs import compared
 from memory_service.services.runs.summaries import begin_summary
 from memory_service.services.runs.telemetry import RUNNING, known_run_key
 from memory_service.services.runs.verdicts import or_nothing, watched_page

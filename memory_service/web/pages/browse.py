@@ -12,14 +12,12 @@ from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.services.pages.competitions import competition_map, competition_page, competitions_page
 from memory_service.services.pages.conflicts import conflict_list_page, conflict_page, conflicts_table
 from memory_service.services.pages.find import find_page
+from memory_service.services.pages.knowledge import source_page, techniques_page
 from memory_service.services.pages.sizing import sizing_page, sizing_table
 from memory_service.services.pages.sizing_one_model import sizing_case_page
-from memory_service.services.pages.sources import source_page
 from memory_service.services.pages.strategies import strategies_page, strategy_page
-from memory_service.services.pages.techniques import techniques_page
 from memory_service.web.charts.accuracy import coverage, scatter, sides
-from memory_service.web.charts.competitions import plane, score_over_minutes
-from memory_service.web.charts.models import cost_by_size
+from memory_service.web.charts.competitions import cost_by_size, plane, score_over_minutes
 from memory_service.web.charts.sizing import memory_curve, speed_curve
 from memory_service.web.site import Pages, answer, query_of
 from memory_service.web.text import input_unit

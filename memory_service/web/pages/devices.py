@@ -9,7 +9,7 @@ from starlette.responses import Response
 from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of, service_of
 from memory_service.errors import Conflict, InvalidInput
-from memory_service.schemas.devices import RegisterDeviceForm
+from memory_service.schemas.calibrations import RegisterDeviceForm
 from memory_service.schemas.validation_errors import checked
 from memory_service.services.devices.registration import register_device
 from memory_service.services.pages.devices import calibration_page, device_page, devices_page

@@ -11,7 +11,7 @@ from memory_service.api.security.auth_middleware import who_of
 from memory_service.api.service import database_of
 from memory_service.errors import NotFound
 from memory_service.services.knowledge.snapshot import knowledge_of
-from memory_service.services.pages.compare import compare_page
+from memory_service.services.pages.choose import compare_page
 from memory_service.services.pages.run_list import runs_page
 from memory_service.services.pages.runs import epochs_table, one_run_page
 from memory_service.services.runs.runs import mark_run

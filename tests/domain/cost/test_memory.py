@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.domain.common.optimizers import OPTIMIZERS, optimizer_name
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.memory import GIB, allocated_bytes, optimizer_bytes, workspace_bytes
 from memory_service.domain.cost.profile import PeakPoint, Profile
 from memory_service.domain.cost.step_config import StepConfig
 from memory_service.domain.cost.step_time import optimizer_bytes_per_param
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, largest_batch, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.description.page import prose_of
+from memory_service.domain.description.prose import prose_of
 from memory_service.domain.description.stated_facts import stated_in
 from memory_service.domain.recipe.validation import unit_named
 from tests.reading import read_alone

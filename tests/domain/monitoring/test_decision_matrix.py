@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_service.domain.common.estimate import Estimate
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.domain.monitoring.event import MEMORY_FIELDS
 from memory_service.domain.monitoring.state import Expectation, RunFacts, class_of_model
 from memory_service.domain.monitoring.verdict import Verdict

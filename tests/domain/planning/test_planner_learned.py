@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from memory_service.domain.calibration.calibration import Calibration
 from memory_service.domain.calibration.memory_overhead import MemoryOverhead
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
 from memory_service.domain.cost.step_config import StepConfig, layout_of, precision_class
-from memory_service.domain.cost.throughput_knee import throughput_knee
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER, throughput_knee
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.planning.candidates import price_candidates
 from memory_service.domain.planning.cost_table import build_table
@@ -24,8 +23,8 @@ from memory_service.domain.portfolio.portfolio_plan import plan_portfolio
 from memory_service.domain.prediction.device import TargetDevice
 from memory_service.domain.prediction.device_memory import allocated_limit_gib, observed_bounds, peak_memory
 from memory_service.domain.prediction.device_step_time import prepare
+from memory_service.services.devices.calibrations import reference_profiles
 from memory_service.services.devices.devices import Device, KeptCalibration
-from memory_service.services.devices.self_check import reference_profiles
 from memory_service.services.knowledge.cards import Cards, cards_of
 from memory_service.services.knowledge.decoder_options import Sizes
 from memory_service.services.knowledge.learned_corrections import observation_selection

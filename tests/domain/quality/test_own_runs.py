@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory_service.domain.quality.conditioning import Surprise, surprises_of, taught
 from memory_service.domain.quality.quality_model import QualityModel, quality_kind
 from memory_service.domain.quality.ranking import Candidate
-from memory_service.services.knowledge.quality_figures import shipped_quality
+from memory_service.services.knowledge.snapshot import shipped_quality
 
 MODEL: QualityModel = shipped_quality()
 TABLE = quality_kind("tabular-classification")

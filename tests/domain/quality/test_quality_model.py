@@ -26,7 +26,7 @@ from memory_service.domain.quality.ranking import (
     probability_better,
     rank_candidates,
 )
-from memory_service.services.knowledge.quality_figures import shipped_quality
+from memory_service.services.knowledge.snapshot import shipped_quality
 
 MODEL = shipped_quality()
 

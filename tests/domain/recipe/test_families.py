@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_service.domain.recipe.families import families_of
-from memory_service.domain.recipe.vocabulary import FAMILIES
+from memory_service.domain.recipe.vocabulary import FAMILIES, families_of
 from tests.planning import seed_knowledge
 
 WITHOUT_A_NAME = {

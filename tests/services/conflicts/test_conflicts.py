@@ -11,8 +11,7 @@ import pytest
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.services.conflicts.claims import check_claims
-from memory_service.services.conflicts.conflicts import conflicts
-from memory_service.services.conflicts.listing import conflicts_page
+from memory_service.services.conflicts.conflicts import conflicts, conflicts_page
 from memory_service.services.database.transactions import Database
 from memory_service.services.operations.export import stream_rows
 from memory_service.services.prediction.predict import predict

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, Observed, observed
+from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, Observed, observed
 from memory_service.store.queries import runs
 from tests.registered import observe
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from memory_service.errors import InvalidInput, NotFound
-from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.conflicts.conflicts import conflicts
 from memory_service.services.database.transactions import Database
 from memory_service.services.pages.accuracy import accuracy_page, accuracy_table
 from memory_service.services.pages.conflicts import KINDS, conflict_list_page, conflict_page
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.runs import begin_run, finish_run
+from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables.file_formats import in_format
 from memory_service.web.charts.accuracy import coverage, scatter, sides
 from memory_service.web.charts.base import SHAPES

@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.accuracy import (
+    Summary,
+    markdown,
+    summarise,
+    with_sections,
+)
 from memory_service.domain.cost.profile import Profile
 from memory_service.domain.hardware.gpu_spec import gpu_from_row
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.domain.prediction.device import TargetDevice, target_device
 from memory_service.errors import InvalidInput, MemoryServiceError
 from memory_service.resources import path
-from memory_service.services.accuracy.accuracy import (
-    Summary,
-    markdown,
-    summarise,
-    summary_as_dict,
-    with_sections,
-)
 from memory_service.services.knowledge.profiling import profile_model, read_profiles
 from memory_service.services.prediction.evaluate import evaluate_rows, learn_from_rows, read_rows
 from memory_service.services.prediction.profile_store import ProfileKey, ProfileStore
@@ -271,7 +270,6 @@ def test_driver_seen_memory_of_the_a100_rows_beats_the_naive_line(
     assert 0.75 <= ours.covered <= 0.9
     report = markdown([("peak_memory_a100_40gb.csv", summary)])
     assert "1976 MiB + 1.108 x fake tensor" in report
-    assert json.dumps(summary_as_dict(summary))
 
 
 @needs_oracles

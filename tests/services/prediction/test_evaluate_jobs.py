@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.accuracy import summarise
 from memory_service.domain.cost.decoders.decoder import Tuning
 from memory_service.domain.cost.tree_seconds import best_threads, seconds_per_tree
 from memory_service.domain.learning.measured_rows import parse_row
 from memory_service.errors import InvalidInput
-from memory_service.services.accuracy.accuracy import summarise
 from memory_service.services.database.transactions import Database
 from memory_service.services.prediction.evaluate import (
     evaluate_rows,

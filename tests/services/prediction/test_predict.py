@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory_service.domain.cost.batch_ladder import BATCH_LADDER
+from memory_service.domain.cost.throughput_knee import BATCH_LADDER
 from memory_service.errors import InvalidInput, TooLarge
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of

@@ -8,10 +8,10 @@ import pytest
 
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.prediction.device_host import device_fit, device_loader
-from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.runs.runs import begin_run, mark_run
+from memory_service.services.runs.scored_runs import accuracy
 from tests.telling import at, case, told
 
 TREES: dict[str, Any] = {

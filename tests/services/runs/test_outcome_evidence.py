@@ -11,7 +11,6 @@ import pytest
 
 from memory_service.errors import InvalidInput
 from memory_service.schemas.recommend import plan_request
-from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.outcomes import (
     competition_outcomes,
@@ -21,6 +20,7 @@ from memory_service.services.knowledge.outcomes import (
 from memory_service.services.planning.recommend import evaluate_request, recommend
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
+from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables import table_rows as catalogue
 from memory_service.services.tables.table_rows import get_row, list_rows
 from memory_service.store.queries import outcomes

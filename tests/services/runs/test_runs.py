@@ -14,11 +14,11 @@ import pytest
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, InvalidInput, NotFound
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.observed_cases import MOST_OF_A_CASE, observed
+from memory_service.services.knowledge.learned_corrections import MOST_OF_A_CASE, observed
 from memory_service.services.prediction.predict import predict
-from memory_service.services.runs import progress as so_far
+from memory_service.services.runs import verdicts as so_far
+from memory_service.services.runs.retention import close_silent
 from memory_service.services.runs.runs import begin_run, finish_run, run_page
-from memory_service.services.runs.silence import close_silent
 from memory_service.services.tables.table_rows import list_rows
 from tests.conftest import KINDS, Servers
 from tests.registered import calibrate, register

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from memory_service.errors import InvalidInput, NotFound
-from memory_service.services.accuracy.scored_runs import accuracy
 from memory_service.services.database.transactions import Database
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.prediction.predict import predict
 from memory_service.services.runs.observations import conclude
 from memory_service.services.runs.outcome_evidence import remember_missing
 from memory_service.services.runs.runs import begin_run, finish_run, mark_run, run_page
+from memory_service.services.runs.scored_runs import accuracy
 from memory_service.services.tables.table_rows import get_row
 from memory_service.store.queries import history, outcomes
 from tests.conftest import KINDS, Servers

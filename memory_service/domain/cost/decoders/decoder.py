@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Method = Literal["full", "lora", "qlora"]
-METHODS: tuple[Method, ...] = ("full", "lora", "qlora")
 Head = Literal["lm", "sequence"]
 Targets = Literal["attention", "projections", "mlp", "all"]
 Loss = Literal["plain", "shifted", "compiled", "in_place", "fused"]

@@ -30,13 +30,13 @@ from memory_service.domain.planning.plan import Expected
 from memory_service.domain.planning.problem import CostProvider, PlanningProblem
 from memory_service.domain.prediction.device_memory import observed_bounds
 from memory_service.domain.quality.boosting_rounds import MOST_ROUNDS
-from memory_service.domain.recipe.families import families_of
 from memory_service.domain.recipe.preferences import (
     DECODER_POINTS,
     DECODERS,
     FAMILY_YEARS,
     MOST_FAMILY_POINTS,
 )
+from memory_service.domain.recipe.vocabulary import families_of
 
 MOSTLY = 0.3
 """Share of winners from which a plan says what decoders are worth."""

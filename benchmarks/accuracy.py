@@ -1,18 +1,40 @@
-"""The table of prediction errors by mode and card, with baselines beside them."""
+"""Errors of predictions on public tables by mode and card, naive baselines beside them.
 
+    python -m benchmarks.accuracy FILE... [--observe FILE2] [--profiles FILE] [--write PAGE.md]
+
+Predicts as `memory-service evaluate FILE` does, over the database that the settings name. Baselines are
+fitted in their own favour on the very rows they are scored on.
+"""
+
+from __future__ import annotations
+
+import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import floor
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.cost.memory import GIB, allocated_bytes
 from memory_service.domain.learning.measured_rows import MeasuredRow
 from memory_service.domain.learning.scoring import NAIVE_FIXED_GIB, NAIVE_SLOPE
-from memory_service.services.prediction.evaluate import Evaluated, measured_figures, measured_trees
+from memory_service.services.operations.database import open_database
+from memory_service.services.prediction.evaluate import (
+    Evaluated,
+    RowCase,
+    evaluate_rows,
+    learn_from_rows,
+    measured_figures,
+    measured_trees,
+    open_profile_store,
+    read_rows,
+)
+from memory_service.settings import load_settings
 
 SECTION = re.compile(r"<!-- (\w+) -->\n(?:(?!<!-- \w).)*?<!-- /\1 -->", re.DOTALL)
 
@@ -58,6 +80,29 @@ class Summary:
     fit: tuple[tuple[str, tuple[FitErrors, ...]], ...]
     peak: tuple[tuple[str, tuple[Errors, ...]], ...]
     jobs: tuple[tuple[str, tuple[Errors, ...]], ...] = ()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument(
+        "--observe", type=Path, action="append", default=[], help="learn from these rows first"
+    )
+    parser.add_argument("--profiles", type=Path, action="append", default=[], help="further profiles to use")
+    parser.add_argument("--write", type=Path, help="also write the report to this file")
+    given = parser.parse_args()
+    settings = load_settings()
+    database = open_database(settings.database_url, settings.embedding_model)
+    store, gpus = open_profile_store(database, given.profiles)
+    observed = 0
+    if given.observe:
+        gpus, observed = learn_from_rows([r for file in given.observe for r in read_rows(file)], store, gpus)
+    named = [(f.name, summarise(list(evaluate_rows(read_rows(f), store, gpus)))) for f in given.files]
+    report = markdown(named, observed)
+    print(report)
+    if given.write is not None:
+        before = given.write.read_text(encoding="utf-8") if given.write.exists() else ""
+        given.write.write_text(with_sections(report, before), encoding="utf-8")
 
 
 def summarise(results: Sequence[Evaluated]) -> Summary:
@@ -137,6 +182,25 @@ def _row(result: Evaluated) -> MeasuredRow:
     return result.row
 
 
+def _case(result: Evaluated) -> RowCase:
+    if result.case is None:
+        raise ValueError("a row with a prediction has a case")
+    return result.case
+
+
+def _work(case: RowCase) -> tuple[float, float]:
+    """GFLOP and GiB of activations of a sample, for the naive baselines of speed."""
+    infers, profile = case.row.mode == "infer", case.profile
+    phases = (profile.forward,) if infers else (profile.forward, profile.backward)
+    points = profile.inference_peak if infers else profile.peak
+    flops = sum(work.flops_per_sample for phase in phases for work in phase.values())
+    return flops / 1e9, max((p.per_sample_bytes for p in points), default=0.0) / GIB
+
+
+def _traced_gib(result: Evaluated) -> float:
+    return allocated_bytes(_case(result).profile, result.batch, "none") / GIB
+
+
 def _tells_peak(result: Evaluated) -> bool:
     """A batch tuned until the card was full says how large the card is, not what the step needs."""
     return "fill" not in _row(result).notes and _row(result).batch is not None
@@ -170,8 +234,7 @@ def _ours(rows: Sequence[Evaluated], name: str, measured: Floats) -> Errors:
 def _throughput(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
     measured = np.array([_row(r).samples_per_s for r in rows], dtype=float)
     seconds = 1.0 / measured
-    flops = np.array([r.figures["gflops_per_sample"] for r in rows])
-    moved = np.array([r.figures["activation_gib_per_sample"] for r in rows])
+    flops, moved = (np.array(each) for each in zip(*(_work(_case(r)) for r in rows), strict=True))
     one = float(np.median(seconds / np.maximum(flops, 1e-9)))
     two = _relative_fit(np.stack([flops, moved], 1), seconds)
     return (
@@ -210,16 +273,16 @@ def _hits(method: str, batches: Sequence[int], rows: Sequence[Evaluated]) -> Fit
 def _naive_batch(result: Evaluated) -> int:
     row = _row(result)
     memory = row.vram_gib or 0.0
-    figures = result.figures
-    fixed = figures["traced_gib"] - figures["batch"] * figures["traced_gib_per_sample"]
+    per_sample = _case(result).profile.peak[-1].per_sample_bytes / GIB
+    fixed = _traced_gib(result) - result.batch * per_sample
     room = (memory - NAIVE_FIXED_GIB) / NAIVE_SLOPE - fixed
-    most = floor(max(room, 0.0) / figures["traced_gib_per_sample"])
+    most = floor(max(room, 0.0) / per_sample)
     return max((b for b in row.ladder or () if b <= most), default=0)
 
 
 def _peak(rows: Sequence[Evaluated]) -> tuple[Errors, ...]:
     measured = np.array([_row(r).peak_gib for r in rows], dtype=float)
-    fake = np.array([_row(r).fake_tensor_gib or r.figures["traced_gib"] for r in rows])
+    fake = np.array([_row(r).fake_tensor_gib or _traced_gib(r) for r in rows])
     return (
         _ours(rows, "peak_gib", measured),
         _errors("1976 MiB + 1.108 x fake tensor", NAIVE_FIXED_GIB + NAIVE_SLOPE * fake, measured),
@@ -238,8 +301,9 @@ def markdown(named: Iterable[tuple[str, Summary]], observed: int = 0) -> str:
     lines = [
         "# Accuracy",
         "",
-        "Written by `memory-service evaluate FILE... --write docs/methods/accuracy.md`, not by hand. No GPU",
-        "was used: each model was traced on tensors without storage, each card is its data sheet with fitted",
+        "Written by `python -m benchmarks.accuracy FILE... --write docs/methods/accuracy.md`, not by hand.",
+        "No GPU was used: each model was traced on tensors without storage, each card is its data sheet with",
+        "fitted",
         "efficiencies. Errors are absolute and relative to the measurement; `inside` is the share of",
         "measurements within low..high (target: 80 %). Fitted baselines are fitted on the rows on which they",
         "are scored, which favours them. Constants and cross-validation by model family:",
@@ -303,14 +367,5 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
-def summary_as_dict(summary: Summary) -> dict[str, Any]:
-    """The wire form of a summary: groups as mappings, errors as shares of one."""
-    return {
-        "rows": summary.rows,
-        "predicted": summary.predicted,
-        "not_predicted": [{"model": model, "why": why} for model, why in summary.refused],
-        **{
-            kind: {group: [asdict(entry) for entry in entries] for group, entries in getattr(summary, kind)}
-            for kind in ("throughput", "fit", "peak", "jobs")
-        },
-    }
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ from memory_service.domain.learning.scoring import Pair, pairs_of, score
 from memory_service.domain.quality.quality_model import QualityModel
 from memory_service.domain.quality.ranking import probability_better
 from memory_service.services.database.transactions import Database
-from memory_service.services.knowledge.own_runs import ComparedRuns, compared_runs
+from memory_service.services.knowledge.outcomes import ComparedRuns, compared_runs
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.store.queries import outcomes, runs
 from memory_service.store.queries.runs import EndedRun

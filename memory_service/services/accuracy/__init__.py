@@ -1,1 +1,0 @@
-"""How close predictions were to what was measured."""
