@@ -475,8 +475,9 @@ def members_of(problem: Problem) -> list[Member]:
     found = sorted(found, key=order)
     encoders = [member for member in found if isinstance(member, SentenceEncoder)]
     for trees in [member for member in found if isinstance(member, TextTrees)] if encoders else ():
-        found.remove(trees)  # they learn from the vectors
-        found.insert(found.index(encoders[0]) + 1, trees)
+        if encoders[0].price(problem) + trees.price(problem) < 0.7 * state.seconds_left():
+            found.remove(trees)  # they learn from the vectors
+            found.insert(found.index(encoders[0]) + 1, trees)
     return found
 
 

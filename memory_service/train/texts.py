@@ -26,6 +26,8 @@ UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 WORD = rf"[{UNSPACED}]|[^\W{UNSPACED}]+"
 MOST_CHARACTERS = 20_000_000  # of all rows: 3 GiB, 50 s
 MOST_LOGISTIC = 12  # outputs: beyond, one-vs-rest SVMs take a third of the time of logistic regression
+LEAST_KNOWN = 0.6  # of the rows have vectors, where trees learn from these
+BEGINNING = 5  # letters of a word that its forms share
 COUNT_SECONDS = 2.5e-6  # a character
 ENCODER_SECONDS = 3.5e-4  # a token, by a BERT of 6 layers and 384 numbers on one core
 WARMTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0)  # what margins are multiplied by
@@ -102,33 +104,43 @@ def marks_of(problem: Problem) -> dict[str, pd.Series]:
 
 
 def pairs_of(problem: Problem) -> dict[str, np.ndarray]:
-    """How alike each two of the first three columns of text are: the cosine of their words and characters by
-    TF-IDF, the share of these in common, and whether numbers and the first word are the same."""
+    """How alike each two of the first three columns of text are: by TF-IDF the cosine of their words, of the
+    beginnings of words, of characters and of topics, what they have in common, the rarest of it, and whether
+    numbers and the first word are the same."""
     from scipy.sparse import vstack
     from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
     names, found = text_columns(problem)[:3], dict[str, np.ndarray]()
-    tables = once(problem, "counts", lambda: counts(problem)) if len(names) > 1 else []
+    if len(names) < 2:
+        return found
+    tables = once(problem, "counts", lambda: counts(problem))
+    begin = HashingVectorizer(
+        token_pattern=rf"(?:\b\w{{1,{BEGINNING}}}|[{UNSPACED}])", n_features=2**18, norm=None
+    )
+    begin.set_params(alternate_sign=False, dtype=np.float32)
+    begins = [begin.transform(texts_of(problem, name)) for name in names]
     for one, other in itertools.combinations(range(len(names)), 2):
         told = f"{names[one]} and {names[other]}"
-        for place, what in enumerate(("words", "characters")):
-            left, right = (tables[2 * column + place].tocsr() for column in (one, other))
+        kinds = {"words": tables[::2], "characters": tables[1::2], "beginnings": begins}
+        for what, columns in kinds.items():
+            left, right = columns[one].tocsr(), columns[other].tocsr()
             weigh = TfidfTransformer(sublinear_tf=True).fit(vstack([left, right]))
-            found[f"{told}: cosine of {what}"] = sums(weigh.transform(left).multiply(weigh.transform(right)))
-            if what == "words":
-                both = vstack([weigh.transform(left), weigh.transform(right)])
-                axes = min(64, both.shape[1] - 1, both.shape[0] - 1)
+            weighted = [weigh.transform(left), weigh.transform(right)]
+            found[f"{told}: cosine of {what}"] = sums(weighted[0].multiply(weighted[1]))
+            same = (left > 0).multiply(right > 0).tocsr()
+            common, sizes = sums(same), [np.diff(table.indptr) for table in (left, right)]
+            found[f"{told}: common {what}"] = common / np.maximum(sum(sizes) - common, 1)
+            found[f"{told}: {what} of the shorter"] = common / np.maximum(np.minimum(*sizes), 1)
+            rare = same.multiply(weigh.idf_).tocsr()
+            found[f"{told}: rarest of common {what}"] = np.asarray(rare.max(axis=1).todense()).ravel()
+            if what == "beginnings":
+                both = vstack(weighted)
+                axes = min(64, both.shape[0] - 1)
                 topics = TruncatedSVD(axes, n_iter=2, random_state=0).fit_transform(both)
                 topics /= np.linalg.norm(topics, axis=1, keepdims=True).clip(1e-9)
                 half = len(topics) // 2
                 found[f"{told}: cosine of topics"] = (topics[:half] * topics[half:]).sum(axis=1)
-            common = sums((left > 0).multiply(right > 0))
-            sizes = [np.diff(table.indptr) for table in (left, right)]
-            found[f"{told}: common {what}"] = common / np.maximum(sum(sizes) - common, 1)
-            rare = (left > 0).multiply(right > 0).multiply(weigh.idf_).tocsr().max(axis=1)
-            found[f"{told}: rarest of common {what}"] = np.asarray(rare.todense(), dtype=float).ravel()
-            found[f"{told}: {what} of the shorter"] = common / np.maximum(np.minimum(*sizes), 1)
         pairs = list(zip(texts_of(problem, names[one]), texts_of(problem, names[other]), strict=True))
         numbers = [[set(re.findall(r"\d+", text)) for text in pair] for pair in pairs]
         found[f"{told}: common numbers"] = np.array([len(a & b) / max(len(a | b), 1) for a, b in numbers])
@@ -344,7 +356,7 @@ class WordsAndCharacters(Member):
         if others is not None:
             features = hstack([features, others]).tocsr()
         many = problem.kind == "classes" and problem.width > MOST_LOGISTIC
-        strengths = (0.1, 0.3, 1.0) if many else (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+        strengths = (0.1, 0.3, 1.0) if many else (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
         return predicted(fit, features, strengths)
 
 
@@ -382,30 +394,32 @@ class Vectors:
         self.tokens = int(np.clip(seconds / ENCODER_SECONDS / rows / len(self.texts), 24, 192))  # of a text
 
     def compared(self) -> np.ndarray:
-        """Vectors; of two texts beside both also their distances and products, number by number."""
+        """Vectors; of two texts beside both also their products, number by number, and their cosine."""
         if len(self.texts) != 2:
             return self.found
         one, other = np.hsplit(self.found, 2)
-        return np.hstack([self.found, np.abs(one - other), 10 * one * other])
+        cosine = (one * other).sum(axis=1, keepdims=True)
+        return np.hstack([self.found, 10 * one * other, 3 * (cosine - cosine.mean())])
 
     def make(self, rows: np.ndarray, clock: Clock, reserve: float) -> bool:
         """Whether all of these rows have vectors; ends with `reserve` seconds left."""
         rows = rows[~self.known[rows]]
-        if len(rows):
-            encode = self._encoder()
-        for start in range(0, len(rows), 1024):  # batches of like lengths are padded little
-            some = sorted(
-                rows[start : start + 1024], key=lambda row: sum(len(texts[row]) for texts in self.texts)
-            )
-            for first in range(0, len(some), 32):
+        if not len(rows):
+            return True
+        encode, vectors = self._encoder(), dict[str, np.ndarray]()
+        for start in range(0, len(rows), 512):  # batches of like lengths are padded little
+            some = rows[start : start + 512]
+            new = {texts[row] for texts in self.texts for row in some} - vectors.keys()
+            ordered = sorted(new, key=len)
+            for first in range(0, len(ordered), 32):
                 if clock.left() < reserve:
                     self._save()
                     return False
-                batch = some[first : first + 32]
-                self.found[batch] = np.hstack([encode([texts[row] for row in batch]) for texts in self.texts])
-                self.known[batch] = True
-        if len(rows):
-            self._save()
+                batch = ordered[first : first + 32]
+                vectors |= zip(batch, encode(batch), strict=True)
+            self.found[some] = np.hstack([[vectors[texts[row]] for row in some] for texts in self.texts])
+            self.known[some] = True
+        self._save()
         return True
 
     def _save(self) -> None:
@@ -476,7 +490,7 @@ class TextTrees(Member):
     """LightGBM of the texts' topics, lengths, vectors and linear predictions out of fold, and all columns."""
 
     name = "words, characters and columns, trees"
-    seeded = True
+    seeded = once = True
 
     def applies(self, problem: Problem) -> bool:
         others = any(kind != "text" for kind in problem.columns.values())
@@ -484,7 +498,9 @@ class TextTrees(Member):
         return bool(text_columns(problem)) and few and installed("lightgbm")
 
     def price(self, problem: Problem) -> float:
-        return 10 + WordsAndCharacters().price(problem) + 2e-4 * len(problem.inputs) * (2 + problem.width)
+        trees = 1 + 2e-4 * len(problem.inputs) * (2 + problem.width)
+        done = "topics" in _kept and _kept["topics"][0] is problem.inputs
+        return trees if done else trees + 9 + WordsAndCharacters().price(problem)
 
     def learn(self, fit: Fit) -> Prediction:
         problem = fit.problem
@@ -497,15 +513,17 @@ class TextTrees(Member):
 
     @staticmethod
     def _vectors(problem: Problem) -> list[np.ndarray]:
-        """The main directions of the sentence encoder's vectors, where all are made."""
+        """The main directions of the sentence encoder's vectors, where most are made."""
         kept = _kept.get("vectors")
-        if kept is None or kept[0] is not problem.inputs or not kept[1].known.all():
+        if kept is None or kept[0] is not problem.inputs or kept[1].known.mean() < LEAST_KNOWN:
             return []
-        centred = kept[1].found - kept[1].found.mean(axis=0)
-        axes = np.linalg.eigh(centred.T @ centred)[1][:, -48:]
+        vectors = np.where(kept[1].known[:, None], kept[1].found, np.nan)
+        centred = vectors - np.nanmean(vectors, axis=0)
+        among = centred[kept[1].known]
+        axes = np.linalg.eigh(among.T @ among)[1][:, -48:]
         if len(kept[1].texts) != 2:
             return [centred @ axes]
-        one, other = np.hsplit(kept[1].found, 2)
+        one, other = np.hsplit(vectors, 2)
         return [centred @ axes, (one * other).sum(axis=1, keepdims=True)]
 
     @staticmethod
