@@ -11,7 +11,7 @@ from memory_service.domain.common.tables import shipped_table
 Severity = Literal["note", "warning"]
 
 _WORDS = shipped_table(__package__, "sentences.toml")
-"""Code -> {text: a template of `str.format`, severity: of a warning}."""
+"""Code -> {text: a template of `str.format`, brief: one of fewer words, severity: of a warning}."""
 
 
 class Sentence(str):
@@ -37,3 +37,13 @@ class Sentence(str):
 def sentence(code: str, **values: Any) -> Sentence:
     """The sentence of a code. KeyError for a code or a value that its template lacks."""
     return Sentence(code, values)
+
+
+def brief(told: Mapping[str, Any]) -> str:
+    """A reason or warning of an answer (`Sentence.as_dict`) in as few words as its code has; its text where
+    it has none, or where another version wrote it."""
+    template = _WORDS.get(told["code"], {}).get("brief")
+    try:
+        return str(told["text"] if template is None else template.format_map(told["values"]))
+    except (KeyError, ValueError):
+        return str(told["text"])

@@ -147,7 +147,8 @@ class Trouble(Answer):
     set: Settings
     rule: str
     planned_percent: float | None = left_out("Share of the budget that the plan itself expects.")
-    only_if: str | None = left_out("A further condition.")
+    over_percent: float | None = left_out("The share of the budget above which it holds for this plan.")
+    only_if: str | None = left_out("The same in words, where it is more than `when` says.")
 
 
 class Neighbour(Answer):
