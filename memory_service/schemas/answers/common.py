@@ -52,3 +52,12 @@ class Provenance(Answer):
     n: int = Field(description="Calibrations behind the rates; 0: the data sheet alone.")
     observations: int = Field(description="Observed runs of this very device.")
     set_aside: list[str] = Field(description="Why calibrations are not used: stale, contended.")
+
+
+class Sentence(Answer):
+    """A reason or a warning as data."""
+
+    code: str = Field(description="What it is about: `minutes-assumed`, `model-best` ...")
+    text: str
+    severity: Literal["note", "warning"]
+    values: dict[str, Any] = Field(description="The figures and names in it.")

@@ -7,7 +7,15 @@ from pydantic import Field, RootModel
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.plan import Stage
-from memory_service.schemas.answers.common import Answer, Estimate, Provenance, Settings, Size, left_out
+from memory_service.schemas.answers.common import (
+    Answer,
+    Estimate,
+    Provenance,
+    Sentence,
+    Settings,
+    Size,
+    left_out,
+)  # fmt: skip
 
 
 class Card(Answer):
@@ -311,15 +319,6 @@ class OpenQuestion(Answer):
     changes: str | None = Field(
         description="What the plan would be with the likeliest other answer, computed; null where it was not."
     )
-
-
-class Sentence(Answer):
-    """A reason or a warning as data."""
-
-    code: str = Field(description="What it is about: `minutes-assumed`, `model-best` ...")
-    text: str
-    severity: Literal["note", "warning"]
-    values: dict[str, Any] = Field(description="The figures and names in it.")
 
 
 class RunnerUp(InputSize):

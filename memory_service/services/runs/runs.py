@@ -22,6 +22,7 @@ from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.advised_plan import advised, begin_outcome, plan_brought
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
+from memory_service.services.runs.next_minutes import next_minutes
 from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
@@ -140,8 +141,8 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}
     excluded = {name: run.exclusion[name] for name in ("who", "at", "why")} if run.exclusion else None
     page |= {"notes": _notes(run), "comparison": compare, "observations": found, "learned": learned}
-    page["exclusion"] = excluded
-    return page | watch | evidence
+    page |= {"exclusion": excluded, **watch, **evidence}
+    return page | {"next_minutes": or_nothing(key, lambda: next_minutes(database, page))}
 
 
 def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> list[str]:
