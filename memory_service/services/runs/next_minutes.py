@@ -26,7 +26,7 @@ def next_minutes(database: Database, page: Mapping[str, Any]) -> dict[str, Any] 
 
     left            minutes of the budget that are not used; used_percent: of the budget
     left_at_end     the same when this run ends as it goes on now
-    buys            [{"what": "folds" | "model" | "more", "set", "minutes", "points"}], best first; empty: nothing.
+    buys            [{"what": "folds" | "model" | "more", "set", "minutes", "points"}], best first
                     points: of the quality index that the planner expects, None of folds
     ask             the fields that plan them, beside those of the question; None where its plan is not known
     says            the same as sentences (`Sentence.as_dict`)
