@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
+from memory_service.domain.common.sentences import figures
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.learning.scoring import error_words
-from memory_service.domain.monitoring.verdict import figures, spread
+from memory_service.domain.monitoring.verdict import spread
 
 _MAX_FINDINGS = 40
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from memory_service.cli.common import output
 from memory_service.cli.common.databases import AnotherUrl, open_ready
 from memory_service.cli.common.options import takes_fields_of
-from memory_service.cli.common.output import JSON_OPTION, emit, graded, stderr, table
+from memory_service.cli.common.output import JSON_OPTION, emit, graded, spinner, stderr, table
 from memory_service.cli.common.remote import ServerUrl, get, server_asked
 from memory_service.cli.describe import question_of
 from memory_service.domain.planning.explanation.plan_text import (
@@ -81,12 +81,14 @@ def recommend(
 
     answer = planned(given)
     if answer.get("needs") and not json and sys.stdin.isatty():
+        spinner.stop()
         for need in answer["needs"]:
             choices = ", ".join(str(each["value"]) for each in need["options"])
             given[need["field"]] = typer.prompt(f"{need['question']} ({choices})", err=True)
         answer = planned(given)
     if script is not None:
         _write_folder(script, answer, lambda number: planned({**given, "run": number}), asked)
+    spinner.stop()
     if form in (Form.script, Form.blend, Form.text) and not json:
         sys.stdout.write(_written(form, answer, single="single" in given, server=asked))
         return

@@ -322,5 +322,8 @@ def test_a_restart_and_a_second_process_lose_nothing(client: TestClient) -> None
             client.post(f"/runs/{run_id}/events", json={"events": [event]})
     alone = begin(client, **B4)
     tell(client, alone, said)
-    assert verdict(client, run_id) == run_verdict(other, run_id) == verdict(client, alone)
+    there = run_verdict(other, run_id)
+    assert there is not None
+    del there["next_minutes"]
+    assert verdict(client, run_id) == there == verdict(client, alone)
     other.close()

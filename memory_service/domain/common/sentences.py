@@ -4,6 +4,7 @@ sentence("minutes-assumed", minutes=30.0)   "30 minutes assumed; give minutes to
 """
 
 from collections.abc import Mapping
+from string import Formatter
 from typing import Any, Literal, Self
 
 from memory_service.domain.common.tables import shipped_table
@@ -12,6 +13,21 @@ Severity = Literal["note", "warning"]
 
 _WORDS = shipped_table(__package__, "sentences.toml")
 """Code -> {text: a template of `str.format`, brief: one of fewer words, severity: of a warning}."""
+
+
+def figures(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+class _Formatter(Formatter):
+    """`str.format`, and `{value:~}` for three figures."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return figures(value) if format_spec == "~" else str(format(value, format_spec))
+
+
+_FORMATTER = _Formatter()
 
 
 class Sentence(str):
@@ -24,7 +40,7 @@ class Sentence(str):
 
     def __new__(cls, code: str, values: Mapping[str, Any]) -> Self:
         words = _WORDS[code]
-        made = super().__new__(cls, words["text"].format_map(values))
+        made = super().__new__(cls, _FORMATTER.vformat(words["text"], (), values))
         made.code, made.values, made.severity = code, values, words.get("severity", "note")
         return made
 

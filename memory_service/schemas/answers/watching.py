@@ -52,6 +52,7 @@ class RunVerdict(Answer):
         description="For the next run: changing it in this one costs more than it brings."
     )
     notes: list[str] = Field(description="Other findings, without advice.")
+    reasons: list[Sentence] = Field(description="`why` and `notes` as data.")
     next_minutes: NextMinutes | None = left_out("Of GET alone; null without a budget.")
 
 
