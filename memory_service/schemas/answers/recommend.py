@@ -438,6 +438,7 @@ class Refusal(_Answered):
         description="A sentence; or a code: out-of-scope, task-not-told, hardware-not-told. Then `detail` "
         "is the sentence."
     )
+    reasons: list[Sentence] = Field(description="The same as data.")
     closest: Closest | None
     kind: str | None = left_out("What is asked for, where that is outside: generation, agents-games ...")
     detail: str | None = left_out("Why nothing was planned, and what would make it plannable.")

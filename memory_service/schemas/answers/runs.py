@@ -8,7 +8,15 @@ from memory_service.domain.common.estimate import Grade
 from memory_service.domain.learning.observation import Observation
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.domain.runs.run_outcome import DeviceUse, Peaks
-from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, Time, left_out
+from memory_service.schemas.answers.common import (
+    Answer,
+    Estimate,
+    Layout,
+    Provenance,
+    Sentence,
+    Time,
+    left_out,
+)
 from memory_service.schemas.answers.watching import AdviceGiven, NextMinutes, RunVerdict, Watch
 from memory_service.schemas.runs import RunFinish, RunStart
 
@@ -293,6 +301,7 @@ class RunPage(RunRow):
     finish: RunEnd | None = Field(description="What it said when it ended.")
     prediction: RunPrediction
     notes: list[str]
+    reasons: list[Sentence] = Field(description="The notes as data.")
     comparison: list[RunFigure]
     observations: list[Observation]
     learned: list[str] = Field(
