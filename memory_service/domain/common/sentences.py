@@ -46,8 +46,15 @@ class Sentence(str):
 
     def as_dict(self) -> dict[str, Any]:
         """`{"code", "text", "severity", "values"}`."""
-        values = {n: round(v, 4) if isinstance(v, float) else v for n, v in self.values.items()}
+        values = {n: _plain(v) for n, v in self.values.items()}
         return {"code": self.code, "text": str(self), "severity": self.severity, "values": values}
+
+
+def _plain(value: Any) -> Any:
+    """A figure short, a sentence within a sentence as its text."""
+    if isinstance(value, float):
+        return round(value, 4)
+    return str(value) if isinstance(value, str) else value
 
 
 def sentence(code: str, **values: Any) -> Sentence:

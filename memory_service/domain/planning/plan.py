@@ -148,7 +148,8 @@ class Refusal(_Answer):
         first = self.closest[0].as_dict() if self.closest else None
         if first is not None and len(self.closest) > 1:
             first["or"] = _wire(self.closest[1:])
-        return _Answer.as_dict(self) | {"closest": first, "reasons": [self.why.as_dict()]}
+        told = {"why": str(self.why), "reasons": [self.why.as_dict()]}
+        return _Answer.as_dict(self) | told | {"closest": first}
 
 
 def gpu_facts(
