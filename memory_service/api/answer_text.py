@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line, quoted
+from memory_service.domain.common.sentences import figures
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
 from memory_service.domain.learning.scoring import error_words
-from memory_service.domain.monitoring.verdict import figures, spread
+from memory_service.domain.monitoring.verdict import spread
 
 _MAX_FINDINGS = 40
 
@@ -73,6 +74,7 @@ def verdict_text(verdict: Mapping[str, Any] | None) -> str:
         f"{used:g} % of the budget used" if used is not None else "",
         f"look again in {verdict['next_check_seconds']:g} s",
         *verdict["notes"],
+        *clock_lines(verdict.get("next_minutes")),
     ]
     return "\n".join(line for line in lines if line)
 
@@ -82,29 +84,15 @@ def _followed(page: Mapping[str, Any]) -> Iterator[str]:
     done, best = page["outcome"]["epochs_done"], page["best_metric"]
     score = "" if best is None else f", best metric {best:g}"
     yield f"run {page['id']}: {page['status']}, {page['model']}, {done} epochs done{score}"
-    yield from _clock(page)
+    yield from clock_lines(page["next_minutes"])
     if page["status"] == "running":
         yield verdict_text(page["verdict"])
     yield from page["notes"]
 
 
-def _clock(page: Mapping[str, Any]) -> Iterator[str]:
-    """Minutes left of the budget, and how to plan them."""
-    minutes, verdict = page["given"].get("minutes"), page["verdict"]
-    used = verdict and verdict["budget_used_percent"]
-    if page["status"] != "running" and page["total_minutes"] is not None and minutes:
-        used = 100.0 * page["total_minutes"] / minutes
-    if minutes is None or used is None:
-        return
-    left = max(0.0, minutes * (1.0 - used / 100.0))
-    rest = ""
-    if page["status"] != "running" and left >= _WORTH_PLANNING * minutes and page["plan_id"]:
-        rest = f"; plan them: the same question with after={page['plan_id']} and done"
-    yield f"{used:.0f} % of {minutes:g} minutes used, {left:.1f} left{rest}"
-
-
-_WORTH_PLANNING = 0.2
-"""Share of the budget that an agent should not leave unused."""
+def clock_lines(left: Mapping[str, Any] | None) -> list[str]:
+    """Minutes left of a run's budget, what they would buy, how to plan them."""
+    return [] if left is None else [each["text"] for each in left["says"]]
 
 
 def run_text(page: Mapping[str, Any]) -> str:

@@ -39,7 +39,6 @@ app = typer.Typer(
     cls=_Refusing,
     help="One explicit training plan for this task, this data, this card, these minutes.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -60,14 +59,22 @@ def _root(
     """One explicit training plan for this task, this data, this card, these minutes."""
 
 
+_SPINNING = (
+    "brief", "choose", "compare", "doctor", "predict", "profile", "rank", "recommend", "review", "similar",
+)  # fmt: skip
+"""Commands that work silently, then print."""
+
+
 def _mount() -> None:
+    from memory_service.cli.common.output import spinning
+
     for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
         found = import_module(f"{__name__}.{module}")
         command = getattr(found, module, None)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=module)
         elif command is not None:
-            app.command(module)(command)
+            app.command(module)(spinning(command) if module in _SPINNING else command)
         elif hasattr(found, "register"):
             found.register(app)
 
@@ -77,4 +84,4 @@ _mount()
 
 def main() -> None:
     """Exit 0 good, 1 refused or failed, 2 wrong usage."""
-    app()
+    app(prog_name="memory-service")

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from memory_service.cli.common.databases import DatabaseUrl, open_at_head, open_database
-from memory_service.cli.common.output import JSON_OPTION, emit, table
+from memory_service.cli.common.output import JSON_OPTION, emit, spinning, table
 
 _db = typer.Typer(no_args_is_help=True, help="Upgrade, check, save and restore the database.")
 
 
 def register(app: typer.Typer) -> None:
     app.add_typer(_db, name="db")
-    app.command("seed")(seed)
+    app.command("seed")(spinning(seed))
 
 
 @_db.command("upgrade")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory_service.cli.common.output import JSON_OPTION, emit, stderr, stdout, table
+from memory_service.cli.common.output import JSON_OPTION, emit, spinner, stderr, stdout, table
 
 if TYPE_CHECKING:
     from memory_service.domain.cost.profile import Profile
@@ -65,6 +65,7 @@ def _catalogue(seeds: Path | None, json: bool) -> None:
         wanted_profiles,
     )
 
+    spinner.stop()
     folder = _seeds(seeds)
     jobs = wanted_profiles(catalogue_models(folder))
     columns = (

@@ -15,9 +15,6 @@ from memory_service.client.config import load_config
 from memory_service.client.delivery.http import READ_S, Reply, Wire
 from memory_service.client.gpu_sampler import driver_gpu_name
 
-_INTERVAL = "{value:.3g} ({low:.3g} to {high:.3g}), {grade}"
-_EXPECTED = ("total_minutes", "epoch_seconds", "peak_memory_gib", "host_memory_gib")
-
 
 class Plan(dict[str, Any]):
     """An answer of /recommend; its members are attributes too."""
@@ -46,16 +43,13 @@ class Plan(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """Warnings, settings, and what to expect with its 80 % interval, for a notebook."""
-        from memory_service.domain.planning.explanation.plan_text import batch_words, card_words
+        from memory_service.domain.planning.explanation.plan_text import card_words, plan_view
 
+        view = plan_view(self)
         rows = [("warning", each["text"]) for each in self["warnings"]]
         if self["feasible"]:
-            size = self["model"].get("image_size") or self["model"].get("seq_len")
-            rows += [("model", self["model"]["name"] + (f" at {size}" if size else ""))]
-            rows += [("folds x epochs", f"{self['folds']} x {self['epochs']}"), ("batch", batch_words(self))]
-            rows += [("optimizer", f"{self['optimizer']}, {self['learning_rate']:g}, {self['precision']}")]
-            known = ((name, self["expected"].get(name)) for name in _EXPECTED)
-            rows += [(name.replace("_", " "), _INTERVAL.format_map(n)) for name, n in known if n]
+            rows += [("model", view.model), *view.settings]
+            rows += [(n.name, f"{n.words()}, {n.estimate['grade']}") for n in view.figures]
         else:
             rows += [("nothing fits", self.get("detail") or self["why"])]
         card = card_words(self) if self["gpu"] else "any card"

@@ -14,6 +14,7 @@ from typing import Any
 import anyio.to_thread
 
 from memory_service.api.answer_text import (
+    clock_lines,
     compared,
     fit_text,
     reviewed_text,
@@ -226,9 +227,10 @@ def _ended(service: Service, end: dict[str, Any], caller: Caller) -> Answer:
     body = unquoted(end, _fields(RunFinish))
     run_id = body.pop("run_id")
     page = finish_run(service.preparation.require_knowledge(), run_id, body, who=caller.name)
-    names = ("status", "finished_at", "comparison")
+    names = ("status", "finished_at", "comparison", "next_minutes")
     data = {"run_id": page["id"], **{name: page[name] for name in names}}
-    return Answer("\n".join([f"run {page['id']}: {page['status']}", *compared(page)]), data)
+    lines = (f"run {page['id']}: {page['status']}", *compared(page), *clock_lines(page["next_minutes"]))
+    return Answer("\n".join(lines), data)
 
 
 @threaded
@@ -247,7 +249,17 @@ def look(service: Service, arguments: dict[str, Any], caller: Caller) -> Answer:
 
 def _shown(page: Mapping[str, Any]) -> dict[str, Any]:
     """Of a run what an agent acts on: the rest is at GET /runs/{id}."""
-    names = ("status", "plan_id", "model", "best_metric", "verdict", "comparison", "learned", "notes")
+    names = (
+        "status",
+        "plan_id",
+        "model",
+        "best_metric",
+        "verdict",
+        "comparison",
+        "learned",
+        "notes",
+        "next_minutes",
+    )
     figures_of = ("epochs_done", "epoch_seconds", "peak_memory_gib", "last_event_after_seconds")
     outcome = {name: page["outcome"][name] for name in figures_of}
     return {"run_id": page["id"], **{name: page[name] for name in names}, **outcome, "watch": page["watch"]}

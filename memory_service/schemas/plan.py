@@ -74,6 +74,7 @@ def _by_name(facts: Any) -> Any:
 class _Trouble(_Part):
     when: Line
     planned_percent: Amount | None = None
+    over_percent: Amount | None = None
 
 
 class _Evidence(_Part):

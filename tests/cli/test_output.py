@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
+import sys
+import time
 
 import pytest
 from rich.console import Console
@@ -29,8 +33,31 @@ def test_the_remedies_of_a_plan_are_whole_words_in_a_narrow_window(
     for entry in plan["on_trouble"]:
         for name, value in entry["set"].items():
             assert name in words, (name, text)
-            assert str(value).split()[0] in text
+            assert value is True or str(value).split()[0] in text
+    assert all(each["text"] in text for each in plan["warnings"] if each["severity"] == "warning")
     assert all(len(line) <= columns for line in text.splitlines())
+
+
+def test_work_of_over_a_second_shows_a_spinner_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "SPINNER_AFTER_SECONDS", 0.02)
+    for terminal, seconds, seen in ((True, 0.3, True), (True, 0.0, False), (False, 0.3, False)):
+        shown = io.StringIO()
+        console = Console(file=shown, force_terminal=terminal, width=80)
+        monkeypatch.setattr(output, "stderr", console)
+        assert output.spinning(lambda wait: time.sleep(wait) or 7)(seconds) == 7
+        assert ("working" in shown.getvalue()) == seen
+
+
+def test_the_shell_completes_commands() -> None:
+    asked = {
+        "COMP_WORDS": "memory-service rec",
+        "COMP_CWORD": "1",
+        "_MEMORY_SERVICE_COMPLETE": "complete_bash",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "memory_service"], env={**os.environ, **asked}, capture_output=True, text=True
+    )
+    assert "recommend" in done.stdout
 
 
 def test_an_id_is_not_folded_at_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,13 @@ def test_every_tool_is_listed_with_what_an_agent_chooses_by(agent: Agent):
     assert len(json.dumps(shown)) < 14_000, "an agent reads it before its first word"
 
 
+def test_lists_may_be_kept_for_an_hour_and_what_is_read_for_a_minute_by_who_read_it(agent: Agent):
+    listed = agent.portal.call(agent.client.list_tools)
+    assert (listed.ttl_ms, listed.cache_scope) == (3_600_000, "public")
+    read = agent.portal.call(agent.client.read_resource, "memory://rules")
+    assert (read.ttl_ms, read.cache_scope) == (60_000, "private")
+
+
 def test_the_vocabulary_stands_in_the_input_schemas(agent: Agent):
     listed = {t.name: t.input_schema["properties"] for t in agent.portal.call(agent.client.list_tools).tools}
     plan = listed["plan"]

@@ -107,7 +107,8 @@ def _counted(request: Request, taken: dict[str, Any]) -> Response:
 
 @router.get("/runs/{run_id}/verdict", response_model=RunVerdict | None, responses=_WORDS)
 def get_verdict(request: Request, run_id: str) -> Response:
-    """The one thing to do now, from all events of the run; asking writes nothing."""
+    """The one thing to do now, from all events of the run, and what the minutes left would buy; asking writes
+    nothing."""
     return told(request, run_verdict(database_of(request), known_run_key(run_id)), verdict_text)
 
 

@@ -3,13 +3,16 @@
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from typing import Any, NoReturn
 
 import orjson
 import typer
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
+from rich.status import Status
 from rich.table import Table
 
 from memory_service.error_document import problem_of
@@ -32,8 +35,53 @@ JSON_OPTION = typer.Option(False, "--json", help="Print one JSON document instea
 _JSON = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
+class Spinner:
+    """A sign of work on a terminal, after a second; nothing where stderr is none."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+        self._status: Status | None = None
+
+    def start(self) -> None:
+        """Begin to wait."""
+        self.stop()
+        if stderr.is_terminal:
+            self._status = stderr.status("working")
+            self._timer = threading.Timer(SPINNER_AFTER_SECONDS, self._status.start)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        """Something is to be shown, or asked, or it is over."""
+        if self._timer is not None and self._status is not None:
+            self._timer.cancel()
+            self._timer.join()
+            self._status.stop()
+        self._timer = self._status = None
+
+
+SPINNER_AFTER_SECONDS = 1.0
+
+spinner = Spinner()
+
+
+def spinning(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, with the spinner until it prints or ends."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        spinner.start()
+        try:
+            return command(*args, **kwargs)
+        finally:
+            spinner.stop()
+
+    return run
+
+
 def emit(data: Any, json: bool, render: Callable[[Any], Any]) -> None:
     """Print `data` as JSON with `--json`, else what `render(data)` returns."""
+    spinner.stop()
     if json:
         sys.stdout.write(orjson.dumps(data, option=_JSON | orjson.OPT_INDENT_2).decode() + "\n")
         return

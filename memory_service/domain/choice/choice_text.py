@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line
-from memory_service.domain.monitoring.verdict import figures, spread
+from memory_service.domain.common.sentences import figures
+from memory_service.domain.monitoring.verdict import spread
 
 
 def choice_text(answer: Mapping[str, Any]) -> str:

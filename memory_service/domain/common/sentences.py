@@ -4,6 +4,7 @@ sentence("minutes-assumed", minutes=30.0)   "30 minutes assumed; give minutes to
 """
 
 from collections.abc import Mapping
+from string import Formatter
 from typing import Any, Literal, Self
 
 from memory_service.domain.common.tables import shipped_table
@@ -11,7 +12,22 @@ from memory_service.domain.common.tables import shipped_table
 Severity = Literal["note", "warning"]
 
 _WORDS = shipped_table(__package__, "sentences.toml")
-"""Code -> {text: a template of `str.format`, severity: of a warning}."""
+"""Code -> {text: a template of `str.format`, brief: one of fewer words, severity: of a warning}."""
+
+
+def figures(value: float) -> str:
+    """Three figures, without an exponent."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+class _Formatter(Formatter):
+    """`str.format`, and `{value:~}` for three figures."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return figures(value) if format_spec == "~" else str(format(value, format_spec))
+
+
+_FORMATTER = _Formatter()
 
 
 class Sentence(str):
@@ -24,16 +40,33 @@ class Sentence(str):
 
     def __new__(cls, code: str, values: Mapping[str, Any]) -> Self:
         words = _WORDS[code]
-        made = super().__new__(cls, words["text"].format_map(values))
+        made = super().__new__(cls, _FORMATTER.vformat(words["text"], (), values))
         made.code, made.values, made.severity = code, values, words.get("severity", "note")
         return made
 
     def as_dict(self) -> dict[str, Any]:
         """`{"code", "text", "severity", "values"}`."""
-        values = {n: round(v, 4) if isinstance(v, float) else v for n, v in self.values.items()}
+        values = {n: _plain(v) for n, v in self.values.items()}
         return {"code": self.code, "text": str(self), "severity": self.severity, "values": values}
+
+
+def _plain(value: Any) -> Any:
+    """A figure short, a sentence within a sentence as its text."""
+    if isinstance(value, float):
+        return round(value, 4)
+    return str(value) if isinstance(value, str) else value
 
 
 def sentence(code: str, **values: Any) -> Sentence:
     """The sentence of a code. KeyError for a code or a value that its template lacks."""
     return Sentence(code, values)
+
+
+def brief(told: Mapping[str, Any]) -> str:
+    """A reason or warning of an answer (`Sentence.as_dict`) in as few words as its code has; its text where
+    it has none, or where another version wrote it."""
+    template = _WORDS.get(told["code"], {}).get("brief")
+    try:
+        return str(told["text"] if template is None else template.format_map(told["values"]))
+    except (KeyError, ValueError):
+        return str(told["text"])

@@ -3,6 +3,7 @@ improves (R16)."""
 
 from math import floor, inf
 
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.monitoring.batch_change import (
     EARLY_SHARE,
     RESTART_SECONDS,
@@ -22,7 +23,7 @@ from memory_service.domain.monitoring.end_of_training import (
 )
 from memory_service.domain.monitoring.run_view import Position, RunView
 from memory_service.domain.monitoring.slowdown import is_loader_bound
-from memory_service.domain.monitoring.verdict import Action, Answer, Severity, advise, figures, keep_going
+from memory_service.domain.monitoring.verdict import Action, Answer, Severity, advise, keep_going
 from memory_service.domain.quality.boosting_rounds import points_short
 from memory_service.domain.quality.quality_index import fold_gain, learning_of, quality_index
 
@@ -46,25 +47,26 @@ def time_answer(view: RunView, projection: Projection | None) -> Answer | None:
         return None
     used = view.used / budget
     if view.used >= deadline:
-        rest = "the rest is for inference and writing" if used < 1.0 else "it is over"
-        return _stop(view, "R14", f"{100 * used:.0f} % of the budget is used; {rest}")
+        code = "budget-used" if used < 1.0 else "budget-over"
+        return _stop(view, "R14", sentence(code, percent=100 * used))
     late = projection is not None and too_late(view, projection, deadline)
     if used > STOP_FROM_SHARE and (projection is None or late or projection.end.high > deadline):
-        end = "" if projection is None else f"; training would end at minute {projection.end.value / 60:.1f}"
-        return _stop(view, "R15", f"{100 * used:.0f} % of the budget is used and training is not done{end}")
+        if projection is None:
+            return _stop(view, "R15", sentence("not-done", percent=100 * used))
+        end = projection.end.value / 60
+        return _stop(view, "R15", sentence("not-done-until", percent=100 * used, end=end))
     if projection is None or not late:
         return None
     return _milder(view, projection, deadline)
 
 
-def _stop(view: RunView, rule: str, why: str) -> Answer:
+def _stop(view: RunView, rule: str, finding: Sentence) -> Answer:
     at = view.position
     models = at.fold_index + (1 if at.epochs_done > 0 else 0)
-    models_left = "the folds that exist" if models else "whatever checkpoint exists"
-    advice = f": stop training, predict with {models_left} (R19)."
+    why = sentence("stop-with-folds" if models else "stop-with-checkpoint", finding=finding)
     changes = {"stop_training": True, "predict_with_folds": models}
     smaller = dict(view.state.expected.smaller or {})
-    return advise("stop_and_predict", why, advice, rule, changes, "critical", smaller)
+    return advise("stop_and_predict", why, rule, changes, "critical", smaller)
 
 
 def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | None:
@@ -78,11 +80,11 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
         about, epochs = "about " if needed < epochs else "", max(1, needed, at.epochs_done)
     into = seconds_into_epoch(view, projection.epoch.value)
     room = (deadline - view.used + into) / projection.epoch.high
-    cannot = (
-        f"It cannot finish: {folds} fold{'s' if folds > 1 else ''} x {about}{epochs} {unit}s of "
-        f"{figures(projection.epoch.value)} s end training at minute {projection.end.value / 60:.1f}, "
-        f"the deadline is minute {deadline / 60:.1f} of {(state.facts.minutes or 0):g}"
-    )
+    cannot = sentence(
+        "cannot-finish", folds=folds, s="s" if folds > 1 else "", about=about, epochs=epochs, unit=unit,
+        seconds=projection.epoch.value, end=projection.end.value / 60, deadline=deadline / 60,
+        minutes=state.facts.minutes or 0,
+    )  # fmt: skip
     stay = _best_cut(view, room, folds, epochs)
     faster = _relaunch(view, projection, deadline, cannot, 0.0 if stay is None else room)
     if faster is not None:
@@ -96,18 +98,17 @@ def _milder(view: RunView, projection: Projection, deadline: float) -> Answer | 
         what = " and ".join(f"{name} {planned[name]} -> {value}" for name, value in changes.items())
         first_fold = at.fold_index == 0 and folds > 1
         share = epochs * projection.epoch.value / (state.budget_seconds or inf)
-        kept = f"{100 * state.expected.reserve_share:g} % left for inference (R14)"
-        keeps = f"that keeps it, with {kept}, at the least loss of expected quality"
+        reserve = 100 * state.expected.reserve_share
+        why = sentence("set-fewer", finding=cannot, changes=what, reserve=reserve)
         action: Action = "reduce_folds" if "folds" in changes else "reduce_epochs"
         rule = "R13" if first_fold and share > EARLY_SHARE and at.epochs_done else "R12"
         severity: Severity = "critical" if projection.end.low > deadline else "warning"
-        return advise(action, cannot, f". Set {what}: {keeps}.", rule, changes, severity)
+        return advise(action, why, rule, changes, severity)
     if not (at.epochs_done or at.fold_index):
         return _smaller(view, projection, deadline, cannot)
     if is_agreed(view, deadline - view.used + into):
-        return _stop(view, "R14", f"{cannot}; not even one more {unit} fits")
-    again = "Too little is measured to end it by: it is judged again as it goes on."
-    why = f"{cannot}; perhaps not even one more {unit} fits. {again}"
+        return _stop(view, "R14", sentence("none-fits", finding=cannot, unit=unit))
+    why = sentence("perhaps-none-fits", finding=cannot, unit=unit)
     return keep_going(why, "R12", state.expected.smaller)
 
 
@@ -149,7 +150,7 @@ def _best_cut(
 
 
 def _relaunch(
-    view: RunView, projection: Projection, deadline: float, cannot: str, room: float
+    view: RunView, projection: Projection, deadline: float, cannot: Sentence, room: float
 ) -> Answer | None:
     """Starting again at a faster batch, where the predicted curve says it brings more epochs than staying."""
     budget = view.state.budget_seconds or inf
@@ -169,28 +170,26 @@ def _relaunch(
         return None
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
     changes |= _changed({"folds": folds, "epochs": epochs}, *cut)
-    why = (
-        f"{cannot}. Batch {to_batch} is predicted to be {gain:.1f} times as fast as {batch}: started "
-        f"again now it brings about {again:.0f} epochs where staying brings {room:.0f}."
-    )
+    speeds = {"batch": batch, "to_batch": to_batch, "gain": gain, "again": again, "room": room}
+    why = sentence("restart-faster", finding=cannot, **speeds)
     return Answer("relaunch", why, "R12", changes, "critical")
 
 
-def _smaller(view: RunView, projection: Projection, deadline: float, cannot: str) -> Answer:
+def _smaller(view: RunView, projection: Projection, deadline: float, cannot: Sentence) -> Answer:
     """Not one epoch fits and nothing is trained yet: a smaller model where one is known, else fewer
     samples; an end now would leave nothing to predict with."""
     smaller = view.state.expected.smaller
     if smaller:
-        why = f"{cannot}. Not one epoch fits: start again with {smaller.get('model')}."
+        why = sentence("restart-smaller", finding=cannot, model=smaller.get("model"))
         return Answer("relaunch", why, "R12", dict(smaller), "critical")
     n_train = view.state.whole("n_train")
     share = max(0.0, deadline - view.used - RESTART_SECONDS) / projection.epoch.high / 2
     if n_train and share * n_train >= 1:
         keep = int(share * n_train)
-        how = f"start again on {keep} of {n_train} samples for two epochs, or with a smaller model"
+        why = sentence("restart-on-fewer", finding=cannot, keep=keep, n_train=n_train)
         changes = {"n_train": keep, "epochs": 2, "folds": 1}
-        return Answer("relaunch", f"{cannot}. Not one epoch fits: {how}.", "R12", changes, "critical")
-    return keep_going(f"{cannot}. Nothing that is known fits any more.", "R12")
+        return Answer("relaunch", why, "R12", changes, "critical")
+    return keep_going(sentence("nothing-fits", finding=cannot), "R12")
 
 
 def early_stopping(view: RunView, projection: Projection | None) -> Answer | None:
@@ -206,15 +205,16 @@ def early_stopping(view: RunView, projection: Projection | None) -> Answer | Non
     if epochs is not None and at.epochs_done >= epochs:
         return None
     what, unit = best[2], view.state.epoch_word
-    where = f"{since} {unit}s back, at {unit} {best[1]}"
-    why = f"The best {what} ({best[0]:.4g}) is {where}; patience is {patience}"
+    back = {"what": what, "best": best[0], "since": since, "unit": unit, "at": best[1], "patience": patience}
+    finding = sentence("best-is-back", **back)
     if at.fold_index + 1 >= folds:
-        advice = f": stop and predict with the weights of {unit} {best[1]}."
+        why = sentence("stop-at-best", finding=finding, unit=unit, at=best[1])
         changes = {"stop_training": True, "best_epoch": best[1], "predict_with_folds": at.fold_index + 1}
-        return advise("stop_and_predict", why, advice, "R16", changes)
-    left = "" if projection is None else f", {projection.epochs_left:.0f} {unit}s were still planned"
-    advice = f": end this fold now and go on to the next{left}."
-    return advise("reduce_epochs", why, advice, "R16", {"epochs": at.epochs_done})
+        return advise("stop_and_predict", why, "R16", changes)
+    why = sentence("end-fold", finding=finding)
+    if projection is not None:
+        why = sentence("end-fold-planned", finding=finding, left=projection.epochs_left, unit=unit)
+    return advise("reduce_epochs", why, "R16", {"epochs": at.epochs_done})
 
 
 def keeps_deadline(view: RunView, projection: Projection | None) -> bool:

@@ -10,6 +10,7 @@ from math import ceil
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.monitoring.batch_change import accumulation_for, smaller_rung
 from memory_service.domain.monitoring.deadline import early_stopping, keeps_deadline, time_answer
 from memory_service.domain.monitoring.end_of_training import Projection, project
@@ -23,7 +24,7 @@ from memory_service.domain.monitoring.gpu_fill import (
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.slowdown import loader_answer, slow_answer, stall_answer
 from memory_service.domain.monitoring.state import State
-from memory_service.domain.monitoring.verdict import Answer, Verdict, figures, keep_going
+from memory_service.domain.monitoring.verdict import Answer, Verdict, keep_going
 
 LATEST_SETUP_S = 120.0
 """A run that shows no sign of training is not asked for readings before 120 s: imports, weights and the
@@ -48,8 +49,8 @@ def verdict(state: State) -> Verdict:
     projection = project(view)
     answers = list(_answers(view, fill, projection))
     first = next((a for a in answers if a.action != "continue"), None) or answers[0]
-    others = (a.observation or a.why for a in answers if a is not first)
-    notes = tuple(dict.fromkeys(note for note in others if note != first.why))
+    found = (a.observation or a.why for a in answers if a is not first)
+    others = tuple(dict.fromkeys(each for each in found if each != first.why))
     budget = state.budget_seconds
     return Verdict(
         action=first.action, set=first.set, why=first.why, rule=first.rule, severity=first.severity,
@@ -57,7 +58,7 @@ def verdict(state: State) -> Verdict:
         budget_used_percent=None if budget is None else 100.0 * view.used / budget,
         reading=None if fill is None else fill.kind, fill_percent=None if fill is None else fill.percent,
         model_class=state.model_class, at_seconds=view.now, next_check_seconds=_next_check(view, projection),
-        next_time=next((a.next_time for a in answers if a.next_time), {}), notes=notes,
+        next_time=next((a.next_time for a in answers if a.next_time), {}), others=others,
     )  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def _answers(view: RunView, fill: Fill | None, projection: Projection | None) ->
         slow_answer(view, None if fill is None else (fill.percent, fill.kind), left),
     )
     applied = [answer for answer in rules if answer is not None]
-    yield from applied or [keep_going("Nothing stands out.", "R21")]
+    yield from applied or [keep_going(sentence("nothing-stands-out"), "R21")]
 
 
 def _has_something(stop: Answer) -> bool:
@@ -126,9 +127,9 @@ def _may_check(view: RunView, projection: Projection | None) -> bool:
 def _wait(view: RunView, projection: Projection | None) -> Answer:
     first, steps = _first_check(view, projection), view.state.expected.not_before_steps
     if view.now < first:
-        return keep_going(f"Too early: the first check is at {first:.0f} s.", "R20")
+        return keep_going(sentence("too-early", seconds=first), "R20")
     made = view.steps_seen or 0
-    return keep_going(f"Too few steps to mean something: {made} of {steps}.", "R20")
+    return keep_going(sentence("few-steps", made=made, steps=steps), "R20")
 
 
 def _next_check(view: RunView, projection: Projection | None) -> float:
@@ -154,10 +155,9 @@ def _out_of_memory(view: RunView) -> Answer | None:
         return None
     batch = view.state.batch_size
     if not batch or batch < 2:
-        how = "use gradient checkpointing or a smaller input"
-        why = f"It ran out of memory, and the batch cannot be halved: {how}."
+        why = sentence("out-of-memory-at-one")
         return Answer("investigate", why, "R02", {"gradient_checkpointing": True}, "critical")
-    why = f"It ran out of memory at batch {batch}: halve it and accumulate gradients."
+    why = sentence("out-of-memory", batch=batch)
     return Answer("lower_batch", why, "R02", _halved(view, batch), "critical")
 
 
@@ -175,27 +175,25 @@ def _bad_loss(view: RunView) -> Answer | None:
     """The training loss became NaN or infinite and stayed so, or left its fold's first epoch far behind."""
     bad, good = view.summary.bad_loss_us, view.summary.good_loss_us
     if bad is not None and bad >= view.state.since_us and (good is None or good <= bad):
-        why = "The training loss is not a number (NaN or infinite): nothing more is learned from here on"
-        return _slower_learning(view, why, "not-a-number")
+        return _slower_learning(view, sentence("loss-not-a-number"), "not-a-number")
     first, last = view.train_losses
     if 0.0 < DIVERGED * first < last and not view.state.facts.is_trees:
-        why = f"The training loss rose from {figures(first)} in the fold's first epoch to {figures(last)}"
-        return _slower_learning(view, why, "diverged")
+        return _slower_learning(view, sentence("loss-rose", first=first, last=last), "diverged")
     return None
 
 
-def _slower_learning(view: RunView, why: str, rule: str) -> Answer:
+def _slower_learning(view: RunView, finding: Sentence, rule: str) -> Answer:
     reported = view.summary.setting("learning_rate")
     rate = reported if isinstance(reported, float) else view.state.facts.learning_rate
     precision = view.summary.setting("precision") or view.state.facts.precision
-    again = f"{why}. Start again from the last good checkpoint"
     if rate:
         lower = float(f"{LOWER_LEARNING_RATE * rate:.2g}")
         changes = {"learning_rate": lower} | ({"grad_scaler": True} if precision == "fp16" else {})
-        slower = f"{again} at a learning rate of {lower:g} instead of {rate:g}."
+        slower = sentence("learn-slower", finding=finding, lower=lower, rate=rate)
         return Answer("relaunch", slower, rule, changes, "critical")
     checks = {"check": ["learning rate", "loss scaling", "inputs"]}
-    return Answer("investigate", f"{again} with a third of the learning rate.", rule, checks, "critical")
+    slower = sentence("learn-three-times-slower", finding=finding)
+    return Answer("investigate", slower, rule, checks, "critical")
 
 
 def _ended(view: RunView) -> Answer:
@@ -203,8 +201,9 @@ def _ended(view: RunView) -> Answer:
     batch = view.state.batch_size
     if status == "out_of_memory" and batch and batch > 1:
         changes = _halved(view, batch)
-        why = f"It ran out of memory at batch {batch}: halve it next time and accumulate gradients."
+        why = sentence("out-of-memory-next-time", batch=batch)
         return Answer("lower_batch", why, "R02", changes, "warning", changes)
     how = ENDED.get(status, status.replace("_", " "))
-    last = f" Its last report is of minute {view.now / 60.0:.1f}." if view.summary.events else ""
-    return keep_going(f"The run has ended: {how}.{last}", "R21")
+    if not view.summary.events:
+        return keep_going(sentence("run-ended", how=how), "R21")
+    return keep_going(sentence("run-ended-at", how=how, minute=view.now / 60.0), "R21")

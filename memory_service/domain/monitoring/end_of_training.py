@@ -58,8 +58,8 @@ class Projection:
 
 
 def training_deadline_seconds(view: RunView) -> float | None:
-    """When training must be over: 15 % of the budget stay (R14), or what inference needs if more, at most
-    half."""
+    """When training must be over: the plan's reserve stays (R14), or what inference needs if more, at most
+    half of the budget."""
     budget = view.state.budget_seconds
     if budget is None:
         return None

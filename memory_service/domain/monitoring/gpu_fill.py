@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.cost.memory import GIB, optimizer_bytes
 from memory_service.domain.monitoring.batch_change import (
     accumulation_for,
@@ -108,20 +109,14 @@ def monitoring_answer(view: RunView, fill: Fill | None) -> Answer | None:
         return None
     slow = slowdown(view)
     if slow is not None and slow.ratio <= 1.2:
-        known = "No reading of the card's memory was reported"
+        known = sentence("no-reading-as-predicted")
         if fill is not None:
-            known = f"Memory is only known as {fill.words}, which says nothing of a step's peak"
-        why = f"{known}; throughput is as predicted or better, and throughput decides."
-        return keep_going(why, "R20", MONITORING)
-    why = "No reading of the card's memory in what the run reported"
-    if fill is not None:
-        states = "weights, gradients and optimizer state, not the peak of a step"
-        why = f"Memory is only known as {fill.words}: {states}; no batch is judged by it"
+            known = sentence("no-peak-as-predicted", fill=fill.words)
+        return keep_going(known, "R20", MONITORING)
+    finding = sentence("no-reading") if fill is None else sentence("no-peak", fill=fill.words)
     if is_late(view):
-        late = f"{why}. It is too late to start again for that: print it next time."
-        return keep_going(late, "R20", MONITORING)
-    advice = ": print the peak after the first batch and every epoch (R21)."
-    return advise("add_monitoring", why, advice, "R20", dict(MONITORING))
+        return keep_going(sentence("print-next-time", finding=finding), "R20", MONITORING)
+    return advise("add_monitoring", sentence("print-peak", finding=finding), "R20", dict(MONITORING))
 
 
 def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None) -> Answer | None:
@@ -136,19 +131,18 @@ def fill_answer(view: RunView, fill: Fill | None, left_seconds: float | None) ->
     if fill.lower_bound:
         if p < least:
             return None
-        why = f"{fill.words}: the peak of a step is at least that; no batch is judged by it."
-        return keep_going(why, "R23")
-    note = ""
+        return keep_going(sentence("fill-lower-bound", fill=fill.words), "R23")
+    code = ""
     if p > high:
-        note = ": near the limit, and it runs; do not raise the batch"
+        code = "fill-near-limit"
     elif p >= low:
-        note = f", inside {low:g}-{high:g} %"
+        code = "fill-inside"
     elif p >= max(60.0, least):
-        note = ": acceptable, not ideal, for a large model" if large else ": good for a small model"
+        code = "fill-not-ideal" if large else "fill-good-small"
     elif p >= least and not large:
-        note = ": acceptable for a small model"
-    if note:
-        return keep_going(f"Memory is at {fill.words}{note}.", "R23")
+        code = "fill-acceptable-small"
+    if code:
+        return keep_going(sentence(code, fill=fill.words, low=low, high=high), "R23")
     return _raise(view, fill, 2.0 if p < least else 1.5, "large" if large else "small", left_seconds)
 
 
@@ -156,29 +150,25 @@ def _raise(view: RunView, fill: Fill, factor: float, size: str, left_seconds: fl
     batch = view.state.batch_size
     expected = view.state.expected
     low = expected.kill_percent if factor == 2.0 else expected.target_percent[0]
-    why = f"Memory is at {fill.words}, under {low:g} % for a {size} model"
+    finding = sentence("fill-under", fill=fill.words, low=low, size=size)
     if not batch:
-        why += f", and the batch size was never reported: report it, and raise it by {factor:g}."
+        why = sentence("batch-unknown", finding=finding, factor=factor)
         return Answer("investigate", why, "R23", {"tell": "batch_size"})
     to_batch, limited_by = larger_batch(view, factor, fill.percent, fill.kind)
     if _as_planned(view, fill):
-        took = "it took the batch where throughput stops paying or updates would starve"
-        return keep_going(f"{why}, as the plan expects: {took}; throughput decides, not fill (R04).", "R23")
+        return keep_going(sentence("fill-as-planned", finding=finding), "R23")
     if to_batch <= batch:
-        return keep_going(f"{why}, but batch {batch} stays: {limited_by}.", "R23")
+        return keep_going(sentence("batch-stays", finding=finding, batch=batch, limit=limited_by), "R23")
     objection = throughput_objection(view, to_batch)
     if objection is not None:
-        return keep_going(f"{why}, yet {objection}: throughput decides, not fill (R04).", "R23")
+        return keep_going(sentence("no-faster", finding=finding, objection=objection), "R23")
     changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
-    rest = f" ({limited_by})" if limited_by else ""
+    steps = {"batch": batch, "to_batch": to_batch, "limit": f" ({limited_by})" if limited_by else ""}
     if is_late(view) or not pays_to_restart(view, left_seconds, to_batch / batch):
-        late = "Starting again would now cost more than it brings"
-        return keep_going(f"{why}. {late}: batch {to_batch} next time{rest}.", "R24", changes)
+        return keep_going(sentence("raise-next-time", finding=finding, **steps), "R24", changes)
     if factor == 2.0:
-        advice = f": stop it and start again with batch {to_batch} instead of {batch}{rest}."
-        return advise("relaunch", why, advice, "R23", changes)
-    advice = f": raise the batch from {batch} to {to_batch}{rest}; optional, it runs as it is."
-    return advise("raise_batch", why, advice, "R23", changes, "info")
+        return advise("relaunch", sentence("restart-with-batch", finding=finding, **steps), "R23", changes)
+    return advise("raise_batch", sentence("raise-batch", finding=finding, **steps), "R23", changes, "info")
 
 
 def _as_planned(view: RunView, fill: Fill) -> bool:
@@ -203,8 +193,7 @@ def memory_trend(view: RunView) -> Answer | None:
     if change is not None and len(rows) - change.index <= REPORTED_FOR_EPOCHS:
         row = rows[change.index]
         at = f"epoch {row.epoch}{f' of fold {row.fold}' if row.fold > 1 else ''}"
-        moved = f"Memory went from {change.before:.0f} % to {change.after:.0f} % at once, at {at}"
-        why = f"{moved}: a leak, another batch size, or a part that no longer runs on the card."
+        why = sentence("memory-jumped", before=change.before, after=change.after, at=at)
         checks = {"check": ["batch size", "tensors kept alive", "model on the card"]}
         return Answer("investigate", why, "R25", checks)
     return _leak(view, percents)
@@ -237,8 +226,5 @@ def _leak(view: RunView, percents: Sequence[float]) -> Answer | None:
     left = max(0, epochs - view.position.epochs_done)
     if percents[-1] + left * step < GROWS_TO:
         return None
-    why = (
-        f"Memory grows by {step:.1f} points every epoch and will pass {GROWS_TO:.0f} % before the fold ends: "
-        "something keeps tensors alive (losses summed up without .item() or detach)."
-    )
+    why = sentence("memory-leaks", step=step, most=GROWS_TO)
     return Answer("investigate", why, "R25", {"check": ["losses kept with their graph", "lists of outputs"]})

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.common.vocabulary import modality_of
 from memory_service.domain.cost.data_loader import MOST_WORKERS
 from memory_service.domain.cost.throughput_knee import KNEE_GAIN
@@ -16,7 +17,7 @@ from memory_service.domain.monitoring.batch_change import (
 )
 from memory_service.domain.monitoring.run_view import RunView
 from memory_service.domain.monitoring.trend import change_point, latched
-from memory_service.domain.monitoring.verdict import Answer, advise, figures, keep_going
+from memory_service.domain.monitoring.verdict import Answer, advise, keep_going
 
 WAIT_ON, WAIT_OFF = 20.0, 15.0
 """Percent of the time spent waiting for the loader that makes it the bottleneck; under 15 it no longer is."""
@@ -90,14 +91,12 @@ def loader_answer(view: RunView, *, in_time: bool, left_seconds: float | None) -
         if state.facts.image_size and state.facts.image_size >= 192:
             how += f" (or train at {int(state.facts.image_size * 0.75) // 32 * 32} px)"
         rule = "R26"
-    finding = f"{wait:.0f} % of the time goes into waiting for the loader"
-    advice = f": {how}; a larger batch would gain nothing (R26)."
-    why = finding + advice
+    found = {"finding": sentence("loader-waits", percent=wait), "how": how}
     if in_time and (is_late(view) or not pays_to_restart(view, left_seconds, 1.0 / (1.0 - wait / 100.0))):
-        return keep_going(f"{why} The run ends in time as it is: change it next time.", rule, changes)
+        return keep_going(sentence("feed-faster-next-time", **found), rule, changes)
     if is_late(view) and view.position.epochs_done:
-        return keep_going(f"{why} What is trained would be lost: change it next time.", rule, changes)
-    return advise("relaunch", finding, advice, rule, changes)
+        return keep_going(sentence("feed-faster-too-late", **found), rule, changes)
+    return advise("relaunch", sentence("feed-faster", **found), rule, changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class Slowdown:
 
     ratio: float
     late: float
-    words: str
+    words: Sentence
 
 
 def slowdown(view: RunView) -> Slowdown | None:
@@ -117,13 +116,13 @@ def slowdown(view: RunView) -> Slowdown | None:
     rate, measured = expected.samples_per_second, view.samples_per_second
     if rate is not None and measured and rate.low > 0:
         ratio = rate.value / measured
-        words = f"a step takes {ratio:.1f} times as long as predicted ({figures(measured)} samples/s, not "
-        return Slowdown(ratio, rate.value / rate.low, f"{words}{figures(rate.value)})")
+        words = sentence("slow-step", times=ratio, measured=measured, predicted=rate.value)
+        return Slowdown(ratio, rate.value / rate.low, words)
     epoch, seconds = expected.epoch_seconds, view.later_epoch_seconds
     if epoch is not None and seconds and epoch.value > 0:
         ratio = median(seconds) / epoch.value
-        words = f"an epoch takes {ratio:.1f} times as long as predicted ({figures(median(seconds))} s, not "
-        return Slowdown(ratio, epoch.high / epoch.value, f"{words}{figures(epoch.value)} s)")
+        words = sentence("slow-epoch", times=ratio, measured=median(seconds), predicted=epoch.value)
+        return Slowdown(ratio, epoch.high / epoch.value, words)
     return None
 
 
@@ -145,7 +144,7 @@ def throughput_objection(view: RunView, to_batch: int) -> str | None:
         return None
     more = f"batch {to_batch} would bring {100 * (gain - 1):.0f} % more at most"
     if slow is not None and slow.ratio > SLOW * max(1.0, slow.late):
-        return f"{slow.words}, and {more}"
+        return f"{slow.words[0].lower()}{slow.words[1:]}, and {more}"
     if in_first if slow is None else slow.ratio <= 1 / AS_PREDICTED:
         as_predicted = f"is about what batch {batch} was predicted to bring, or more"
         return f"{measured:.0f} samples/s {as_predicted}, and {more}"
@@ -163,7 +162,7 @@ def slow_answer(view: RunView, fill: tuple[float, str] | None, left_seconds: flo
     change = change_point(seconds, jump=LEAST_SLOWER_S, confirm=2)
     recent = change is not None and len(seconds) - change.index <= REPORTED_FOR_EPOCHS
     if change is not None and recent and change.after >= SLOWER_FROM * change.before:
-        why = f"Epochs took {figures(change.before)} s and at once {figures(change.after)} s{cause}."
+        why = sentence("epochs-slowed", before=change.before, after=change.after, cause=cause)
         return Answer("investigate", why, "R25", {"check": checks})
     if is_loader_bound(view):
         return None
@@ -172,28 +171,29 @@ def slow_answer(view: RunView, fill: tuple[float, str] | None, left_seconds: flo
     if slow is not None:
         if slow.ratio <= SLOW * max(1.0, slow.late):
             return None
-        why, rule = slow.words[0].upper() + slow.words[1:], "R18"
+        finding, rule = slow.words, "R18"
     else:
         alarm, idle = _r18(view), _idles(view)
         if busy is not None and busy >= 70.0:
             return None
         if not idle and (alarm is None or (waiting is not None and waiting < 10.0)):
             return None
-        why = alarm or f"A large model keeps the card busy less than the {LOW_UTILIZATION:.0f} % of R05"
+        finding = alarm or sentence("large-idles", percent=LOW_UTILIZATION)
         rule = "R18" if alarm else "R05"
     if slow is not None and not pays_to_restart(view, left_seconds, slow.ratio):
-        return keep_going(f"{why}; it is over before a new start would pay.", rule)
+        return keep_going(sentence("slow-but-over", finding=finding), rule)
     if busy is not None and busy < LOW_UTILIZATION and waiting is not None and waiting < 10.0:
         percent, reading = fill or (None, None)
         to_batch, _ = larger_batch(view, 2.0, percent, reading)
         batch = view.state.batch_size or 0
         if to_batch > batch and reading not in (None, "allocated_now") and not is_late(view):
-            idle_card = f"; the card is busy {busy:.0f} % of the time and does not wait for the loader"
             changes = {"batch_size": to_batch, **accumulation_for(view, to_batch)}
-            advice = f"{idle_card}: kernels are too small at batch {batch}."
-            return advise("raise_batch", why, advice, "R05", changes)
-    beside = "" if busy is None else f"; the card is busy {busy:.0f} % of the time"
-    return Answer("investigate", f"{why}{beside}{cause}.", rule, {"check": checks})
+            why = sentence("small-kernels", finding=finding, busy=busy, batch=batch)
+            return advise("raise_batch", why, "R05", changes)
+    why = sentence("slow", finding=finding, cause=cause)
+    if busy is not None:
+        why = sentence("slow-busy", finding=finding, busy=busy, cause=cause)
+    return Answer("investigate", why, rule, {"check": checks})
 
 
 def _causes(view: RunView) -> tuple[str, list[str]]:
@@ -220,14 +220,14 @@ def _idles(view: RunView) -> bool:
     return busy < LOW_UTILIZATION and view.now - began / 1e6 >= view.state.expected.first_check_seconds
 
 
-def _r18(view: RunView) -> str | None:
+def _r18(view: RunView) -> Sentence | None:
     least = BATCHES_PER_MINUTE.get(modality_of(view.state.facts.task))
     if least is None or not view.step_seconds or view.state.facts.is_trees:
         return None
     made = 60.0 / view.step_seconds
     if made >= least:
         return None
-    return f"{made:.0f} batches a minute, under the {least:.0f} of R18, and no prediction to compare with"
+    return sentence("few-batches", made=made, least=least)
 
 
 def stall_answer(view: RunView) -> Answer | None:
@@ -241,11 +241,8 @@ def stall_answer(view: RunView) -> Answer | None:
         return None
     unread = view.summary.setting("unread_line")
     if step_us is None and unread:
-        why = (
-            "The log is not understood: no step and no epoch was read from it so far, the latest such line is"
-        )
-        how = "print e.g. `Epoch 1/10 loss=0.52 val_loss=0.48 time=61s`, or report epochs as events"
-        return advise("add_monitoring", f"{why} {str(unread).strip()!r}", f": {how}.", "log", {})
+        finding = sentence("log-not-understood", line=repr(str(unread).strip()))
+        return advise("add_monitoring", sentence("report-epochs", finding=finding), "log", {})
     what = "step" if view.steps_seen else "epoch" if step_us is not None else "first step"
     checks = ["loader workers", "deadlock", "disk space"]
     silent = view.now - state.last_event_seconds
@@ -253,11 +250,9 @@ def stall_answer(view: RunView) -> Answer | None:
         if silent <= SILENT_LEAST_S:
             return None
         limit, checks = max(limit, SILENT_LEAST_S), ["process alive", *checks]
-        seen, look = f"Nothing was reported for {silent:.0f} s", "see whether it still runs; if it does, look"
+        why = sentence("no-report", seconds=silent, usual=limit)
     else:
-        seen, look = f"No {what} for {idle:.0f} s", "look"
-    usual = f"where {limit:.0f} s is the longest that is usual"
-    why = f"{seen}, {usual}: {look} for a hanging loader worker, a deadlock, a full disk."
+        why = sentence("no-step", what=what, seconds=idle, usual=limit)
     return Answer("investigate", why, "stall", {"check": checks}, "critical")
 
 

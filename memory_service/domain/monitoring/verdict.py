@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from memory_service.domain.common.estimate import Estimate
+from memory_service.domain.common.sentences import Sentence, figures
 
 Action = Literal[
     "continue", "raise_batch", "relaunch", "lower_batch", "reduce_folds", "reduce_epochs",
@@ -24,34 +25,30 @@ class Answer:
     set        settings to change, by the names of a plan
     rule       R.. of the rules, or the name of a rule that stands in docs/methods/watching.md
     next_time  settings for the next run, when changing this one would cost more than it brings
-    observation   the finding alone, for the notes of another answer; "" = `why`
+    observation   the finding alone, for the notes of another answer; None = `why`
     """
 
     action: Action
-    why: str
+    why: Sentence
     rule: str
     set: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity = "warning"
     next_time: Mapping[str, Any] = field(default_factory=dict)
-    observation: str = ""
+    observation: Sentence | None = None
 
 
 def advise(
-    action: Action, finding: str, advice: str, rule: str, changes: Mapping[str, Any],
+    action: Action, why: Sentence, rule: str, changes: Mapping[str, Any],
     severity: Severity = "warning", next_time: Mapping[str, Any] | None = None,
 ) -> Answer:  # fmt: skip
-    """What was found and what to do about it; the notes of another answer have the finding alone."""
-    return Answer(action, finding + advice, rule, changes, severity, next_time or {}, f"{finding}.")
+    """What to do about what was found (`finding` of the sentence), which the notes of another answer have
+    alone."""
+    return Answer(action, why, rule, changes, severity, next_time or {}, why.values["finding"])
 
 
-def keep_going(why: str, rule: str, next_time: Mapping[str, Any] | None = None) -> Answer:
+def keep_going(why: Sentence, rule: str, next_time: Mapping[str, Any] | None = None) -> Answer:
     """Nothing to change in this run; `next_time` is for the next one."""
     return Answer("continue", why, rule, severity="info", next_time=next_time or {})
-
-
-def figures(value: float) -> str:
-    """Three figures, without an exponent."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +60,12 @@ class Verdict:
     reading                kind of memory figure that the fill was read from; None = no figure
     fill_percent           of the card's memory; a lower bound when `reading` is "allocated_now"
     at_seconds             the moment, in the run's own time; next_check_seconds: when to look again
-    notes                  other findings, one sentence each; none of them asks for anything
+    others                 other findings; none of them asks for anything
     """
 
     action: Action
     set: Mapping[str, Any]
-    why: str
+    why: Sentence
     rule: str
     severity: Severity
     eta_minutes: Estimate | None
@@ -79,7 +76,12 @@ class Verdict:
     at_seconds: float
     next_check_seconds: float
     next_time: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    others: tuple[Sentence, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The other findings as whole sentences."""
+        return tuple(each if each.endswith(".") else f"{each}." for each in self.others)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form of GET /runs/{id}/verdict."""
@@ -101,6 +103,7 @@ class Verdict:
             "next_check_seconds": round(self.next_check_seconds, 3),
             "next_time": dict(self.next_time),
             "notes": list(self.notes),
+            "reasons": [each.as_dict() for each in (self.why, *self.others)],
         }
 
 

@@ -55,7 +55,7 @@ def answer_view(
         ]
     if "recipe" not in include and answer["recipe"]:
         out["recipe"] = _short_recipe(answer["recipe"], _FEWEST if short else _OF_RECIPE)
-    if "reasons" not in include and "reasons" in answer:
+    if "reasons" not in include and answer["feasible"]:
         ranked = sorted(answer["reasons"], key=_rank)[:_REASONS]
         out |= {"reasons": ranked, "rationale": [each["text"] for each in ranked]}
     return out

@@ -98,17 +98,19 @@ def trouble_ladder(
         out.append(_entry("no_gpu_reading_in_the_log", {"print_gpu_memory": "every epoch"}, "R20"))
         look = {"investigate": "batch size and model"}
         out.append(_entry("memory_under_kill_below_percent_after_first_check", look, "R20"))
-        resized = {"cache": "samples resized once to the plan's input size", "batch_size": batch}
+        resized = {"cache": "samples resized once to the input size", "batch_size": batch}
         out.append(_entry("loader_wait_over_20_percent", resized, "R26"))
     fewer: dict[str, Any] = {"folds": 1} if folds > 1 else {"epochs": max(1, round(epochs * 0.6))}
     if folds == 1 and trees:  # fewer rounds would only lower a cap
         fewer = {"learning_rate": min(1.0, 2 * float(settings["learning_rate"]))}
     slow = _entry("first_fold_over_20_percent_of_budget", fewer, "R13")
     slow["planned_percent"] = round(first_fold_percent, 1)
+    slow["over_percent"] = max(20.0, round(LATE * first_fold_percent, 1))
     if LATE * first_fold_percent > 20:
         slow["only_if"] = f"over {LATE * first_fold_percent:.0f} %: {first_fold_percent:.0f} % are planned"
     out.append(slow)
     late = _entry("over_70_percent_of_budget_used_and_training_not_done", {"stop_and_predict": True}, "R15")
+    late["over_percent"] = max(70.0, round(training_percent, 1))
     if training_percent > 70:
         late["only_if"] = f"over {training_percent:.0f} %, where training ends by this plan"
     out.append(late)

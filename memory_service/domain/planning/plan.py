@@ -136,7 +136,7 @@ class Refusal(_Answer):
     """Nothing keeps the promises. `closest` is the smallest change that does; others follow it."""
 
     feasible: bool = False
-    why: str
+    why: Sentence
     closest: tuple[Closest, ...]
     recipe: Mapping[str, Any] | None = None
     targets: Mapping[str, Any] | None = None
@@ -148,7 +148,8 @@ class Refusal(_Answer):
         first = self.closest[0].as_dict() if self.closest else None
         if first is not None and len(self.closest) > 1:
             first["or"] = _wire(self.closest[1:])
-        return _Answer.as_dict(self) | {"closest": first}
+        told = {"why": str(self.why), "reasons": [self.why.as_dict()]}
+        return _Answer.as_dict(self) | told | {"closest": first}
 
 
 def gpu_facts(

@@ -5,8 +5,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from memory_service.domain.choice.offer import Aim, WhyNot
-from memory_service.schemas.answers.common import Answer, Estimate
-from memory_service.schemas.answers.recommend import Fact, Relaxation, Sentence, ShortPlan
+from memory_service.schemas.answers.common import Answer, Estimate, Sentence
+from memory_service.schemas.answers.recommend import Fact, Relaxation, ShortPlan
 
 
 class Interruption(Answer):

@@ -72,3 +72,12 @@ class Problem(Answer):
     request_id: str = Field(description="As in `X-Request-ID`.")
     current: dict[str, Any] | None = left_out("Of a row that moved meanwhile: the row as it is now.")
     changes: list[Difference] | None = left_out("Of a row that moved meanwhile: what somebody changed.")
+
+
+class Sentence(Answer):
+    """A reason or a warning as data."""
+
+    code: str = Field(description="What it is about: `minutes-assumed`, `model-best` ...")
+    text: str
+    severity: Literal["note", "warning"]
+    values: dict[str, Any] = Field(description="The figures and names in it.")

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, RootModel
 
 from memory_service.domain.cost.decoders.decoder import Method
-from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, left_out
+from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, Sentence, left_out
 from memory_service.schemas.answers.recommend import InputSize
 
 
@@ -47,6 +47,7 @@ class _Prediction(Answer):
         "host fits."
     )
     warnings: list[str]
+    reasons: list[Sentence] = Field(description="The warnings as data.")
     device: str | None = Field(description="The registered device, where it is one.")
     calibration: Provenance | None
     curve: list[CurvePoint]

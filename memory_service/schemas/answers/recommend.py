@@ -7,7 +7,15 @@ from pydantic import Field, RootModel
 from memory_service.domain.common.estimate import Grade
 from memory_service.domain.cost.decoders.decoder import Method
 from memory_service.domain.planning.plan import Stage
-from memory_service.schemas.answers.common import Answer, Estimate, Provenance, Settings, Size, left_out
+from memory_service.schemas.answers.common import (
+    Answer,
+    Estimate,
+    Provenance,
+    Sentence,
+    Settings,
+    Size,
+    left_out,
+)  # fmt: skip
 
 
 class Card(Answer):
@@ -147,7 +155,8 @@ class Trouble(Answer):
     set: Settings
     rule: str
     planned_percent: float | None = left_out("Share of the budget that the plan itself expects.")
-    only_if: str | None = left_out("A further condition.")
+    over_percent: float | None = left_out("The share of the budget above which it holds for this plan.")
+    only_if: str | None = left_out("The same in words, where it is more than `when` says.")
 
 
 class Neighbour(Answer):
@@ -312,15 +321,6 @@ class OpenQuestion(Answer):
     )
 
 
-class Sentence(Answer):
-    """A reason or a warning as data."""
-
-    code: str = Field(description="What it is about: `minutes-assumed`, `model-best` ...")
-    text: str
-    severity: Literal["note", "warning"]
-    values: dict[str, Any] = Field(description="The figures and names in it.")
-
-
 class RunnerUp(InputSize):
     """The best model of another family in the same minutes."""
 
@@ -438,6 +438,7 @@ class Refusal(_Answered):
         description="A sentence; or a code: out-of-scope, task-not-told, hardware-not-told. Then `detail` "
         "is the sentence."
     )
+    reasons: list[Sentence] = Field(description="The same as data.")
     closest: Closest | None
     kind: str | None = left_out("What is asked for, where that is outside: generation, agents-games ...")
     detail: str | None = left_out("Why nothing was planned, and what would make it plannable.")

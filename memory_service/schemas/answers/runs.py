@@ -9,8 +9,16 @@ from memory_service.domain.learning.observation import Observation
 from memory_service.domain.learning.scoring import Score
 from memory_service.domain.runs.run_observations import EndStatus
 from memory_service.domain.runs.run_outcome import DeviceUse, Peaks
-from memory_service.schemas.answers.common import Answer, Estimate, Layout, Provenance, Time, left_out
-from memory_service.schemas.answers.watching import AdviceGiven, RunVerdict, Watch
+from memory_service.schemas.answers.common import (
+    Answer,
+    Estimate,
+    Layout,
+    Provenance,
+    Sentence,
+    Time,
+    left_out,
+)
+from memory_service.schemas.answers.watching import AdviceGiven, NextMinutes, RunVerdict, Watch
 from memory_service.schemas.runs import RunFinish, RunStart
 
 Status = Literal["running", EndStatus]
@@ -294,6 +302,7 @@ class RunPage(RunRow):
     finish: RunEnd | None = Field(description="What it said when it ended.")
     prediction: RunPrediction
     notes: list[str]
+    reasons: list[Sentence] = Field(description="The notes as data.")
     comparison: list[RunFigure]
     observations: list[Observation]
     learned: list[str] = Field(
@@ -305,6 +314,7 @@ class RunPage(RunRow):
     verdicts: list[AdviceGiven]
     log: LogPlace | None
     advice: PlanAdvice | None = Field(description="Null where its plan is not known.")
+    next_minutes: NextMinutes | None = Field(description="Null without a budget.")
     evidence: RunEvidence | None = Field(description="Null while it runs.")
 
 

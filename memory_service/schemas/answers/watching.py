@@ -1,18 +1,38 @@
 """How a run looks while it goes on, and what to do."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from memory_service.domain.monitoring.event import MemoryKind
 from memory_service.domain.monitoring.verdict import Action, Severity
-from memory_service.schemas.answers.common import Answer, Estimate, Settings, Time
+from memory_service.schemas.answers.common import Answer, Estimate, Sentence, Settings, Time, left_out
 
 
 class MemoryRead(Answer):
     reading: MemoryKind | None = Field(description="Which memory was read; null: none.")
     fill_percent: float | None = Field(description="Of the card; a lower bound of `allocated_now`.")
     model_class: str = Field(description="By which the fill is judged.")
+
+
+class Purchase(Answer):
+    what: Literal["folds", "model", "more"] = Field(
+        description="`more`: the same model again, other settings."
+    )
+    set: Settings
+    minutes: float = Field(description="That it takes, p90.")
+    points: float | None = Field(description="Of the quality index that it adds; null of folds.")
+
+
+class NextMinutes(Answer):
+    """What the minutes that a run leaves would buy, by the planner."""
+
+    left: float = Field(description="Minutes of the budget that are not used.")
+    used_percent: float = Field(description="Of the budget.")
+    left_at_end: float = Field(description="Minutes left when this run ends as it goes on now.")
+    buys: list[Purchase] = Field(description="What is worth most first; empty: nothing.")
+    ask: dict[str, Any] | None = Field(description="`after` and `done`, which plan them. Null: plan unknown.")
+    says: list[Sentence] = Field(description="The same in sentences.")
 
 
 class RunVerdict(Answer):
@@ -32,6 +52,8 @@ class RunVerdict(Answer):
         description="For the next run: changing it in this one costs more than it brings."
     )
     notes: list[str] = Field(description="Other findings, without advice.")
+    reasons: list[Sentence] = Field(description="`why` and `notes` as data.")
+    next_minutes: NextMinutes | None = left_out("Of GET alone; null without a budget.")
 
 
 class Position(Answer):

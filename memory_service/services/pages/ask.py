@@ -12,6 +12,7 @@ from memory_service.domain.common.vocabulary import MODES, OBJECTIVES, PRECISION
 from memory_service.domain.description.resources import resources_in
 from memory_service.domain.hardware.gpu_spec import counted
 from memory_service.domain.planning.candidates import CandidateSets
+from memory_service.domain.planning.explanation.plan_text import is_run
 from memory_service.domain.planning.problem import PlanningProblem
 from memory_service.domain.planning.request import PINS
 from memory_service.domain.portfolio.frontier import best_by_budget, best_of_models
@@ -82,7 +83,7 @@ def ask_page(database: Database, knowledge: Knowledge, requested: Mapping[str, s
     points = _points(candidate_sets, found.answer)
     others = [*_without_pins(database, requested, found.answer)]
     others += _alternatives(found.answer, points)
-    mains = [run["run"] for run in found.answer.get("portfolio", ()) if _same(run, found.answer)]
+    mains = [run["run"] for run in found.answer.get("portfolio", ()) if is_run(run, found.answer)]
     answer = found.answer
     page |= {"others": others, "main": mains[-1] if mains else None, "plan": linked(answer, known)}
     page |= {"sources": _sources(answer.get("recipe"), known), "facts": _facts(case, memory)}
@@ -97,7 +98,7 @@ def _alternatives(plan: Mapping[str, Any], points: Mapping[str, Any]) -> list[di
         whole = picks.get(each["objective"])
         better = {"fast": ("over", -1), "quality": ("quality_index", 1)}.get(each["objective"])
         kept = not (mine and whole and better) or better[1] * (whole[better[0]] - mine[better[0]]) > 0
-        if kept and not _same(each, plan):
+        if kept and not is_run(each, plan):
             out.append({**each, "whole": whole or _alone(each["expected"])})
     return out
 
@@ -114,14 +115,6 @@ def _whole(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {"over": over, "quality_index": quality, "seeds": plan["seeds"]}
 
 
-def _same(one: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
-    """Whether an alternative or a run of the portfolio has the settings of the plan that is shown."""
-    names = ("batch_size", "folds", "epochs")
-    sizes = (key for key in ("image_size", "seq_len", "n_features") if key in one)
-    same = one["model"] == plan["model"]["name"] and all(one[key] == plan["model"].get(key) for key in sizes)
-    return bool(same and all(one[name] == plan[name] for name in names))
-
-
 def _without_pins(
     database: Database, requested: Mapping[str, str], plan: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
@@ -130,7 +123,7 @@ def _without_pins(
     if len(left) == len(requested) or not plan["feasible"]:
         return []
     free = recommend(database, left)
-    if not free["feasible"] or _same({**free, **free["model"], "model": free["model"]["name"]}, plan):
+    if not free["feasible"] or is_run({**free, **free["model"], "model": free["model"]["name"]}, plan):
         return []
     settings = {name: free[name] for name in ("batch_size", "folds", "epochs", "expected")}
     model = {**free["model"], "model": free["model"]["name"]}

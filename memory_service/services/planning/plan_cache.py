@@ -26,6 +26,8 @@ PATIENCE_SECONDS = 0.2
 Key = tuple[int, str]
 
 _PLAN_ID = re.compile(r"plan-[0-9a-f]+(?:\.\d{1,3})?")
+_ASKED = ".asked"
+"""Ending of the file beside a shared plan that holds its question."""
 
 
 class PlanCache:
@@ -89,6 +91,7 @@ class PlanCache:
                 if plan_id is not None:
                     self._plans[plan_id] = (revision, question)
             if plan_id is not None and self._folder is not None:
+                self._write(self._folder, f"{plan_id}{_ASKED}", question.encode())
                 self._write(self._folder, plan_id, answer)
 
     def store_query(self, query: bytes, question: str) -> None:
@@ -138,6 +141,15 @@ class PlanCache:
                 known = (self._folder / plan_id).read_bytes()
         return known
 
+    def question_of(self, plan_id: str) -> str | None:
+        """The canonical text of the question that this plan answered last."""
+        with self._lock:
+            key = self._plans.get(plan_id)
+        if key is None and self._folder is not None and _PLAN_ID.fullmatch(plan_id):
+            with suppress(OSError):
+                return (self._folder / f"{plan_id}{_ASKED}").read_text()
+        return None if key is None else key[1]
+
     def _write(self, folder: Path, plan_id: str, answer: bytes) -> None:
         """A file that is there is whole. Of the folder's files the oldest are removed now and then."""
         with suppress(OSError):
@@ -147,5 +159,5 @@ class PlanCache:
             self._written += 1
             if self._written % PRUNED_EVERY == 0:
                 found = sorted((file.stat().st_mtime, file) for file in folder.glob("plan-*"))
-                for _, file in found[:-MOST_NAMES]:
+                for _, file in found[: -2 * MOST_NAMES]:
                     file.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import jinja2
 
 from memory_service import __version__
 from memory_service.domain.common.optimizers import PAGED_ADAMW
-from memory_service.domain.planning.explanation.plan_text import card_words
+from memory_service.domain.planning.explanation.plan_text import card_words, model_words
 from memory_service.domain.planning.policy import RESERVE_SHARE
 from memory_service.domain.recipe.recipe_text import script_recipe, split_setting
 from memory_service.services.planning.script_choice import NoScript, facts_of, judged_by, kind_of
@@ -170,10 +170,7 @@ def _shares(plan: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _headline(plan: Mapping[str, Any]) -> str:
-    model = plan["model"]
-    sizes = () if model["library"] == "sklearn" else ("image_size", "seq_len")
-    size = next((f" at {model[key]}" for key in sizes if key in model), "")
-    return plain(f"{plan['task']} with {model['name']}{size}.")
+    return plain(f"{plan['task']} with {model_words(plan['model'])}.")
 
 
 def _comment(text: str) -> list[str]:

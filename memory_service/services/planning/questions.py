@@ -121,6 +121,7 @@ def _open_answer(question: Question, why: str, about: str, asked: Asked | None) 
         "minutes": question.minutes,
         "why": why,
         "detail": about,
+        "reasons": [{"code": why, "text": about, "severity": "warning", "values": {}}],
         "needs": needs,
         "questions": needs,
         "uses": [],

@@ -23,7 +23,7 @@ from memory_service.domain.planning.answer_view import MOST_BYTES, WHOLE, answer
 from memory_service.domain.planning.candidates import CandidateSets, price_candidates
 from memory_service.domain.planning.plan import Plan
 from memory_service.domain.planning.problem import PlanningProblem
-from memory_service.domain.planning.request import Question
+from memory_service.domain.planning.request import Done, Question
 from memory_service.domain.portfolio.portfolio_plan import done_runs
 from memory_service.domain.quality.conditioning import points_of_metric
 from memory_service.errors import Conflict, FieldError, InvalidInput, NotFound, wrong_value
@@ -170,6 +170,17 @@ def cached_plan(database: Database, plan_id: str) -> dict[str, Any] | None:
     for again."""
     body = database.caches.of(PlanCache).with_plan(plan_id)
     return None if body is None else _loaded(body)
+
+
+def question_of(database: Database, plan_id: str) -> Question | None:
+    """The question that this plan answers, where `cached_plan` knows the plan."""
+    text = database.caches.of(PlanCache).question_of(plan_id)
+    if text is None:
+        return None
+    fields, minutes_given, mode_limit, _ = orjson.loads(text)
+    fields |= {name: tuple(fields[name]) for name in ("gpus", "plan_for") if name in fields}
+    fields["done"] = tuple(Done(**each) for each in fields.get("done", ()))
+    return Question(**fields, minutes_given=minutes_given, mode_limit=mode_limit)
 
 
 def known_plan(

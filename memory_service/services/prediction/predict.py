@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from memory_service.domain.common.sentences import sentence
 from memory_service.domain.cost.decoders.packing import check_packing
 from memory_service.domain.cost.multi_gpu import cards_of, check_link, check_sharding
 from memory_service.domain.cost.rates import with_cores
@@ -71,8 +72,11 @@ def _answer(
     knowledge: Knowledge, question: PredictRequest, budget: TraceBudget, *, curve: bool = True
 ) -> dict[str, Any]:
     answer = _priced(knowledge, question, budget, curve)
-    words = knowledge.words_on_names([question.gpu], question.model)
-    return {**answer, "warnings": [*words, *answer["warnings"]]}
+    words = (
+        sentence("name-read", words=each) for each in knowledge.words_on_names([question.gpu], question.model)
+    )
+    warnings = [*words, *answer["warnings"]]
+    return {**answer, "warnings": warnings, "reasons": [each.as_dict() for each in warnings]}
 
 
 def _priced(
@@ -147,7 +151,7 @@ def _at_batch(prepared: Prepared, question: PredictRequest, *, curve: bool) -> d
     if not fits:
         answer["would_fit"] = _closest(prepared, batch)
     if prepared.refused is not None and batch >= prepared.refused:
-        warning = f"Batch {prepared.refused} of this case ran out of memory on {gpu.key}."
+        warning = sentence("batch-ran-out", batch=prepared.refused, gpu=gpu.key)
         answer["warnings"] = [*prepared.fixed["warnings"], warning]
     return answer
 

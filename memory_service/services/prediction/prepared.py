@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from memory_service.domain.common.estimate import Estimate, Grade
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.cost.decoders.packing import texts_per_row
 from memory_service.domain.cost.multi_gpu import Cards, profile_on, step_on
 from memory_service.domain.cost.profile import Profile
@@ -218,12 +219,12 @@ def _largest(value: int, safe: int, best: int, bounds: Bounds) -> dict[str, Any]
     return Estimate(float(value), float(safe), float(best), grade, n, basis).as_dict()
 
 
-def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[str]:
+def _not_in_hardware(gpu: TargetDevice, precision: str) -> list[Sentence]:
     """By the data sheet, as /recommend refuses it."""
     if gpu.kind != "cuda" or not gpu.tflops or gpu.supports(precision):
         return []
     better = gpu.preferred_precision()
-    return [f"{gpu.name} has no {precision} in hardware: /recommend refuses it there; use {better}."]
+    return [sentence("not-in-hardware", gpu=gpu.name, precision=precision, better=better)]
 
 
 def in_room(peak: Estimate, batch: int, safe: int, most: int, gpu: TargetDevice) -> Estimate:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from memory_service.domain.common.sentences import Sentence, sentence
 from memory_service.domain.prediction.trust import reporter_of
 from memory_service.domain.runs.learned_figures import learned_figures
 from memory_service.errors import Conflict, FieldError, MemoryServiceError, NotFound
@@ -20,6 +21,7 @@ from memory_service.services.knowledge.snapshot import Knowledge, knowledge_of
 from memory_service.services.planning.recommend import cached_plan
 from memory_service.services.runs.expectations import expected_rounds, frozen_watch
 from memory_service.services.runs.frozen_prediction import frozen_prediction
+from memory_service.services.runs.next_minutes import next_minutes
 from memory_service.services.runs.observations import conclude, mark_excluded
 from memory_service.services.runs.outcome_evidence import evidence_of, named_direction
 from memory_service.services.runs.run_configuration import RunCase, run_case
@@ -144,9 +146,11 @@ def run_page(database: Database, run_id: str) -> dict[str, Any]:
     compare = compared(row, run.prediction, found)
     page = {**on_the_wire(row), "given": run.given, "finish": run.finish, "prediction": run.prediction}
     excluded = {name: run.exclusion[name] for name in ("who", "at", "why")} if run.exclusion else None
-    page |= {"notes": _notes(run), "comparison": compare, "observations": found, "learned": learned}
-    page["exclusion"] = excluded
-    return page | watch | evidence
+    notes = _notes(run)
+    page |= {"notes": notes, "reasons": [each.as_dict() for each in notes]}
+    page |= {"comparison": compare, "observations": found, "learned": learned}
+    page |= {"exclusion": excluded, **watch, **evidence}
+    return page | {"next_minutes": or_nothing(key, lambda: next_minutes(database, page))}
 
 
 def _learned(database: Database, run: Run, found: Sequence[dict[str, Any]]) -> list[str]:
@@ -195,30 +199,22 @@ def _begun(run: Run) -> dict[str, Any]:
     return {"run_id": run.id, "status": run.status, "prediction": run.prediction, "notes": _notes(run)}
 
 
-def _notes(run: Run) -> list[str]:
+def _notes(run: Run) -> list[Sentence]:
     """What a run is watched without, in words."""
     watch = run.watch or {}
     expected, facts, metric = watch.get("expected", {}), watch.get("facts", {}), run.given.get("metric")
     summary: Mapping[str, Any] = run.summary or {}
     scored = any(one.get("metric") is not None for one in summary.get("epochs") or ())
     cut = [name for name in _OBJECTS if not is_readable(getattr(run, name))]
-    notes = [f"Damaged, and read as if it were empty: {', '.join(cut)}."] if cut else []
+    notes = [sentence("damaged", parts=", ".join(cut))] if cut else []
     best = (run.finish or {}).get("best_metric")
     known = facts.get("metric_direction") or named_direction(summary)
     if known is None and best is None and (metric or scored):
         what = f"the metric {metric!r}" if metric else "the metric that its epochs report"
-        notes.append(
-            f"Nobody said which way {what} gets better: no best metric or epoch is known of it. Say "
-            '`metric_direction` ("max" or "min"), or a known name in `metric`, when a run begins.'
-        )
+        notes.append(sentence("direction-unknown", metric=what))
     if run.plan_id is None or "planned" in expected:
         return notes
-    lacking = (
-        f"Plan {run.plan_id} is not known here (any more): the run is watched by what it said and by what is "
-        "predicted for it, without the plan's promises, patience and smaller model, and what comes of the "
-        "plan's advice is not counted. Bring the plan along in `plan` when a run begins."
-    )
-    return [*notes, lacking]
+    return [*notes, sentence("plan-unknown", plan_id=run.plan_id)]
 
 
 def _merged(run: Run, reported: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from memory_service.schemas.events import ReportedEvent
 from memory_service.schemas.fields import utc_text
 from memory_service.services.database.transactions import Database, ReadTransaction
 from memory_service.services.runs.expectations import expected_of
+from memory_service.services.runs.next_minutes import FACTS, next_minutes
 from memory_service.services.runs.observations import read_outcome
 from memory_service.services.runs.summaries import read_summary, remembered
 from memory_service.store.queries import run_summaries as watched
@@ -95,13 +96,19 @@ class _Memory:
 
 def run_verdict(database: Database, run_id: str) -> dict[str, Any] | None:
     """The verdict on all events of the run, and on its silence since, where it is going on just now. The
-    same events in any order give the same one; asking writes nothing. None where its figures cannot be
-    judged. NotFound."""
+    same events in any order give the same one; asking writes nothing. With it what the minutes that are left
+    would buy. None where its figures cannot be judged. NotFound."""
     with database.read() as transaction:
         run = runs.find(transaction.session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}")
-        return or_nothing(run_id, lambda: verdict(state_of(transaction, run)).as_dict())
+        state = state_of(transaction, run)
+        made = or_nothing(run_id, lambda: verdict(state).as_dict())
+        facts: dict[str, Any] = {name: getattr(run, name) for name in FACTS}
+    if made is None:
+        return None
+    facts["watch"] = or_nothing(run_id, lambda: live_view(state))
+    return made | {"next_minutes": or_nothing(run_id, lambda: next_minutes(database, facts))}
 
 
 def remembered_verdict(

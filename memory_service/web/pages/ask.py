@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from memory_service.api.service import database_of, mode_limit_of
 from memory_service.domain.common.vocabulary import MODES
-from memory_service.domain.planning.explanation.plan_text import plan_markdown
+from memory_service.domain.planning.explanation.plan_text import plan_markdown, plan_view
 from memory_service.services.knowledge.snapshot import knowledge_of
 from memory_service.services.pages.ask import ask_page, ask_script, understood
 from memory_service.services.pages.choose import choose_page
@@ -43,6 +43,7 @@ def ask(request: Request) -> Response:
         command=f"curl {ask_for}",
         script_command=f"curl -o train.py -H 'Accept: text/x-python' {ask_for}" if data["script"] else None,
         text=plan_markdown(plan) if plan else None,
+        view=plan_view(plan) if plan else None,
         text_of_settings=_settings(plan) if plan and plan["feasible"] else None,
         charts={"quality": quality_over_minutes(data["points"])} if data["points"] else {},
         here=Here("/", query),

@@ -153,8 +153,8 @@ def test_r13_r15_what_to_do_when_time_runs_out() -> None:
     if training > 0.7 * full["minutes"]:  # the plan itself is then not done at 70 %
         assert f"over {100 * training / full['minutes']:.0f} %" in late["only_if"]
     assert ("only_if" in late) == (training > 0.7 * full["minutes"])
-    for entry in full["on_trouble"]:
-        assert entry.get("only_if", "") in plan_markdown(full) or entry["when"].endswith("_again")
+    assert late["over_percent"] >= 70.0
+    assert f"training not done at {late['over_percent']:.0f} %: stop_and_predict" in plan_markdown(full)
 
 
 def test_r14_fifteen_percent_is_kept_for_inference() -> None:
@@ -239,7 +239,7 @@ def test_r30_the_plan_reads_as_text_to_copy() -> None:
     text = plan_markdown(plan(**DOGS))
     assert rough_tokens(text) <= MOST_TOKENS
     assert f"batch_size={plan(**DOGS)['batch_size']}" in text
-    parts = ("model:", "batch_size=", "DataLoader:", "over by minute", "check after", "if out of memory")
+    parts = ("model:", "batch_size=", "num_workers=", "over by minute", "check after", "if out of memory")
     assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
     refusal = plan_markdown(plan(task="image", size="large", gpu="t4", minutes=1))
     assert rough_tokens(refusal) <= MOST_TOKENS

@@ -86,8 +86,8 @@ def test_warnings_come_first_then_the_plan_then_the_recipe_and_none_is_lost_to_s
     text = plan_markdown(answer)
     assert rough_tokens(text) <= MOST_TOKENS
     told = [
-        "- WARNING: Mind the gap.",
-        "- folds=",
+        "- WARNING: Mind the gap",
+        "folds=",
         "How similar ones were won (9 of 80",
         "- validation: group by patient",
     ]

@@ -1,15 +1,17 @@
-"""A plan as Markdown of at most 700 tokens, 500 without a recipe, for an agent's notes."""
+"""A plan in words: one view of an answer of /recommend, which terminal, Markdown, page, notebooks format."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_service.domain.common.quoted_text import one_line
-from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines
+from memory_service.domain.common.sentences import brief
+from memory_service.domain.recipe.recipe_text import lesson_lines, recipe_lines, split_setting
 
 MOST_TOKENS, MOST_WITHOUT_RECIPE = 700, 500
 
-CHARACTERS_PER_TOKEN = 3.0
-"""On the safe side: common tokenisers take 3.5-4 characters of English, fewer of names and figures."""
+CHARACTERS_PER_TOKEN = 2.75
+"""Word pieces of MiniLM's tokenizer take 2.7 to 3.1 characters of such texts, of names and figures fewest."""
 
 
 def rough_tokens(text: str) -> int:
@@ -17,104 +19,202 @@ def rough_tokens(text: str) -> int:
     return int(len(text) / CHARACTERS_PER_TOKEN) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An expected figure: its name, the estimate as the answer has it, and its unit."""
+
+    name: str
+    estimate: Mapping[str, Any]
+    unit: str
+
+    def words(self) -> str:
+        """`140 (114-184) s`; of a share the median alone."""
+        n = self.estimate
+        if self.unit == "%":
+            return f"{n['value']:.0f} %"
+        of = ".0f" if abs(n["high"]) >= _MOST_EXACT else ".3g"
+        return f"{n['value']:{of}} ({n['low']:{of}}-{n['high']:{of}}) {self.unit}".rstrip()
+
+
+_MOST_EXACT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """What each form of a plan says, in its order.
+
+    warnings   what may make the plan wrong
+    notes      what was read or assumed, briefly
+    further    what is asked back, and what of the data is left out
+    recipe     how similar competitions were won, first the split
+    title      which plan, for what, on which card, in how many minutes
+    refusal    why there is none, and what would fit; of a plan empty
+    model      name, size, weights, licence
+    settings   (name, words) of what a training script copies
+    figures    what to expect; grades: what these figures are worth; bound: what limits the speed
+    clock      by when each stage is over, and when to look; "" without a plan
+    runs       all runs of the minutes, where they are several
+    trouble    (when, what to set, by which rule)
+    """
+
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    further: tuple[str, ...]
+    recipe: tuple[str, ...]
+    title: str = ""
+    refusal: tuple[str, ...] = ()
+    model: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    figures: tuple[Figure, ...] = ()
+    grades: str = ""
+    bound: str = ""
+    clock: str = ""
+    runs: str = ""
+    trouble: tuple[tuple[str, str, str], ...] = ()
+
+    def lines(self) -> list[str]:
+        """All but title, trouble and recipe, a line each, warnings first."""
+        return [
+            *(f"WARNING: {each}" for each in self.warnings),
+            *([f"note: {'; '.join(self.notes)}"] if self.notes else []),
+            *(
+                [f"model: {self.model}; {', '.join(words for _, words in self.settings)}"]
+                if self.model
+                else []
+            ),
+            *([f"expect (80 %, {self.grades}): {self._figures()}; {self.clock}"] if self.figures else []),
+            *([self.runs] if self.runs else []),
+            *self.further,
+        ]
+
+    def _figures(self) -> str:
+        return ", ".join((*(f"{n.name} {n.words()}" for n in self.figures), f"{self.bound}-bound"))
+
+
+def plan_view(answer: Mapping[str, Any]) -> PlanView:
+    """The view of an answer, whole or short."""
+    licence = None
+    told: dict[str, list[str]] = {"warning": [], "note": []}
+    for each in answer["warnings"]:
+        if each["code"] == "licence":
+            licence = brief(each)
+        else:
+            told[each["severity"]].append(_cut(brief(each)))
+    view = PlanView(
+        warnings=tuple(told["warning"]),
+        notes=tuple(told["note"]),
+        further=tuple(_further(answer)),
+        recipe=tuple(dict.fromkeys((*recipe_lines(answer), *lesson_lines(answer)))),
+    )
+    if not answer["feasible"]:
+        return replace(view, refusal=tuple(_refusal(answer)))
+    return replace(
+        view,
+        title=f"{answer['plan_id']}: {answer['task']} on {card_words(answer)}, {answer['minutes']:g} min",
+        model=model_words(answer["model"]) + (f", {licence}" if licence else ""),
+        settings=tuple(_settings(answer)),
+        figures=tuple(_figures(answer["expected"], answer.get("tree_device") == "cuda")),
+        grades=_grades(answer["expected"]),
+        bound=answer["expected"]["bound"],
+        clock=_clock(answer),
+        runs=_all_runs(answer),
+        trouble=tuple(_trouble(answer)),
+    )
+
+
 def plan_markdown(answer: Mapping[str, Any]) -> str:
-    """The answer of /recommend as Markdown: every warning, what to run, to expect, to do if not; then how
-    similar competitions were won, and reasons, while they fit."""
-    head, *rest = plan_lines(answer, _SHOWN_TROUBLE) if answer["feasible"] else _refusal_lines(answer)
-    lines = [head, *(f"- {line}" for line in (*warning_lines(answer), *rest, *open_lines(answer)))]
+    """The answer as Markdown for an agent's notes: every warning, what to run, to expect, to do if not; then
+    how similar competitions were won, and reasons, while they fit `MOST_TOKENS`."""
+    view = plan_view(answer)
+    title = f"**{view.title.replace(':', '**:', 1)}"
+    head, *rest = view.refusal or (title,)
+    trouble = [f"if {when}: {changes}" for when, changes, _ in view.trouble]
+    lines = [head, *(f"- {line}" for line in (*rest, *view.lines(), *trouble))]
     recipe = answer.get("recipe")
-    most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
     if recipe:
         lines.append(f"How similar ones were won ({recipe['basis']}):")
-    lessons = lesson_lines(answer)
-    reasons = [one_line(each) for each in answer.get("rationale", ())[:3]]
     text = "\n".join(lines)
-    for line in dict.fromkeys((*recipe_lines(answer), *lessons, *reasons)):
+    most = MOST_TOKENS if recipe else MOST_WITHOUT_RECIPE
+    for line in (*view.recipe, *map(one_line, answer.get("rationale", ())[:3])):
         if rough_tokens(f"{text}\n- {line}\n") <= most:
             text += f"\n- {line}"
     return text + "\n"
 
 
-def warning_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Every warning, the serious first; notes on what was assumed in one line."""
-    serious = [f"WARNING: {_words(each)}" for each in answer["warnings"] if each["severity"] == "warning"]
-    notes = " ".join(_words(each) for each in answer["warnings"] if each["severity"] == "note")
-    return [*serious, *([f"note: {notes}"] if notes else [])]
-
-
-def _words(each: Mapping[str, Any]) -> str:
-    line = one_line(each["text"])
+def _cut(text: str) -> str:
+    line = one_line(text).rstrip(".")
     return line if len(line) <= _LONGEST_WARNING else line[: _LONGEST_WARNING - 1] + "…"
 
 
 _LONGEST_WARNING = 240
 
 
-def open_lines(answer: Mapping[str, Any]) -> list[str]:
-    """What is asked back, with what the answer changes, and what of the data the plan leaves out."""
-    lines = []
+def _further(answer: Mapping[str, Any]) -> Iterator[str]:
     for asked in answer.get("questions", ()):
         options = " | ".join(str(each["value"]) for each in asked["options"] if each["value"] is not None)
         changes = f"; {one_line(asked['changes'])[:_MOST_OF_CHANGES]}" if asked["changes"] else ""
-        lines.append(f"asked: {asked['field']}? {one_line(options)}{changes}")
-    return lines + [f"left out: {one_line(each)}" for each in answer.get("ignores", ())]
+        yield f"asked: {asked['field']}? {one_line(options)}{changes}"
+    yield from (f"left out: {one_line(each)}" for each in answer.get("ignores", ()))
 
 
 _MOST_OF_CHANGES = 120
 
 
-def plan_lines(answer: Mapping[str, Any], troubles: Collection[str] | None = None) -> list[str]:
-    """What to run, to expect and to do on trouble (of these kinds; None: all), a line each."""
-    model, expected, loader = answer["model"], answer["expected"], answer["data_loader"]
-    size = next((f" at {model[key]}" for key in ("image_size", "seq_len") if key in model), "")
-    layout = ", channels_last" if answer["channels_last"] else ""
-    stages = ", ".join(_stages(answer["timetable"]))
-    checks = answer["checks"]
-    batch = [f"batch_size={batch_words(answer)}, {answer['precision']}{layout}"]
-    loading = ["DataLoader: " + ", ".join(f"{name}={value}" for name, value in loader.items())]
-    warm = answer["warmup_epochs"]
-    pace = f"warmup_epochs={warm}" + ("" if warm else " (warmup over a tenth of the steps)")
-    trees = expected.get("host_memory_gib")
-    if trees is not None:
-        batch, loading, pace = [], [], "an epoch is a round"
-        if "best_epoch" in expected:
-            pace += f", best at about {_rounds(expected['best_epoch'])}"
-            if answer["epochs"] < expected["best_epoch"]["high"]:
-                pace += f"; the cap of {answer['epochs']} may cut it short"
-        figures = f"{_range(trees)} GiB of the host, round {_range(expected['epoch_seconds'])} s, "
-        if answer.get("tree_device") == "cuda":
-            pace += ", trees grow on the card"
-            figures = f"{_range(expected['peak_memory_gib'])} GiB of the card, {figures}"
-    else:
-        memory = f"{_range(expected['peak_memory_gib'])} GiB = {expected['memory_percent']['value']:.0f} %"
-        speed, epoch = _range(expected["samples_per_second"]), _range(expected["epoch_seconds"])
-        figures = f"{memory} of the card, {speed} samples/s, epoch {epoch} s, "
-    of_run = " this run" if len(answer["portfolio"]) > 1 else ""
-    start = ", from its start" if of_run else ""
-    figures += f"total{of_run} {_range(expected['total_minutes'])} min, bound by {expected['bound']}"
+def _settings(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(name, words) of what is set: batch, schedule, optimizer, loader."""
+    trees = "host_memory_gib" in answer["expected"]
+    if not trees:
+        layout = ", channels_last" if answer["channels_last"] else ""
+        yield "batch", f"batch_size={batch_words(answer)}, {answer['precision']}{layout}"
+    if tuning := _tuning(answer):
+        yield "tuning", tuning
     seeds = f"seeds={answer['seeds']}, " if answer["seeds"] > 1 else ""
     patience = answer["early_stopping_patience"]
-    rate = f"{answer['optimizer']} lr={answer['learning_rate']:g}, {pace}"
-    first, every, kill = (checks[n] for n in ("first_after_seconds", "every_seconds", "kill_below_percent"))
-    out = [
-        f"**{answer['plan_id']}**: {answer['task']} on {card_words(answer)}, {answer['minutes']:g} min",
-        f"model: {model['name']}{size}" + (", pretrained" if model["pretrained"] else ""),
-        *batch,
-        *([tuning] if (tuning := tuning_words(answer)) else []),
-        f"folds={answer['folds']}, {seeds}epochs={answer['epochs']}, patience={patience}",
-        *([f"judged by {judged_words(answer['metric'])}"] if answer["metric"] else []),
-        *([] if answer["optimizer"] == "none" else [rate]),
-        *loading,
-        f"expect ({_grades(expected)}): {figures}",
-        f"over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept after training",
-        f"check after {first} s, then every {every} s" + (f"; alarm under {kill} % memory" if kill else ""),
-    ]
-    out += portfolio_line(answer)
-    for entry in answer["on_trouble"]:
-        if troubles is None or entry["when"] in troubles:
-            changes = ", ".join(f"{name}={value}" for name, value in entry["set"].items())
-            out.append(f"if {trouble_words(entry)}: {changes}")
-    return out
+    yield "schedule", f"folds={answer['folds']}, {seeds}epochs={answer['epochs']}, patience={patience}"
+    if trees:
+        yield "rounds", _rounds(answer)
+    if answer["optimizer"] != "none":
+        warm = answer["warmup_epochs"]
+        pace = f", warmup_epochs={warm}" if warm else ", warmup over a tenth of the steps"
+        yield "optimizer", f"{answer['optimizer']} lr={answer['learning_rate']:g}{'' if trees else pace}"
+    if not trees:
+        loader = answer["data_loader"].items()
+        yield "loader", _assigned((name, value) for name, value in loader if value not in (False, None))
+    split, by = split_setting(answer)
+    yield "split", f"split={split}{f' by {by}' if by else ''}"
+    if answer["metric"]:
+        yield "metric", f"judged by {judged_words(answer['metric'])}"
+
+
+def _rounds(answer: Mapping[str, Any]) -> str:
+    words, best = "an epoch is a round", answer["expected"].get("best_epoch")
+    if best and answer["epochs"] < best["high"]:
+        words += f"; the cap of {answer['epochs']} may cut it short"
+    return words + (", trees grow on the card" if answer.get("tree_device") == "cuda" else "")
+
+
+def _figures(expected: Mapping[str, Any], on_card: bool) -> Iterator[Figure]:
+    trees = "host_memory_gib" in expected
+    if not trees or on_card:
+        yield Figure("memory", expected["peak_memory_gib"], "GiB")
+    if trees:
+        yield Figure("host memory", expected["host_memory_gib"], "GiB")
+        yield Figure("round", expected["epoch_seconds"], "s")
+    else:
+        yield Figure("fill", expected["memory_percent"], "%")
+        yield Figure("speed", expected["samples_per_second"], "samples/s")
+        yield Figure("epoch", expected["epoch_seconds"], "s")
+    if "best_epoch" in expected:
+        yield Figure("best round" if trees else "best epoch", expected["best_epoch"], "")
+    yield Figure("total", expected["total_minutes"], "min")
+
+
+def _clock(answer: Mapping[str, Any]) -> str:
+    checks = answer["checks"]
+    start = ", this run" if len(answer["portfolio"]) > 1 else ""
+    stages = ", ".join(_stages(answer["timetable"]))
+    look = f"check after {checks['first_after_seconds']} s, each {checks['every_seconds']} s"
+    return f"over by minute (p90{start}): {stages}; {answer['reserve_minutes']:.1f} min kept; {look}"
 
 
 def _stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -126,30 +226,77 @@ def _stages(timetable: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 each = folds[0]["deadline_minute"] - folds[0]["start_minute"]
                 yield f"folds 1-{len(folds)} every {each:.1f} to {folds[-1]['deadline_minute']:.1f}"
         else:
-            yield f"{stage['stage'].split(':')[0]} {stage['deadline_minute']:.1f}"
+            name = stage["stage"].split(":")[0].split(" of ")[0]
+            yield _STAGES.get(name.split()[0], f"{name} {{:.1f}}").format(stage["deadline_minute"])
 
 
 _MOST_FOLDS = 2
+_STAGES = {"inference": "inference {:.1f}", "write": "submission {:.1f}"}
 
 
-def trouble_words(entry: Mapping[str, Any]) -> str:
-    """When an entry of `on_trouble` holds."""
-    further = f" ({entry['only_if']})" if entry.get("only_if") else ""
-    return str(entry["when"]).replace("_", " ") + further
+def _trouble(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """(when, what to set, by which rule) of `on_trouble`; a second out-of-memory is told with the first."""
+    ladder = {entry["when"]: entry for entry in answer["on_trouble"]}
+    for when, entry in ladder.items():
+        if when != _AGAIN:
+            changes = _set(entry["set"], answer)
+            if when == "out_of_memory" and _AGAIN in ladder:
+                changes += f"; again: {_set(ladder[_AGAIN]['set'], answer)}"
+            yield trouble_words(entry, answer["checks"]), changes, entry["rule"]
 
 
-def portfolio_line(answer: Mapping[str, Any]) -> list[str]:
-    """All runs of the minutes in one line; none where there is but one."""
+_AGAIN = "out_of_memory_again"
+
+
+def trouble_words(entry: Mapping[str, Any], checks: Mapping[str, Any]) -> str:
+    """When an entry of `on_trouble` holds, with this plan's own limit in place of the usual one."""
+    words, usual = _TROUBLE.get(entry["when"], (str(entry["when"]).replace("_", " "), 0))
+    return words.format(entry.get("over_percent", usual), checks["kill_below_percent"])
+
+
+_TROUBLE = {
+    "no_gpu_reading_in_the_log": ("no gpu reading", 0),
+    "memory_under_kill_below_percent_after_first_check": ("memory under {1} %", 0),
+    "loader_wait_over_20_percent": ("loader wait over 20 %", 0),
+    "first_fold_over_20_percent_of_budget": ("first fold over {0:.0f} % of budget", 20),
+    "over_70_percent_of_budget_used_and_training_not_done": ("training not done at {0:.0f} %", 70),
+}
+"""What `when` means -> words with the plan's own percentage, and the usual one."""
+
+
+def _set(changes: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+    """The changes, less those that the plan has already."""
+    return _assigned((name, value) for name, value in changes.items() if answer.get(name) != value)
+
+
+def _assigned(settings: Iterable[tuple[str, Any]]) -> str:
+    """`num_workers=8, pin_memory`: what is true by its name alone."""
+    return ", ".join(name if value is True else f"{name}={value}" for name, value in settings)
+
+
+def _all_runs(answer: Mapping[str, Any]) -> str:
+    """All runs of the minutes in one line; "" where there is but one."""
     runs = answer["portfolio"]
     if len(runs) < 2:
-        return []
-    each = "; ".join(f"{run['run']}. {run_words(run)} to minute {run['deadline_minute']:.1f}" for run in runs)
+        return ""
+    each = "; ".join(
+        f"{run['run']}. {'this' if is_run(run, answer) else run_words(run)} to {run['deadline_minute']:.1f}"
+        for run in runs
+    )
     blended = answer["blend"]["runs"]
-    end = f"; blend {'+'.join(map(str, blended))} (mean)" if len(blended) > 1 else ""
-    return [f"all runs, {answer['used_percent']:.0f} % of the time (run=N: its settings): {each}{end}"]
+    end = f"; mean of {'+'.join(map(str, blended))}" if len(blended) > 1 else ""
+    return f"runs (run=N) by minute, {answer['used_percent']:.0f} % used: {each}{end}"
 
 
-def tuning_words(answer: Mapping[str, Any]) -> str:
+def is_run(run: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
+    """Whether a run of the portfolio, or an alternative, has the settings of the plan that is shown."""
+    model = answer["model"]
+    sizes = (name for name in ("image_size", "seq_len", "n_features") if name in run)
+    same = run["model"] == model["name"] and all(run[name] == model.get(name) for name in sizes)
+    return bool(same and all(run[name] == answer[name] for name in ("batch_size", "folds", "epochs")))
+
+
+def _tuning(answer: Mapping[str, Any]) -> str:
     """How a decoder is tuned, and what else the memory rests on, in a few words; "" for what is usual."""
     parts = []
     if answer.get("method"):
@@ -165,6 +312,13 @@ def tuning_words(answer: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def model_words(model: Mapping[str, Any]) -> str:
+    """`resnet50 at 224, pretrained`"""
+    sizes = () if model["library"] == "sklearn" else ("image_size", "seq_len")
+    size = next((f" at {model[key]}" for key in sizes if model.get(key)), "")
+    return f"{model['name']}{size}" + (", pretrained" if model.get("pretrained") else "")
+
+
 def run_words(run: Mapping[str, Any]) -> str:
     """A run of a portfolio in a few words."""
     size = next((f"@{run[key]}" for key in ("image_size", "seq_len") if key in run), "")
@@ -173,31 +327,29 @@ def run_words(run: Mapping[str, Any]) -> str:
 
 
 def judged_words(metric: Mapping[str, Any]) -> str:
-    """A plan's metric in one line: its name, which way is better, and who says so."""
+    """A plan's metric in a few words: its name and which way is better; who says so is in its facts."""
     name = metric["name"] if len(metric["name"]) <= _LONGEST_NAME else metric["name"][:_LONGEST_NAME] + "…"
-    way = {"max": "higher is better, ", "min": "lower is better, "}.get(metric["direction"] or "", "")
-    return f"{name} ({way}{'' if metric['from'] == 'as asked' else 'by '}{metric['from']})"
+    way = {"max": " (higher is better)", "min": " (lower is better)"}.get(metric["direction"] or "", "")
+    return f"{name}{way}"
 
 
 _LONGEST_NAME = 80
 
-_SHOWN_TROUBLE = (
-    "out_of_memory",
-    "first_fold_over_20_percent_of_budget",
-    "over_70_percent_of_budget_used_and_training_not_done",
-)
 
-
-def _refusal_lines(answer: Mapping[str, Any]) -> list[str]:
+def _refusal(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer.get("detail"):
-        return [f"**No plan: {answer['why']}**\n{answer['detail']}"]
+        yield f"**No plan: {answer['why']}**\n{answer['detail']}"
+        return
     asked = f"{answer['task']} on {card_words(answer)} in {answer['minutes']:g} min"
-    out, closest = [f"**No plan fits** {asked}\n{answer['why']}"], answer["closest"]
+    yield f"**No plan fits** {asked}\n{answer['why']}"
+    closest = answer.get("closest")
     for change in (closest, *closest.get("or", ())) if closest else ():
-        given = change["set"].items()
-        changes = ", ".join(f"{n} left open" if value is None else f"{n}={value}" for n, value in given)
-        out.append(f"would fit: {changes} ({change['why']}): {change['plan']['model']}")
-    return out
+        yield f"would fit: {change_words(change['set'])} ({change['why']}): {change['plan']['model']}"
+
+
+def change_words(changes: Mapping[str, Any]) -> str:
+    """`minutes=40, folds left open`"""
+    return ", ".join(f"{n} left open" if value is None else f"{n}={value}" for n, value in changes.items())
 
 
 def card_words(answer: Mapping[str, Any]) -> str:
@@ -216,15 +368,7 @@ def batch_words(answer: Mapping[str, Any]) -> str:
 
 
 def _grades(expected: Mapping[str, Any]) -> str:
-    """What the figures are worth: `80 % intervals, estimated`."""
+    """What the figures are worth: `estimated`, or of each."""
     memory = (expected.get("host_memory_gib") or expected["peak_memory_gib"])["grade"]
     time = expected["total_minutes"]["grade"]
-    return f"80 % intervals, {time if memory == time else f'memory {memory}, time {time}'}"
-
-
-def _rounds(estimate: Mapping[str, Any]) -> str:
-    return f"{estimate['value']:.0f} ({estimate['low']:.0f}-{estimate['high']:.0f})"
-
-
-def _range(estimate: Mapping[str, Any]) -> str:
-    return f"{estimate['value']:.3g} ({estimate['low']:.3g}-{estimate['high']:.3g})"
+    return str(time) if memory == time else f"memory {memory}, time {time}"

@@ -66,7 +66,8 @@ def warnings(
         named = {"batch": candidate.batch_size, "own": own, "faster": speed, "at": at}
         out.append(sentence("batch-below-knee", **named, gain=speed / own - 1.0))
     if option.model.licence_note:
-        out.append(sentence("licence", model=option.model.name, licence=option.model.licence_note))
+        note, licence = option.model.licence_note, option.model.licence or "unknown"
+        out.append(sentence("licence", model=option.model.name, name=licence, licence=note))
     out.extend(
         sentence("visible-card-small", card=card.key, gib=card.memory_gib)
         for card in problem.visible

