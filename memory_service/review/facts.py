@@ -14,7 +14,7 @@ from memory_service.review.interpretation.state import Walk
 from memory_service.review.interpretation.walk import walk_script
 from memory_service.review.source.nodes import entries_of, is_call, last_name
 from memory_service.review.source.script import Script
-from memory_service.review.training.training import Training
+from memory_service.review.training import Training
 
 _KINDS = ("image", "text", "audio", "tabular", "time-series")
 _IMAGE_MODULES = (

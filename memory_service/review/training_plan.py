@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_service.domain.common.tables import shipped_table
-from memory_service.review.analysis.data_loaders import loaders_of
 from memory_service.review.facts import Facts
-from memory_service.review.rules.data_loader import accumulation, training_batches
+from memory_service.review.rules.data_loader import accumulation, loaders_of, training_batches
 from memory_service.review.rules.mixed_precision import switched_on
 from memory_service.review.rules.own_settings import COUNTS
 from memory_service.review.rules.stopping_and_seeds import boosted_rounds, stops_rounds
 from memory_service.review.source.nodes import entries_of, last_name, targets_of, words
 from memory_service.review.source.script import Script
-from memory_service.review.training.training import BOOSTERS
+from memory_service.review.training import BOOSTERS
 
 _NAMES = shipped_table(__package__, "model_names.toml")
 _HUB_ROWS = re.compile(r"^.*/|-(in2[12]k|[pf]t22k(to1k)?|22kto1k-ft|ft1k|22k|1k)(?=-|$)")

@@ -9,29 +9,37 @@ from typing import Any
 
 from memory_service.review.interpretation import vocabulary
 from memory_service.review.interpretation.functions import call_value, collection_method, mapped
-from memory_service.review.interpretation.grouping import aggregate
-from memory_service.review.interpretation.learning import code, keep_rows, transform
-from memory_service.review.interpretation.rows import divide, grouped_rows, outside_rows, short
-from memory_service.review.interpretation.selection import (
+from memory_service.review.interpretation.learning import aggregate, code, keep_rows, transform
+from memory_service.review.interpretation.rows import (
     OTHER_ROWS,
     column_value,
+    divide,
     drop_column,
+    grouped_rows,
     kind_of,
     listed_columns,
+    outside_rows,
     set_column,
+    short,
     supervise,
 )
-from memory_service.review.interpretation.state import LIBRARY, METHODS, Use, Walk, constant, library, method
-from memory_service.review.interpretation.value import (
+from memory_service.review.interpretation.state import (
     DEFERRED,
+    LIBRARY,
+    METHODS,
     ColumnNames,
+    Use,
     Value,
+    Walk,
     bare,
+    constant,
     derived,
     either,
     flat,
     keeping,
+    library,
     like,
+    method,
 )
 from memory_service.review.source.nodes import arguments_of, last_name
 

@@ -9,8 +9,19 @@ from dataclasses import replace
 from itertools import chain
 
 from memory_service.review.interpretation.rows import element_of, outside_rows, slides, slides_along
-from memory_service.review.interpretation.state import MOST_STEPS, Use, Walk, evaluate, library, run_body
-from memory_service.review.interpretation.value import Scope, Value, derived, either, one_of
+from memory_service.review.interpretation.state import (
+    MOST_STEPS,
+    Scope,
+    Use,
+    Value,
+    Walk,
+    derived,
+    either,
+    evaluate,
+    library,
+    one_of,
+    run_body,
+)
 from memory_service.review.interpretation.vocabulary import TARGET
 from memory_service.review.source.nodes import Function, bases_of, last_name
 

@@ -21,7 +21,7 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.training import LIGHTNING
+from memory_service.review.training import LIGHTNING
 
 _SAVES = words(
     "save save_model save_pretrained save_weights dump save_checkpoint ModelCheckpoint save_state "

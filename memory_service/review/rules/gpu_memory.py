@@ -21,8 +21,7 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.construction import guards_of
-from memory_service.review.training.training import Loop
+from memory_service.review.training import Loop, guards_of
 
 _PEAK = words(
     "max_memory_allocated max_memory_reserved memory_reserved mem_get_info nvmlDeviceGetMemoryInfo "

@@ -10,7 +10,7 @@ from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.source.nodes import last_name, name_of
-from memory_service.review.training.training import LIGHTNING
+from memory_service.review.training import LIGHTNING
 
 _OLD = re.compile(r"torch\.(cuda|cpu)\.amp\.(autocast|GradScaler|custom_fwd|custom_bwd)$")
 _PASTE = {

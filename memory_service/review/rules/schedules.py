@@ -1,24 +1,28 @@
-"""Schedules, stops and checkpoints that watch a figure: the wrong way round, or stepped by the wrong loop."""
+"""Schedules, stops and checkpoints that watch a figure: the wrong way round, one that nobody logs, or stepped
+by the wrong loop."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from memory_service.review.facts import Facts
-from memory_service.review.findings import Finding, wrong
+from memory_service.review.findings import Finding, finding, wrong
 from memory_service.review.rules.libraries.parameters import largest_tuning_rate
 from memory_service.review.source.nodes import (
     calls_in,
+    entries_of,
     is_call,
+    is_none,
     last_name,
     receiver,
     receiver_name,
     words,
     words_in,
 )
-from memory_service.review.training.training import KERAS, LIGHTNING
+from memory_service.review.training import KERAS, LIGHTNING
 
 _GROWS = re.compile(
     r"(^|_)(acc|accuracy|auc|auroc|roc_auc|f1|dice|iou|miou|map|kappa|qwk|mcc|r2|precision|recall|pearson|"
@@ -180,3 +184,227 @@ def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
         return False
     over_epochs = loop in {x.epoch for x in facts.training.loops} - facts.training.batches
     return over_epochs or _has_inner(facts, loop)
+
+
+_ALWAYS_IN_KERAS = words("loss lr learning_rate")
+_ALWAYS_IN_TRAINER = words(
+    "loss runtime samples_per_second steps_per_second epoch model_preparation_time jit_compilation_time"
+)
+_SHORT_NAMES = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error",
+}
+_TRAINERS = ("Trainer", "Seq2SeqTrainer")
+_EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
+_OWN_LOGS = re.compile(
+    r"\blogs\[|\blogs\.(update|setdefault)|add_metric|"
+    r"def (train_step|test_step|compute_metrics|get_metrics_result)\b"
+)
+"""Models or callbacks put figures into the logs by themselves."""
+
+_MOST_RETURNS = 20
+_MOST_TRAINERS = 20
+_MOST_WATCHED = 100
+
+
+def logged_rules(facts: Facts) -> Iterator[Finding]:
+    """wrong-parameter: a figure that nobody logs."""
+    if facts.script.uses(*LIGHTNING):
+        yield from _lightning(facts)
+    elif facts.script.uses(*KERAS):
+        known = _compiled(facts)
+        for call in facts.script.called("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
+            if known is not None and not facts.script.qualified(call.func).startswith("torch."):
+                yield from _keras(facts, call, known)
+    for call in facts.training.arguments[:_MOST_TRAINERS]:
+        yield from _trainer(facts, call)
+
+
+def _nobody(place: ast.AST, name: str, known: Iterable[str], fix: str) -> Finding:
+    there = ", ".join(sorted(known)[:6])
+    return finding("wrong-parameter", place, "not-logged", name=name, there=there, fix=fix)
+
+
+def _lightning(facts: Facts) -> Iterator[Finding]:
+    """No module of the file logs it: Lightning ends with an error, or keeps nothing."""
+    known = _logged(facts)
+    if not known:
+        return
+    for place, given in islice(_watched(facts), _MOST_WATCHED):
+        monitor = facts.values.text(given)
+        if monitor is not None and not any(monitor in (n, f"{n}_epoch", f"{n}_step") for n in known):
+            yield _nobody(place, monitor, known, f"monitor={max(known)!r}")
+
+
+def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """(where, figure) of callbacks, and of what configure_optimizers says of a plateau's schedule."""
+    script, values = facts.script, facts.values
+    for call in script.called("EarlyStopping", "ModelCheckpoint"):
+        yield call, values.argument(call, "monitor", 0 if last_name(call.func) == "EarlyStopping" else 2)
+    if not script.called("ReduceLROnPlateau"):
+        return  # no other schedule looks at its figure
+    places: list[ast.Dict | ast.Call] = [*script.all(ast.Dict), *script.called("dict", "update")]
+    for place in places:
+        stated = dict(entries_of(place))
+        home = getattr(script.function(place), "name", "")
+        if "monitor" not in stated or home != "configure_optimizers":
+            continue
+        schedule = stated.get("scheduler", stated.get("lr_scheduler"))
+        made = facts.training.objects.made_by(schedule)
+        if isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau"):
+            yield stated["monitor"], stated["monitor"]
+
+
+def _logged(facts: Facts) -> set[str]:
+    """Figures that the modules of the file log; none where one is unknown."""
+    values, script = facts.values, facts.script
+    known: set[str] = set()
+    for log in script.called("log", "log_dict"):
+        if not receiver_name(log) or script.class_of(log) not in facts.training.lightning_classes:
+            continue
+        if script.qualified(log.func).startswith(("numpy.", "torch.", "math.", "wandb.")):
+            continue
+        name = values.argument(log, "name" if last_name(log.func) == "log" else "dictionary", 0)
+        if last_name(log.func) == "log_dict":
+            value = values.entries(name)
+            if value.open:
+                return set()
+            known |= set(value.known)
+            continue
+        stated = values.all(name)
+        if stated is None:
+            return set()
+        known |= {str(s) for s in stated}
+    bases = {last_name(b) for c in facts.training.lightning_classes for b in c.bases}
+    return known if bases == {"LightningModule"} else set()
+
+
+def _keras(facts: Facts, call: ast.Call, known: set[str]) -> Iterator[Finding]:
+    """Keras warns once an epoch and goes on: the callback does nothing."""
+    at = 1 if last_name(call.func) == "ModelCheckpoint" else 0
+    monitor = facts.values.text(facts.values.argument(call, "monitor", at))
+    figure = (monitor or "").removeprefix("val_")
+    if not figure or figure in _ALWAYS_IN_KERAS or _plain(figure) in {_plain(name) for name in known}:
+        return
+    best = next((name for name in sorted(known) if name in figure or figure in name), "loss")
+    yield _nobody(call, str(monitor), known | {"loss"}, f'monitor="val_{best}"')
+
+
+def _compiled(facts: Facts) -> set[str] | None:
+    """Names of the metrics that models of the file are compiled with; None where one is unknown."""
+    script = facts.script
+    methods = (call for call in script.called("compile") if receiver(call) is not None)
+    calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
+    if not calls or _OWN_LOGS.search(script.text):
+        return None
+    given: list[ast.AST | None] = []
+    for call in calls:
+        loss = facts.argument(call, "loss", 1)
+        if facts.values.open_ended(call) or loss is None or isinstance(loss, ast.Dict | ast.List):
+            return None
+        given += call.args[2:]  # the third are weights of the loss in Keras 3, metrics before
+        given += [facts.argument(call, name) for name in ("metrics", "weighted_metrics")]
+    return _together(_metrics(facts, one) for one in given if one is not None)
+
+
+def _together(found: Iterable[set[str] | None]) -> set[str] | None:
+    """All of these names; None where some are unknown."""
+    out: set[str] = set()
+    for names in found:
+        if names is None:
+            return None
+        out |= names
+    return out
+
+
+def _metrics(facts: Facts, node: ast.AST) -> set[str] | None:
+    listed = _only_source(facts, node)
+    if is_none(listed):
+        return set()
+    changed = {receiver_name(call) for call in facts.script.called("append", "extend", "insert")}
+    grows = isinstance(node, ast.Name) and node.id in changed and facts.values.one(node) is None
+    if grows or not isinstance(listed, ast.List | ast.Tuple):
+        return None
+    return _together(_names_of(facts, _only_source(facts, element)) or None for element in listed.elts)
+
+
+def _only_source(facts: Facts, node: ast.AST) -> ast.AST:
+    """What a name or attribute is set to, where that is once; else itself."""
+    if isinstance(node, ast.Name) and node.id in facts.script.functions:
+        return node
+    sources = facts.values.sources(node)
+    return sources[0] if len(sources) == 1 else node
+
+
+def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
+    """Names that one metric may be logged under; none where it is unknown."""
+    script = facts.script
+    if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
+        return {metric.value, _SHORT_NAMES.get(metric.value, metric.value)}
+    if isinstance(metric, ast.Name) and metric.id in script.functions:
+        return {metric.id}
+    if not isinstance(metric, ast.Call):
+        of_keras = script.qualified(metric).startswith(tuple(f"{m}." for m in KERAS))
+        return {_in_words(last_name(metric))} if of_keras else set()
+    if not script.qualified(metric.func).startswith(tuple(f"{m}." for m in KERAS)):
+        return set()
+    name = facts.values.argument(metric, "name")
+    if name is not None:
+        text = facts.values.text(name)
+        return {text} if text is not None else set()
+    stated = {a.value for a in metric.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    made = stated | {_in_words(last_name(metric.func))}
+    return made if not facts.values.open_ended(metric) else set()
+
+
+def _in_words(name: str) -> str:
+    """`RootMeanSquaredError` as Keras logs it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _plain(name: str) -> str:
+    """`AUC`, `auc` and `auc_1` alike."""
+    return re.sub(r"_\d+$", "", name.lower()).replace("_", "")
+
+
+def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
+    """transformers' Trainer ends with a KeyError after the first evaluation."""
+    values, script = facts.values, facts.script
+    given = values.argument(call, "metric_for_best_model")
+    metric = values.text(given)
+    if given is None or metric is None:
+        return
+    known: set[str] = set(_ALWAYS_IN_TRAINER)
+    heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
+    made = [one.name for one in heirs if not _EVALUATES & {getattr(s, "name", "") for s in one.body}]
+    users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
+    for trainer in users:
+        computed = values.argument(trainer, "compute_metrics")
+        rows = values.argument(trainer, "eval_dataset")
+        names = _keys(facts, computed) if computed is not None else None
+        several = rows is None or isinstance(_only_source(facts, rows), ast.Dict)
+        if names is None or several or values.open_ended(trainer):
+            return
+        known |= names
+    plain = {name.removeprefix("eval_") for name in known}
+    if users and metric.removeprefix("eval_") not in plain:
+        best = next((name for name in sorted(plain) if metric in name or name in metric), "loss")
+        known = plain - _ALWAYS_IN_TRAINER | {"loss"}
+        yield _nobody(given, metric, known, f'metric_for_best_model="{best}"')
+
+
+def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
+    given = facts.values.argument(trainer, "args", 1)
+    made = facts.training.objects.makers(given)
+    return given is not None and (arguments in made or len(facts.training.arguments) == 1)
+
+
+def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
+    """Names in what a function of metrics returns; None where one is unknown."""
+    returned = facts.training.objects.returned_by(function)
+    if not returned or len(returned) > _MOST_RETURNS:
+        return None
+    items = (facts.values.entries(value) for value in returned)
+    return _together(None if item.open or not item.known else set(item.known) for item in items)

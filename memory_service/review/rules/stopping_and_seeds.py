@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.source.nodes import Function, last_name, receiver, targets_of
-from memory_service.review.training.training import TRAINS_TREES
+from memory_service.review.training import TRAINS_TREES
 
 MOST_WITHOUT_STOPPING = 5  # so few epochs end within R16's patience of 3-5 anyway
 MANY_ROUNDS = 500

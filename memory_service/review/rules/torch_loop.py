@@ -7,10 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from memory_service.review.analysis.data_loaders import Loader, loaders_of, own_targets
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.data_loader import has_reason
+from memory_service.review.rules.data_loader import Loader, has_reason, loaders_of, own_targets
 from memory_service.review.source.nodes import (
     arguments_of,
     bases_of,
@@ -24,8 +23,7 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
-from memory_service.review.training.construction import guards_of
-from memory_service.review.training.training import Loop
+from memory_service.review.training import Loop, guards_of
 
 _ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
 _OPTIMIZER = re.compile(r"^(opt|optim|optimi[sz]er)s?\d*$|_(opt|optim|optimi[sz]er)\d*$", re.IGNORECASE)

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from memory_service.child_processes import TooCostly, Workers
 from memory_service.domain.common.vocabulary import TASKS
 from memory_service.errors import InvalidInput, wrong_value
-from memory_service.review.engine import MOST_FINDINGS
+from memory_service.review.engine import MOST_FINDINGS, ReviewedText, review_text
 from memory_service.review.facts import Context
 from memory_service.review.findings import SEVERITIES, in_order
-from memory_service.review.sizing_facts import ReviewedText, review_text
 from memory_service.review.source.project import entries_of, project_files
 from memory_service.schemas.review import ReviewQuery
 from memory_service.schemas.validation_errors import checked

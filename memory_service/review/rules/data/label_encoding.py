@@ -9,9 +9,8 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Coding
-from memory_service.review.interpretation.value import Rows
-from memory_service.review.rules.data.group_columns import column_of
+from memory_service.review.interpretation.state import Coding, Rows
+from memory_service.review.rules.data.leakage import column_of
 from memory_service.review.source.nodes import calls_in, grouped, is_call, last_name, receiver_name
 
 recoded = partial(finding, "labels-reencoded")

@@ -1,20 +1,224 @@
 """Rows used before they were set apart, features that hold the target, and rows divided against time or
-across groups."""
+across groups: patients, speakers, users, by their use and by what comments and docstrings say.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
+from memory_service.review.constants.values import Values
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.interpretation.state import Division, Supervised
-from memory_service.review.interpretation.value import all_of
-from memory_service.review.rules.data.group_columns import group_column
+from memory_service.review.interpretation.state import Division, Supervised, all_of
+from memory_service.review.interpretation.vocabulary import TARGET_COLUMN
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
-from memory_service.review.source.nodes import last_name, words
+from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver, words
+from memory_service.review.source.script import Script
+
+_MANY = (
+    r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|"
+    r"(?<![\w.])(?!1\b)\d[\d.,]*k?|(?:a |half a )?(?:dozen|few|handful of|couple of|number of))"
+)
+_ABOUT = r"(?:(?:~|about|around|roughly|some|up to|at least|on average)\s*)?"
+_ROWS = (
+    r"(?:rows?|records?|images?|photos?|pictures?|scans?|slices?|views?|studies|visits?|exams?|days?|times|"
+    r"clips?|recordings?|utterances?|sentences?|windows?|segments?|sessions?|samples?|patches|tiles?|crops?|"
+    r"essays?|texts?|posts?|reviews?|messages?|notes?|answers?|entries|examples?|files?|frames?|orders?|"
+    r"occasions|measurements?|lesions?|tracks?|snippets?|excerpts?|chunks?|fragments?)"
+)
+_SO_MANY = rf"{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\b"
+_CUT = r"\b(?:cut|split|slice|chopp?|divide|segment|tile|cropp?|extract|clipp?)(?:e?d|s|ing)?"
+_SUCH = r"(?:(?:an?|the|each|every|one|whole|full|long|longer|large|larger|original|raw) ){0,2}"
+_INTO_ROWS = rf"(?:up )?into (?:{_ABOUT}{_MANY}\s+)?(?:[\w-]+ )?{_ROWS}\b"
+_EACH_HAS = (
+    re.compile(rf"\b([a-z]+) (?:was|were|is|are|has been|have been|gets?) (?:\w+ )??{_CUT} {_INTO_ROWS}"),
+    re.compile(rf"{_CUT} (?:each|every|all|the|whole|long)(?: [\w-]+)?? ([a-z]+) {_INTO_ROWS}"),
+    re.compile(rf"{_ROWS} (?:\w+ )??{_CUT} (?:out )?(?:of|from) {_SUCH}([a-z]+)\b"),
+    re.compile(rf"{_MANY}\s+[\w -]{{0,24}}\b(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"),
+    re.compile(
+        rf"\b([a-z]+)s\b\W{{0,4}}(?:(?:with|of|and|having)\s+)?{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\s+"
+        r"(?:each|apiece|per head)\b"
+    ),
+    re.compile(rf"\b(?:each|every|one|a|the same)\s+([a-z]+)\s+(?:\w+\s+){{1,3}}?{_SO_MANY}"),
+    re.compile(
+        r"\b(?:many|most|several|some|all)\s+([a-z]+)s\s+(?:\w+\s+){1,3}?"
+        rf"(?:on |in |for )?{_SO_MANY}"
+    ),
+    re.compile(r"\bthe same\s+([a-z]+)\s+(?:may |can |often |does )?(?:appears?|occurs?|comes?|returns?)\b"),
+    re.compile(r"\b([a-z]+)s\s+(?:\w+\s+){0,2}(?:more than once|repeatedly|several times|many times)\b"),
+)
+_ONE_ROW_EACH = re.compile(
+    r"\b(?:one|a|single|1|each)\s+(?:row|line|record|entry|file|image|example|sample)\s+"
+    r"(?:per|for each|for every|of each|is one|is a|is an)\s+(?:single\s+)?(\w+)"
+)
+_LISTED = re.compile(
+    r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b ?"
+    r"(?:has|holds|are|with)? ?[:(=-]+ ?((?:\w+ ?[,|] ?)+\w+)"
+)
+MOST_READ = 20_000  # signs of comments and docstrings that are looked through
+
+
+def prose_of(script: Script) -> list[str]:
+    """Docstrings, and comments with those below joined, in lower case, without marks of emphasis."""
+    docs = (getattr(node.value, "value", None) for node in script.all(ast.Expr))
+    out = [*script.notes, *(text for text in docs if isinstance(text, str))]
+    joined = [" ".join(re.sub(r"[*`_]{1,2}(\w{1,80})[*`]{1,2}", r"\1", text).lower().split()) for text in out]
+    read = accumulate(map(len, joined))
+    return [text for text, signs in zip(joined, read, strict=True) if signs < MOST_READ]
+
+
+def several_each(texts: Sequence[str]) -> Iterator[str]:
+    """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
+    single = {stated[1] for text in texts for stated in _ONE_ROW_EACH.finditer(text)}
+    for text in texts:
+        for pattern in _EACH_HAS:
+            words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
+            yield from (word for word in words if word not in single)
+
+
+def columns_listed(texts: Iterable[str]) -> Iterator[str]:
+    """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
+    for text in texts:
+        for stated in _LISTED.finditer(text):
+            yield from re.findall(r"\w+", stated[1])
+
+
+_GROUP_COLUMN = re.compile(
+    r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
+    r"driver|recording|animal|study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|"
+    r"case|family|owner|store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|"
+    r"plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|artist|singer|song|album|"
+    r"document|article|writer|reader|school|teacher|company|merchant|trip|flight|worker|rater|child|infant|"
+    r"dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)(_?(id|no|nr|num|name|code|uid|key))?s?$",
+    re.IGNORECASE,
+)
+_GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
+_ONE_EACH = re.compile(
+    r"\b(one|single|1)\s+[\w-]+\s+(per|for each|for every|of each)\s+(patient|subject|"
+    r"speaker|participant|donor)"
+)
+_PERSON = re.compile(r"^(patient|subject|speaker|participant|donor|actor)_?(id|no|nr|uid|key)s?$")
+_OWN_NAME = re.compile(
+    r"(^|_)(path|file|filename|filepath|image|img|slice|scan|wav|clip|recording|patch|tile)s?(_|$)|_uid$|"
+    r"^(study|exam|visit|session|series|sample|segment|utterance|note|encounter)_?(id|no|nr)$"
+)
+
+
+def group_column(facts: Facts) -> str:
+    """A column that names groups, with evidence that a group has several rows."""
+    evidence = (_counted_columns, _named_columns, _parsed_columns, _documented_columns, _noted_columns)
+    return next((column for found in evidence for column in found(facts)), "")
+
+
+def _counted_columns(facts: Facts) -> Iterator[str]:
+    """Rows are grouped or counted by it."""
+    script, values, walk = facts.script, facts.values, facts.walk
+    divided = {root for one in walk.divisions for rows in one.contents.rows for root in rows.line()}
+    for call in script.called("groupby"):
+        grouped = {root for rows in walk.grouped.get(call, ()) for root in rows.line()}
+        if divided and grouped and not divided & grouped:
+            continue  # of another table, which is joined
+        by = values.one(values.argument(call, "by", 0))
+        for name in by if isinstance(by, list) else [by]:
+            if isinstance(name, str) and _GROUP_COLUMN.match(name):
+                yield name
+    for call in script.called("nunique", "value_counts", "duplicated"):
+        base = receiver(call) or call
+        column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
+        reported = last_name(call.func) != "nunique" or _is_reported(facts, call)
+        if column and _GROUP_COLUMN.match(column) and reported:
+            yield column
+
+
+def _is_reported(facts: Facts, call: ast.Call) -> bool:
+    """Printed, logged or asserted: the author knows of groups. A count for an embedding tells nothing."""
+    for up in facts.script.above(call):
+        if isinstance(up, ast.Assert | ast.JoinedStr | ast.Compare):
+            return True
+        if isinstance(up, ast.Call) and last_name(up.func) in ("print", "info", "debug", "warning", "log"):
+            return True
+        if isinstance(up, ast.stmt):
+            return isinstance(up, ast.Expr)
+    return False
+
+
+def _named_columns(facts: Facts) -> Iterator[str]:
+    """It is assigned to a name that says so."""
+    for node in facts.script.all(ast.Assign):
+        if any(last_name(target).lower() in _GROUPS for target in node.targets):
+            yield from (c for n in ast.walk(node.value) if (c := column_of(facts.values, n)))
+
+
+def _parsed_columns(facts: Facts) -> Iterator[str]:
+    """It is cut out of the names of files: `df["patient"] = df["path"].str.split("_").str[0]`."""
+    for node in facts.script.all(ast.Assign):
+        for target in node.targets:
+            column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
+            if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
+                yield column
+    entries = (entry for item in facts.script.all(ast.Dict) for entry in entries_of(item))
+    yield from (name for name, value in entries if _GROUP_COLUMN.match(name) and _cut_from_file(value))
+
+
+def _cut_from_file(node: ast.AST) -> bool:
+    text = ast.dump(node)[:4000]
+    cut = re.search(r"'(split|rsplit|extract|parent|stem|match|search|slice|partition)'", text)
+    file = re.search(r"'\w*(path|file|filename|image|img|wav|audio|clip|stem|name|_id|id)s?'", text)
+    return bool(cut and file)
+
+
+def _documented_columns(facts: Facts) -> Iterator[str]:
+    """A comment or a docstring tells of several rows each."""
+    known = list(dict.fromkeys(_columns_mentioned(facts)))
+    for word in several_each(prose_of(facts.script)):
+        yield from (c for c in known if _GROUP_COLUMN.match(c) and c.lower().startswith(word))
+
+
+def _columns_mentioned(facts: Facts) -> Iterator[str]:
+    """Names that may be columns: texts, `df.patient`, and what is written beside the name of a table."""
+    yield from facts.script.strings
+    yield from (name for _, names in _noted(facts) for name in names)
+    yield from columns_listed(prose_of(facts.script))
+    for node in facts.script.all(ast.Attribute):
+        if isinstance(node.value, ast.Name) and node.value.id not in facts.script.imports:
+            yield node.attr
+
+
+def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:
+    """Tables that are read, with the columns that a comment beside them names."""
+    for call in facts.script.calls:
+        if last_name(call.func).startswith(("read_", "scan_")):
+            names = re.findall(r"[a-z]\w+", facts.script.comment_near(call.lineno).lower())
+            if names:
+                yield call, names
+
+
+def _noted_columns(facts: Facts) -> Iterator[str]:
+    """A comment names the columns of a table: each row has a file or number of its own beside its patient."""
+    if _ONE_EACH.search(facts.script.text):
+        return
+    for _, names in _noted(facts):
+        for name in names:
+            if _PERSON.match(name) and any(_OWN_NAME.search(n) for n in names if n != name):
+                yield name
+
+
+def column_of(values: Values, node: ast.AST) -> str | None:
+    """`df["a"]`, `df.loc[:, "a"]`, `df.pop("a")` -> "a"."""
+    if isinstance(node, ast.Subscript):
+        inner = node.slice
+        if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+            inner = inner.elts[1]
+        return values.text(inner)
+    if is_call(node, "pop") and node.args and receiver(node) is not None:
+        return values.text(node.args[0])
+    named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    named = named and bool(TARGET_COLUMN.match(last_name(node)))
+    return last_name(node) if named and not isinstance(values.one(node), str) else None
 
 
 def split_rules(facts: Facts) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from memory_service.review.analysis.activations import last_assigned
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.activations import last_assigned
 from memory_service.review.source.nodes import (
     Function,
     calls_in,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from memory_service.review.analysis.activations import new_heads
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
+from memory_service.review.rules.activations import new_heads
 from memory_service.review.source.nodes import keyword_names, last_name, receiver, words, words_in
 
 trap = partial(finding, "timm-trap")
