@@ -1,49 +1,48 @@
 """Words of code that the review looks for, and patterns of names: `tables.toml`, by the module that asks.
 
-    _RE = patterns("folds")        _RE.loads.match("load_model")
-    _SET = name_sets("folds")      "save" in _SET.saves
+_RE = patterns("folds")        _RE.loads.match("load_model")
+_SET = name_sets("folds")      "save" in _SET.saves
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Generic, TypeVar
 
 from memory_service.domain.common.tables import shipped_table
 
 _TABLES = shipped_table(__package__, "tables.toml")
+PATTERNS = {
+    section: {key: re.compile("".join(parts)) for key, parts in entries.items()}
+    for section, entries in _TABLES["patterns"].items()
+}
 Entry = TypeVar("Entry")
 
 
 class Section(Generic[Entry]):
-    """Entries of one section by attribute, each made once."""
+    """The entries of one section by attribute."""
 
-    def __init__(self, name: str, made: Callable[[Any], Entry]) -> None:
-        self._name, self._made = name, made
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self.__dict__.update(entries)
 
     def __getattr__(self, key: str) -> Entry:
-        try:
-            found = self._made(_TABLES[self._name][key])
-        except KeyError:
-            raise AttributeError(key) from None
-        self.__dict__[key] = found
-        return found
+        raise AttributeError(key)
 
 
 def patterns(section: str) -> Section[re.Pattern[str]]:
     """Regular expressions; parts of one stand one behind the other."""
-    return Section(section, lambda parts: re.compile("".join(parts)))
+    return Section(PATTERNS[section])
 
 
 def name_sets(section: str) -> Section[frozenset[str]]:
-    return Section(section, lambda text: frozenset(text.split()))
+    return Section({key: frozenset(text.split()) for key, text in _TABLES["sets"][section].items()})
 
 
 def name_lists(section: str) -> Section[tuple[str, ...]]:
     """Names in their order."""
-    return Section(section, lambda text: tuple(text.split()))
+    return Section({key: tuple(text.split()) for key, text in _TABLES["lists"][section].items()})
 
 
 def name_maps(section: str) -> Section[Mapping[str, str]]:
-    return Section(section, dict)
+    return Section(_TABLES["maps"][section])

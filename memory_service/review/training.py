@@ -31,24 +31,14 @@ from memory_service.review.source.nodes import (
     words_in,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_lists, name_sets, patterns
+
+_LIST = name_lists("training")
+_RE = patterns("training")
+_SET = name_sets("training")
 
 AnyLoop = ast.For | ast.While
 
-_CLOCK_CALLS = words(
-    "time monotonic perf_counter process_time now utcnow time_ns alarm monotonic_ns perf_counter_ns"
-)
-_CLOCK_WORDS = re.compile(
-    r"(?i)deadline|elapsed|time_?(left|limit|out|up|over|remaining|budget|is_up|guard|s_up)|budget|"
-    r"out_of_time|minutes|over_?time|start_?time|max_?(time|second|minute|hour)|remaining|seconds_left|"
-    r"(^|_)late\b|clock|timer|time_to_stop|should_stop_for_time|hours|expired"
-)
-_OTHER_STOPS = re.compile(
-    r"debug|dry_?run|smoke|isnan|isfinite|isinf|\bnan\b|max_steps|max_batches|limit_|sanity|quick|overfit",
-    re.IGNORECASE,
-)
-_EARLY = re.compile(r"patien|early|improv|bad_|stale|best|wait|counter|since", re.IGNORECASE)
-_COUNTS_GAINS = re.compile(r"patien|improv|bad_|best", re.IGNORECASE)
-_STOPPER = re.compile(r"early_?stop|stopper", re.IGNORECASE)
 _ENDS = ast.Break | ast.Return | ast.Raise
 
 
@@ -76,9 +66,9 @@ class Stopping:
             if isinstance(node, ast.Call):
                 inside = self.script.resolve(node.func) if deep < 3 else []
                 called = [node, *(call for target in inside for call in calls_in(target))]
-                if any(last_name(call.func) in _CLOCK_CALLS for call in called):
+                if any(last_name(call.func) in _SET.clock_calls for call in called):
                     return True
-            if isinstance(node, ast.Name | ast.Attribute) and _CLOCK_WORDS.search(last_name(node)):
+            if isinstance(node, ast.Name | ast.Attribute) and _RE.clock_words.search(last_name(node)):
                 return True
             if isinstance(node, ast.Name) and deep < 3:
                 for source in self.values.assigned(node.id, node):
@@ -91,7 +81,7 @@ class Stopping:
         if isinstance(loop, ast.While) and not self._plain_count(loop.test, self._reset_in(loop)):
             return True
         for node in self.script.within(loop.body, follow=False):
-            if isinstance(node, ast.Call) and _STOPPER.search(last_name(node.func)):
+            if isinstance(node, ast.Call) and _RE.stopper.search(last_name(node.func)):
                 return True
             inner = isinstance(node, ast.Break) and loop in self.script.loops(node)[1:]
             between = _between(self.script, node, loop) if isinstance(node, _ENDS) and not inner else []
@@ -125,13 +115,13 @@ class Stopping:
     def _other_stop(self, test: ast.AST) -> bool:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
             return all(self._other_stop(part) for part in test.values)
-        stated = words_in(test) - _CLOCK_CALLS
-        if any(_EARLY.search(word) for word in stated):
+        stated = words_in(test) - _SET.clock_calls
+        if any(_RE.early.search(word) for word in stated):
             return False
-        if any(_OTHER_STOPS.search(word) for word in stated) or _is_nan(test):
+        if any(_RE.other_stops.search(word) for word in stated) or _is_nan(test):
             return True
         inside = (target for call in calls_in(test) for target in self.script.resolve(call.func))
-        counts = any(_COUNTS_GAINS.search(word) for target in inside for word in words_in(target))
+        counts = any(_RE.counts_gains.search(word) for target in inside for word in words_in(target))
         return not counts and self.is_clock(test)
 
 
@@ -163,8 +153,6 @@ def _changes_course(node: ast.If) -> bool:
     return "should_training_stop" in roots(node.test)
 
 
-_FOLD = re.compile(r"fold|\bkf\b|skf|gkf|splitter|\bcv\b", re.IGNORECASE)
-_FOLDS_NAMED = re.compile(r"^(n|num|k|all|cv)?_?(folds?|splits|folds_list|split_list)$", re.IGNORECASE)
 _DEEPEST = 5
 _MOVED = ("to", "cuda", "cpu", "eval", "train")
 _WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
@@ -220,7 +208,7 @@ class Folds:
 
     def _goes_over_folds(self, loop: ast.For) -> bool:
         for splitter, call in _splits(loop.iter):
-            stated = bool(_FOLD.search(last_name(splitter)))
+            stated = bool(_RE.fold.search(last_name(splitter)))
             first = call.args[0] if call.args else None
             number = first is not None and self.values.number(first) is not None
             if stated or "Fold" in self.objects.made_by(splitter) or (first is not None and not number):
@@ -229,7 +217,7 @@ class Folds:
             return True
         over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
         listed = any("Fold" in self.objects.made_by(splitter) for splitter in self._splitters(loop.iter))
-        return listed or any(_FOLDS_NAMED.search(name) for name in over)
+        return listed or any(_RE.folds_named.search(name) for name in over)
 
     def count(self, loop: ast.For) -> int | None:
         """How many folds a loop trains, where the text says."""
@@ -265,15 +253,6 @@ Kind = Literal[
     "autogluon", "nnunet", "openmmlab",
 ]  # fmt: skip
 
-_HELPER = re.compile(
-    r"(?i)(train|fit)(_?one)?_?(epoch|step|loop|fn|batch|func)?$|^train|^fit_|run_epoch|_train$"
-)
-_HELPER_OF_FOLD = re.compile(r"^(train|run_train|run_fold|fit)_?\w*$")
-_NOT_HELPER = re.compile(r"(?i)split|load|data|dir|path|transform|aug|csv|encod|token|scal|index|idx")
-_DRAWN = re.compile(
-    r"^next$|^(get|next|sample|draw|fetch|make)_?(\w+_)?batch|^(randint|choice|randperm|sample)$"
-)
-_EPOCH = re.compile(r"epoch|^ep$|^e$|^_?ep?$", re.IGNORECASE)
 _COUNTED = words("range trange count")
 _ULTRALYTICS = words("YOLO RTDETR YOLOWorld YOLOE NAS")
 _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patience": 100.0}
@@ -281,26 +260,12 @@ _USUAL = {"epochs": 100.0, "batch": 16.0, "imgsz": 640.0, "workers": 8.0, "patie
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
 BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost)\w*$")  # classes of boosted trees
-TRAINS_TREES = re.compile(r"(lightgbm|xgboost)\.(train|cv)$")
-"""What trains boosted trees by a function, by its full name."""
+TRAINS_TREES = _RE.trains_trees
 
-_FITS = (
-    "fit", "train", "fit_one_cycle", "fine_tune", "fit_generator", "cv", "fit_flat_cos", "run_training",
-    "train_detector", "train_segmentor", "train_model", "LightningCLI",
-)  # fmt: skip
-_OF_HUB = (
-    "transformers", "trl", "setfit", "sentence_transformers", "unsloth", "peft", "simpletransformers",
-    "adapters",
-)  # fmt: skip
 _OF_OPENMMLAB = ("mmengine", "mmcv", "mmdet", "mmseg", "mmpretrain", "mmpose", "mmaction", "detectron2")
 _OF_ULTRALYTICS = frozenset(("data", "epochs", "imgsz", "batch"))
-_ARGUMENTS = re.compile(r"TrainingArguments$|^(SFT|DPO|ORPO|KTO|CPO|PPO|RLOO|GRPO|Reward)Config$")
 _OF_OURS = re.compile(r"^n_gpus = \d", re.MULTILINE)
 """A script of this service for a network, whose loop lies in another file; the text is read in lower case."""
-_TO_CARD = re.compile(r"cuda|accelerator|\bgpu|\.to\(\s*(self\.)?(cfg\.|config\.|args\.)?dev|device")
-_OF_KERAS = frozenset(
-    ("epochs", "validation_data", "callbacks", "steps_per_epoch", "validation_split", "batch_size")
-)
 _OF_BOOSTING = frozenset(("eval_set", "callbacks", "early_stopping_rounds"))
 KERAS = ("keras", "tensorflow", "tf_keras")
 LIGHTNING = ("lightning", "pytorch_lightning")
@@ -387,7 +352,7 @@ class Training:
         counted = called.get("range", called.get("trange"))
         if counted is None or len(counted.args) == 3:
             return False
-        return any(_DRAWN.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
+        return any(_RE.drawn.search(last_name(call.func)) for call in self.script.within_calls(loop.body))
 
     def _caller_loops(
         self, node: ast.AST, deep: int = 0, seen: frozenset[ast.AST] = frozenset()
@@ -421,16 +386,16 @@ class Training:
         ]  # fmt: skip
 
     def _is_helper(self, name: str) -> bool:
-        known = name in self.script.functions or name in ("train", "fit") or _NOT_HELPER.search(name)
-        return not known and bool(_HELPER.search(name))
+        known = name in self.script.functions or name in ("train", "fit") or _RE.not_helper.search(name)
+        return not known and bool(_RE.helper.search(name))
 
     def _is_over_epochs(self, loop: AnyLoop) -> bool:
         """`for epoch in range(...)`; a range with a step walks over batches."""
         if isinstance(loop, ast.While):
-            return any(map(_EPOCH.search, words_in(loop.test)))
+            return any(map(_RE.epoch.search, words_in(loop.test)))
         over = words_in(loop.iter)
         counted = isinstance(loop.target, ast.Name) or bool(over & _COUNTED)
-        if any(_EPOCH.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
+        if any(_RE.epoch.search(name) for name in names_in(loop.target) if counted or len(name) > 2):
             return True
         return any("epochs" in word.lower() for word in over) and not any("loader" in w.lower() for w in over)
 
@@ -448,7 +413,7 @@ class Training:
     @cached_property
     def fits(self) -> list[Fit]:
         """Fits of frameworks that the file itself runs."""
-        kinds = ((self._kind_of(call), call) for call in self.script.called(*_FITS))
+        kinds = ((self._kind_of(call), call) for call in self.script.called(*_LIST.fits))
         return [Fit(kind, call) for kind, call in kinds if kind is not None and self.script.runs(call)]
 
     def _kind_of(self, call: ast.Call) -> Kind | None:
@@ -473,7 +438,7 @@ class Training:
         tests: dict[str, tuple[tuple[Kind, bool], ...]] = {
             "train": (
                 ("openmmlab", uses(*_OF_OPENMMLAB) and (trainer or named == "runner")),
-                ("transformers", uses(*_OF_HUB) and trainer),
+                ("transformers", uses(*_LIST.of_hub) and trainer),
                 ("ultralytics", uses("ultralytics") and not of_file and bool(_OF_ULTRALYTICS & given)),
                 ("ultralytics", uses("ultralytics") and made_by in _ULTRALYTICS),
             ),
@@ -482,7 +447,10 @@ class Training:
                 ("lightning", uses(*LIGHTNING) and (made_by == "Trainer" or (trainer and made_by == ""))),
                 ("autogluon", uses("autogluon") and made_by.endswith("Predictor")),
                 ("boosting", bool(BOOSTED.match(made_by))),
-                ("keras", uses(*KERAS) and (bool(_OF_KERAS & given) or self._is_compiled(call.func.value))),
+                (
+                    "keras",
+                    uses(*KERAS) and (bool(_SET.of_keras & given) or self._is_compiled(call.func.value)),
+                ),
                 ("fastai", made_by.endswith("earner") and uses("fastai")),
                 ("boosting", uses(*BOOSTERS) and bool(_OF_BOOSTING & given)),
                 ("transformers", uses("sentence_transformers") and "train_objectives" in given),
@@ -507,8 +475,8 @@ class Training:
     @cached_property
     def arguments(self) -> list[ast.Call]:
         """transformers' TrainingArguments that something is trained with, not of a Trainer that predicts."""
-        made = [c for c in self.script.calls if _ARGUMENTS.search(last_name(c.func))]
-        made = made if self.script.uses(*_OF_HUB) else []
+        made = [c for c in self.script.calls if _RE.arguments.search(last_name(c.func))]
+        made = made if self.script.uses(*_LIST.of_hub) else []
         calls, values = self.script.calls if made else (), self.values
         trainers = [c for c in calls if last_name(c.func).endswith("Trainer") and not values.open_ended(c)]
         idle = [
@@ -545,7 +513,7 @@ class Training:
             return True
         if uses("torch", "torchvision", "timm", "accelerate", *LIGHTNING):
             by_itself = uses("transformers", "accelerate", "fastai", *LIGHTNING)
-            return by_itself or bool(_TO_CARD.search(self.script.text))
+            return by_itself or bool(_RE.to_card.search(self.script.text))
         return uses(*KERAS, "fastai", "transformers", "ultralytics")
 
     @cached_property
@@ -564,7 +532,7 @@ class Training:
         """A call of an imported helper that trains: `train_fold(fold)`, `run_training(...)`."""
         name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
         imported = name in self.script.imports and name not in self.script.functions
-        return imported and bool(_HELPER_OF_FOLD.search(name)) and not _NOT_HELPER.search(name)
+        return imported and bool(_RE.helper_of_fold.search(name)) and not _RE.not_helper.search(name)
 
     def epochs(self, loop: AnyLoop) -> int | None:
         """How many epochs a loop runs at most, where the text says."""

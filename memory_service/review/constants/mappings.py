@@ -25,6 +25,10 @@ from memory_service.review.source.nodes import (
     words,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("mappings")
+_SET = name_sets("mappings")
 
 
 @dataclass(frozen=True)
@@ -58,14 +62,12 @@ MOST_GROWTH = 24
 MOST_LOOKS = 20_000  # looks at mappings over the whole script; a training script needs some hundreds
 MOST_SPREAD = 2_000  # keywords written out for `**more` over the whole script
 _NAMESPACES = words("dict SimpleNamespace Namespace EasyDict")
-_HOLDERS = words("copy deepcopy Munch AttrDict DotMap Box ConfigDict create to_container MappingProxyType")
 _OWN_COPIES = words("copy _asdict dict model_dump to_dict as_dict")
 _TEXT_LOADERS = words("safe_load full_load loads")
 _PARSED = words("parse_args parse_known_args get_args")
 _UNKNOWN = Entries(open=True)
 
 MOST_OBJECTS = 8
-_SETTINGS_MAKERS = words("structured cli parse from_args load merge instantiate")
 
 Instance = tuple[str, ast.Call | None]
 """A class of the file and the call that makes the object, None where none is seen."""
@@ -85,7 +87,7 @@ def instances(values: Values, node: ast.AST, deep: int = 0) -> list[Instance]:
             return [(name, node)]
         if name == "replace":
             given = [*node.args[:1]]
-        elif name in _SETTINGS_MAKERS:
+        elif name in _SET.settings_makers:
             given = [g for g in arguments_of(node) if last_name(g) in classes]
     found = [made for one in given[:MOST_OBJECTS] for made in instances(values, one, deep + 1)]
     if isinstance(node, ast.Name) and not found:
@@ -192,7 +194,7 @@ class Mappings:
             base = node.func.value
             copied = self.entries(base, deep)
             return copied if not copied.open or name == "copy" else self._fields(base, deep)
-        if name in _HOLDERS and node.args:
+        if name in _SET.holders and node.args:
             return self.entries(node.args[0], deep)
         if name in _TEXT_LOADERS and node.args:
             text = self._values.text(node.args[0])
@@ -390,7 +392,6 @@ def _merged(alternatives: Iterable[Entries]) -> Entries:
 
 
 _LONGEST = 20_000
-_ENTRY = re.compile(r"^( *)([A-Za-z_][\w.-]*)\s*:(?:\s+(.*?))?\s*$")
 _WORDS = {"true": True, "false": False, "yes": True, "no": False, "null": None, "none": None, "~": None}
 
 
@@ -415,7 +416,7 @@ def _yaml(text: str) -> dict[str, Any] | None:
         stated = re.sub(r"(^|\s)#.*$", "", line).rstrip()
         if not stated or stated.lstrip().startswith("-"):
             continue
-        entry = _ENTRY.match(stated)
+        entry = _RE.entry.match(stated)
         if entry is None:
             return None
         depth, key, value = len(entry[1]), entry[2], entry[3]

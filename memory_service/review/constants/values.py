@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import math
 import operator
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +30,9 @@ from memory_service.review.source.nodes import (
     words,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import patterns
+
+_RE = patterns("values")
 
 MOST_VALUES = 8
 _LONGEST_TEXT = 2_000
@@ -197,17 +199,12 @@ def _without_retries(script: Script, value: list[ast.AST | None]) -> list[ast.AS
     return [node for node in first if node is None or not of_trial(script, node)] or first or value
 
 
-_TRIAL = re.compile(
-    r"(^|_)(debug|debugging|smoke|smoke_test|dry_run|sanity|toy|test_run|fast_dev_run)(_|$)", re.IGNORECASE
-)
-
-
 def is_trial(script: Script, test: ast.AST) -> bool:
     """`DEBUG`, `args.debug`, `cfg["debug"]`: a condition of trial runs, which the file does not switch on."""
     name = last_name(test)
     if isinstance(test, ast.Subscript) and isinstance(test.slice, ast.Constant):
         name = str(test.slice.value)
-    return bool(_TRIAL.search(name)) and name not in _switched_on(script)
+    return bool(_RE.trial.search(name)) and name not in _switched_on(script)
 
 
 def _switched_on(script: Script) -> set[str]:

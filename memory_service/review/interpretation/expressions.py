@@ -40,8 +40,11 @@ from memory_service.review.interpretation.state import (
     evaluate,
     evaluates,
 )
-from memory_service.review.interpretation.vocabulary import TARGET, TARGET_COLUMN, VIEWS
 from memory_service.review.source.nodes import is_call, last_name, receiver
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("interpretation")
+_SET = name_sets("interpretation")
 
 LONGEST_SUM = 400
 _FILLED_LATER = ("", "DataFrame", "zeros", "empty", "full", "defaultdict")
@@ -65,9 +68,9 @@ def assign(walk: Walk, target: ast.AST, value: Value, scope: Scope) -> None:
 
 def note_target(walk: Walk, name: str, value: Value) -> None:
     """`y = df["price"]`, `TARGET = "price"`."""
-    if TARGET.match(name):
+    if _RE.target.match(name):
         walk.answers.append(value)
-    if TARGET_COLUMN.match(name) and isinstance(value.const, str):
+    if _RE.target_column.match(name) and isinstance(value.const, str):
         walk.target_names.add(value.const)
 
 
@@ -94,7 +97,7 @@ def assign_item(walk: Walk, target: ast.Subscript, value: Value, scope: Scope) -
     if added is not None and ast.dump(target.value) in ast.dump(added)[:LONGEST_SUM]:
         value = sum_into(walk, target, evaluate(walk, target.slice, scope), value)  # `s[c] = s.get(c, 0) + y`
     base_node: ast.AST = target.value
-    if isinstance(base_node, ast.Attribute) and base_node.attr in VIEWS:
+    if isinstance(base_node, ast.Attribute) and base_node.attr in _SET.views:
         base_node = base_node.value
     base = evaluate(walk, base_node, scope)
     key = constant(walk, target.slice, scope)
@@ -195,7 +198,7 @@ def attribute_of(walk: Walk, base: Value, node: ast.Attribute) -> Value:
         return Value(dotted=f"{base.dotted}.{name}")
     if base.keys is not None and name in base.keys:
         return base.keys[name]
-    if name in VIEWS:
+    if name in _SET.views:
         return base
     if name == "codes" and last_name(node.value) == "cat" and base.rows:
         code(walk, node, "cat.codes", base)

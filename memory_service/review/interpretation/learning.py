@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 
-from memory_service.review.interpretation import vocabulary
 from memory_service.review.interpretation.functions import call_value
 from memory_service.review.interpretation.rows import (
     apply_learned,
@@ -44,51 +43,45 @@ from memory_service.review.interpretation.state import (
     like,
     method,
 )
-from memory_service.review.interpretation.vocabulary import (
-    HIGH,
-    LOW,
-    OF_THE_PAST,
-    RUNNING,
-    SCORING,
-    SPLITTER_NAMES,
-    SPLITTERS,
-)
 from memory_service.review.source.nodes import is_call, receiver_name
+from memory_service.review.tables import name_sets, patterns
 
-PICKS = frozenset(("ColumnTransformer", "make_column_transformer", "DataFrameMapper"))
-"""They take their own columns out of a whole table."""
+_RE = patterns("interpretation")
+_SET = name_sets("interpretation")
+
+PICKS = _SET.picks
 MOST_WITHIN = 4
 
 
 def learner_in(item: Value) -> str:
     """The class that learns; of a pipeline without a model the one within that does."""
-    if item.made in vocabulary.JOINS:
+    if item.made in _SET.joins:
         inside = classes_within(item)
-        if any(vocabulary.PREDICTS.search(name) for name in inside):
+        if any(_RE.predicts.search(name) for name in inside):
             return ""
-        return next((n for n in inside if vocabulary.LEARNS.match(n) or vocabulary.BY_TARGET.match(n)), "")
-    known = vocabulary.LEARNS.match(item.made) or vocabulary.BY_TARGET.match(item.made)
-    return item.made if known or vocabulary.RESAMPLES.search(item.made) else ""
+        return next((n for n in inside if _RE.learns.match(n) or _RE.by_target.match(n)), "")
+    known = _RE.learns.match(item.made) or _RE.by_target.match(item.made)
+    return item.made if known or _RE.resamples.search(item.made) else ""
 
 
-@method(*vocabulary.FITS)
+@method(*_SET.fits)
 def fit(walk: Walk, use: Use) -> Value | None:
     """`scaler.fit(X)`, `fit_transform`, `fit_resample`; of a model what divides rows by itself."""
     first, base, name = use.first, use.base, use.name
     if first is None:
         return None
     what = learner_in(base)
-    if base.made in vocabulary.CODES or any(n in vocabulary.CODES for n in classes_within(base)):
+    if base.made in _SET.codes or any(n in _SET.codes for n in classes_within(base)):
         code(walk, use.node, base.made, first, base)
     if not what:
         supervised = columns_taken(walk, first, base) if PICKS.intersection(classes_within(base)) else first
         supervise(walk, use.node, supervised, use.args[1] if len(use.args) > 1 else use.named.get("y"))
-        if "validation_split" in use.named or vocabulary.SEARCHES.search(base.made):
+        if "validation_split" in use.named or _RE.searches.search(base.made):
             divide(walk, first, use.node, "fit", base.call)
         return derived(first) if name in ("fit_transform", "fit_resample") else base
-    kind = "target" if vocabulary.BY_TARGET.match(what) else "fit"
+    kind = "target" if _RE.by_target.match(what) else "fit"
     learned = learned_from(walk, use.node, what, kind, flat(first).rows)
-    if base.made not in vocabulary.CODES and kind == "fit":
+    if base.made not in _SET.codes and kind == "fit":
         walk.fitted.append(Coding(use.node, what, flat(first).rows, not walk.unsure, base, None))
     base.state = frozenset((learned,))
     if name == "adapt":
@@ -99,7 +92,7 @@ def fit(walk: Walk, use: Use) -> Value | None:
         return base
     out = columns_out(walk, first, base)
     out.learned |= {learned}
-    if not vocabulary.RESAMPLES.search(what):
+    if not _RE.resamples.search(what):
         return out
     answer = like(use.args[1]) if len(use.args) > 1 else derived(first)
     answer.reads = use.args[1].reads if len(use.args) > 1 else frozenset()
@@ -109,7 +102,7 @@ def fit(walk: Walk, use: Use) -> Value | None:
 
 def columns_out(walk: Walk, given: Value, by: Value) -> Value:
     """What a transformer makes of rows, with the columns that are known to be in it still."""
-    if by.made in vocabulary.SAME_COLUMNS or vocabulary.RESAMPLES.search(by.made):
+    if by.made in _SET.same_columns or _RE.resamples.search(by.made):
         return like(given)
     taken = columns_taken(walk, given, by)
     return like(taken) if taken is not None else derived(given)
@@ -148,7 +141,7 @@ def transform(walk: Walk, use: Use) -> Value | None:
     return out
 
 
-@library(*vocabulary.SCALING)
+@library(*_SET.scaling)
 def scale(walk: Walk, use: Use) -> Value | None:
     """`zscore(X)`, `scale(X)`."""
     rows = flat(use.first).rows
@@ -273,7 +266,7 @@ def random_split(walk: Walk, use: Use) -> Value | None:
     return Value(items=[part_of(walk, use.first, use.node, part) for part in stated])
 
 
-@library(*SCORING)
+@library(*_SET.scoring)
 def cross_validate(walk: Walk, use: Use) -> Value | None:
     """`cross_val_score(model, X, y)`."""
     rest = use.args[1:3] + [v for k, v in use.named.items() if k in ("X", "y")]
@@ -288,8 +281,8 @@ def cross_validate(walk: Walk, use: Use) -> Value | None:
 def split_folds(walk: Walk, use: Use) -> Value | None:
     """`splitter.split(X, y)`: positions of both parts, fold by fold."""
     base, node = use.base, use.node
-    if not SPLITTERS.search(base.made):
-        named = SPLITTER_NAMES.search(receiver_name(node))
+    if not _RE.splitters.search(base.made):
+        named = _RE.splitter_names.search(receiver_name(node))
         if base.made or base.rows or base.dotted or not use.given or not named:
             return None
     walk.answers += use.given[1:2]
@@ -401,12 +394,11 @@ def load_batches(walk: Walk, use: Use) -> Value | None:
     return Value(made=use.name, element=data.element, attrs={"dataset": data, "batches": derived(data)})
 
 
-_LOOKS_BACK = OF_THE_PAST | RUNNING
-_COUNTS = frozenset(("count", "size", "nunique", "cumcount", "rank", "first", "cumsum"))
+_LOOKS_BACK = _SET.of_the_past | _SET.running
 
 
-@method(*LOW, *HIGH)
-@library(*LOW, *HIGH)
+@method(*_SET.low, *_SET.high)
+@library(*_SET.low, *_SET.high)
 def reduce(walk: Walk, use: Use) -> Value:
     """A mean, a deviation …: of all rows, of one row, or of groups."""
     base = use.base if use.base.rows or not use.args else use.args[0]
@@ -426,7 +418,7 @@ def reduce(walk: Walk, use: Use) -> Value:
     what = use.name
     if "max" in what:
         what = "max" if _of_each_column(use) else "one max"
-    stat = learned_from(walk, use.node, what, "spread" if use.name in HIGH else "mean", found.rows)
+    stat = learned_from(walk, use.node, what, "spread" if use.name in _SET.high else "mean", found.rows)
     return Value(learned=found.learned, stats=frozenset({stat} | found.stats), columns=base.columns)
 
 
@@ -526,7 +518,7 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
     function = use.first.function if use.first is not None else None
     looked = [part for one in (node, function) if one is not None for part in ast.walk(one)]
     past = any(isinstance(part, ast.Attribute) and part.attr in _LOOKS_BACK for part in looked)
-    if name == "sum" or (name != "apply" and not past and not stated & _COUNTS):
+    if name == "sum" or (name != "apply" and not past and not stated & _SET.counts):
         inner = aggregated_columns(walk, node, use.scope)
         if inner and base.columns is None:
             of_target = frozenset(c for c in inner if c in walk.targets)
@@ -542,7 +534,7 @@ def aggregate_groups(walk: Walk, use: Use) -> Value:
     if past and use.first is not None and function is not None:
         group.reads, group.columns = base.reads, base.columns
         out.reads = call_value(walk, use.first, [group], use.named).reads
-    elif stated & RUNNING:
+    elif stated & _SET.running:
         out.reads, out.made = base.reads, "cumsum"
     return out
 
@@ -557,7 +549,7 @@ def aggregated_columns(walk: Walk, node: ast.Call, scope: Scope) -> set[str]:
             out.add(str(constant(walk, inner.args[0], scope)))
         elif isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
             column, how = (constant(walk, part, scope) for part in inner.elts)
-            out |= {str(column)} if how not in _COUNTS else set()
+            out |= {str(column)} if how not in _SET.counts else set()
     return out
 
 

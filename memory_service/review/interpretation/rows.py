@@ -35,8 +35,12 @@ from memory_service.review.interpretation.state import (
     method,
     one_of,
 )
-from memory_service.review.interpretation.vocabulary import FOLD_COLUMN, ORDERS, RANDOM, ROLES
 from memory_service.review.source.nodes import is_call, last_name, roots, words
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("interpretation")
+_SET = name_sets("interpretation")
+_ROLES = (("train", _RE.of_training), ("valid", _RE.of_validation))
 
 
 def outside_rows(walk: Walk, place: ast.AST, name: str = "", *, file: bool = False) -> Value:
@@ -163,9 +167,9 @@ def compare_values(node: ast.Compare, item: list[Value]) -> Value:
     if left.made == "columns" and left.names is not None and unequal:  # `df.columns != "price"`
         other = frozenset(value.const for value in item[1:] if isinstance(value.const, str))
         return Value(left.rows, made="columns", names=left.names.without(other) if other else None)
-    if left.columns and any(FOLD_COLUMN.match(c) for c in left.columns):
+    if left.columns and any(_RE.fold_column.match(c) for c in left.columns):
         out.index = (node, type(node.ops[0]).__name__)
-    elif left.made in RANDOM or (left.made in ORDERS and left.order):
+    elif left.made in _SET.random or (left.made in _SET.orders and left.order):
         out.index = (node, "train")
     else:
         out.index = next((value.index for value in item if value.index), None)
@@ -234,21 +238,10 @@ def slides(node: ast.AST, position: ast.AST) -> bool:
 Kind = Literal["number", "text", ""]
 
 MOST_OPERATIONS = 12
-_NUMBERS = words(
-    "log log1p log2 log10 sqrt exp expm1 abs round mean median std var sum rank digitize to_physical "
-    "len len_chars pow square factorize to_numeric"
-)
 
 _TEXTS = words("upper lower capitalize title zfill")
-_KEEPS = words(
-    "fillna fill_null clip to_numpy copy over alias where mask max min first last shift reset_index squeeze"
-)
 
 _CASTS = words("astype cast")
-_NUMBER_TYPES = words(
-    "number numeric float int float32 float64 int8 int16 int32 int64 uint8 Float32 Float64 Int8 Int16 Int32 "
-    "Int64 f4 f8 i4 i8"
-)
 
 _TEXT_TYPES = words("object string str category String Utf8 categorical O")
 
@@ -275,8 +268,8 @@ def kind_of(node: ast.AST, values: Values, deep: int = 0) -> Kind:
 
 def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
     name = last_name(node.func)
-    if name in _NUMBERS or name in _TEXTS:
-        return "number" if name in _NUMBERS else "text"
+    if name in _SET.numbers or name in _TEXTS:
+        return "number" if name in _SET.numbers else "text"
     if name in _CASTS:
         return _type_named(node.args[0], values) if node.args else ""
     if name in ("cut", "qcut"):
@@ -290,7 +283,7 @@ def _of_call(node: ast.Call, values: Values, deep: int) -> Kind:
         return _both(table.values, values, deep)
     if name in ("where", "iif") and len(node.args) == 3:
         return _both(node.args[1:], values, deep)
-    if name in _KEEPS and isinstance(node.func, ast.Attribute):
+    if name in _SET.keeps and isinstance(node.func, ast.Attribute):
         return kind_of(node.func.value, values, deep + 1)
     return ""
 
@@ -304,7 +297,7 @@ def _both(nodes: list[Any], values: Values, deep: int) -> Kind:
 def _type_named(node: ast.AST, values: Values) -> Kind:
     stated = values.one(node)
     name = stated if isinstance(stated, str) else last_name(node.func if isinstance(node, ast.Call) else node)
-    return "number" if name in _NUMBER_TYPES else "text" if name in _TEXT_TYPES else ""
+    return "number" if name in _SET.number_types else "text" if name in _TEXT_TYPES else ""
 
 
 def kind_selected(node: ast.Call, values: Values) -> Kind:
@@ -466,7 +459,7 @@ def note_names(walk: Walk, target: ast.AST, node: ast.AST, value: Value) -> None
         base = walk.chosen.get(id(item))
         if base is None:
             continue
-        role = next((role for role, pattern in ROLES if pattern.search(last_name(one))), "")
+        role = next((role for role, pattern in _ROLES if pattern.search(last_name(one))), "")
         for rows in flat(base).rows if role else ():
             roles = walk.roles.setdefault(id(rows), set())
             roles.add(role)

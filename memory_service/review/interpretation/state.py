@@ -8,7 +8,6 @@ functions that they interpret.
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,9 @@ from typing import Any, TypeVar
 
 from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import Function, last_name
+from memory_service.review.tables import patterns
+
+_RE = patterns("interpretation")
 
 
 def bare(base: Value) -> Value:
@@ -348,11 +350,6 @@ class Supervised:
 
 
 MOST_SUPERVISED = 200
-_OF_NUMBERS = re.compile(
-    r"Regressor$|(?<!Logistic)Regression$|mean_(squared|absolute)|r2_score|rmse|mse_?loss|l1_?loss|smooth_l1|huber|"
-    r"binary_cross_?entropy|BCE",
-    re.IGNORECASE,
-)
 
 
 class Walk:
@@ -403,7 +400,7 @@ class Walk:
     @cached_property
     def predicts_numbers(self) -> bool:
         """Whether a loss, a metric or a model says that the target is a number."""
-        return any(_OF_NUMBERS.search(last_name(call.func)) for call in self.script.calls)
+        return any(_RE.of_numbers.search(last_name(call.func)) for call in self.script.calls)
 
     @property
     def targets(self) -> frozenset[str]:

@@ -16,19 +16,14 @@ from memory_service.review.source.nodes import (
     last_name,
     receiver,
     without_methods,
-    word_pairs,
-    words,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_maps, name_sets
 
-_ACTIVATIONS = word_pairs(
-    "softmax:softmax Softmax:softmax sigmoid:sigmoid Sigmoid:sigmoid log_softmax:log_softmax "
-    "LogSoftmax:log_softmax sigmoid_:sigmoid softmax2d:softmax logsigmoid:log_sigmoid"
-)
-SHAPES = words(
-    "squeeze view reshape flatten float unsqueeze contiguous to permute transpose mean cpu type_as double"
-)
-"""Methods that leave the values as they are."""
+_MAP = name_maps("activations")
+_SET = name_sets("activations")
+
+SHAPES = _SET.shapes
 
 _HEADS = ("fc", "classifier", "head", "heads", "last_linear")
 _SMP = "segmentation_models_pytorch."
@@ -50,8 +45,8 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if not isinstance(node, ast.Call):
         return None
     name = last_name(node.func)
-    if name in _ACTIVATIONS and not is_of_self(node.func):
-        return _ACTIVATIONS[name]
+    if name in _MAP.activations and not is_of_self(node.func):
+        return _MAP.activations[name]
     if name in SHAPES and isinstance(node.func, ast.Attribute):
         return activation_of(facts, node.func.value, deep + 1)
     return "none" if name in ("Linear", "Conv2d", "Conv1d") else _of_module(facts, node, deep)
@@ -135,8 +130,8 @@ def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None
     if not isinstance(call, ast.Call) or deep > DEEPEST:
         return None
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    if name in _ACTIVATIONS:
-        return _ACTIVATIONS[name]
+    if name in _MAP.activations:
+        return _MAP.activations[name]
     if name in ("Linear", "Conv2d", "LazyLinear", "create_model"):
         return "none"
     if name == "Sequential":
@@ -145,7 +140,7 @@ def _of_constructor(facts: Facts, call: ast.AST | None, deep: int) -> str | None
     if qualified.startswith(_SMP) and "." not in qualified.removeprefix(_SMP):
         given, activation = facts.argument(call, "activation"), facts.value(call, "activation")
         unset = given is None or (activation is None and isinstance(given, ast.Constant))
-        return "none" if unset else _ACTIVATIONS.get(str(activation))
+        return "none" if unset else _MAP.activations.get(str(activation))
     return None
 
 

@@ -24,15 +24,14 @@ from memory_service.review.source.nodes import (
     words_in,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_lists, name_maps, patterns
+
+_LIST = name_lists("data_loader")
+_MAP = name_maps("data_loader")
+_RE = patterns("data_loader")
 
 Role = Literal["train", "valid", "test", ""]
 
-_SMALL_WORDS = {
-    "train": r"train|trn|tr_|tr$|fit",
-    "valid": r"val(?!ue)|dev|holdout|oof|va_|va$",
-    "test": r"test|infer|pred|sub|tta",
-}
-_TEST_FILE = re.compile(r"(^|[/_])(test|submission|sample_sub\w*)([/_.]|$)", re.IGNORECASE)
 
 MOST_CALLERS = 8  # callers of a function that makes loaders, each looked at by itself
 
@@ -141,7 +140,7 @@ def _role(facts: Facts, call: ast.Call, dataset: ast.AST | None, place: ast.Call
         names += sorted(w for a in made.args for w in words_in(a)) if made is not call else []
         names.append(getattr(script.function(made), "name", ""))
     for name in names:
-        for role, pattern in _SMALL_WORDS.items():
+        for role, pattern in _MAP.small_words.items():
             if re.search(pattern, name.lower()):
                 return role  # type: ignore[return-value]
     if facts.values.one(facts.values.argument(call, "shuffle", 2)) is True:
@@ -166,7 +165,7 @@ def own_targets(statement: ast.Assign, made: ast.Call) -> list[ast.AST]:
 def _test_files(facts: Facts, node: ast.AST, deep: int = 0) -> list[str]:
     """Texts of a data set that name files to predict: its own, and those that its tables were read from."""
     constants = (str(n.value) for n in ast.walk(node) if isinstance(n, ast.Constant))
-    out = [text for text in constants if _TEST_FILE.search(text)]
+    out = [text for text in constants if _RE.test_file.search(text)]
     for n in ast.walk(node):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and deep < 2:
             sources = facts.values.assigned(n.id, n)
@@ -184,20 +183,8 @@ LEAST_ROWS = 4096
 LARGE_INPUT = 384
 SHORT_TEXT = 128  # tokens
 DEFAULT_BATCH = 8  # of transformers' TrainingArguments
-_LARGE_MODEL = re.compile(
-    r"large|huge|giant|xxl|_xl|b[5-8]\b|b[5-8]_|_l\b|resnet152|resnet200|vit_l|_448|_512|eva02|1b|3b|7b|8b",
-    re.IGNORECASE,
-)
-_LARGE_TEXT_MODEL = re.compile(r"causallm|seq2seq|multiplechoice|peft|lora\b|-xl\b|\db\b")
-_PREDICTING = re.compile(r"predict|infer|submit|test", re.IGNORECASE)
 _READERS = ("image_dataset_from_directory", "flow_from_directory", "flow_from_dataframe")
-_FASTAI = (
-    "dataloaders", "from_folder", "from_df", "from_csv", "from_name_func", "from_name_re", "from_path_func",
-)  # fmt: skip
 _NO_WORKERS = "no num_workers, which means 0"
-_NO_REASON = re.compile(
-    r"(?i)todo|fixme|xxx|batch size$|type:|noqa|fmt:|pylint|default$|^batch(es)?( size)?$"
-)
 
 
 def loader_rules(facts: Facts) -> Iterator[Finding]:
@@ -264,7 +251,7 @@ def _persistent(facts: Facts, loader: Loader) -> Iterator[Finding]:
         return
     function = facts.script.function(loader.call)
     single_pass = any(loader.call in calls_in(up.iter) for up in facts.script.around(loader.call, ast.For))
-    if not single_pass and not (function is not None and _PREDICTING.search(function.name)):
+    if not single_pass and not (function is not None and _RE.predicting.search(function.name)):
         yield finding("loader-persistent-workers", loader.call, name="persistent_workers")
 
 
@@ -309,7 +296,7 @@ def _batch_places(facts: Facts) -> Iterator[ast.AST | None]:
     for call in script.called("batch") if script.uses("tensorflow") else ():
         if isinstance(call.func, ast.Attribute) and call.args and _for_training(facts, call):
             yield call.args[0]
-    for call in script.called(*_FASTAI) if script.uses("fastai") else ():
+    for call in script.called(*_LIST.fastai) if script.uses("fastai") else ():
         yield facts.argument(call, "bs")
 
 
@@ -381,14 +368,14 @@ def _is_short_text(facts: Facts) -> bool:
     """Short texts on a card, and rows enough for larger batches."""
     short = facts.seq_len is not None and facts.seq_len <= SHORT_TEXT
     enough = facts.context.n_train is None or facts.context.n_train >= 50 * 64
-    large = _is_large(facts) or _LARGE_TEXT_MODEL.search(facts.script.text)
+    large = _is_large(facts) or _RE.large_text_model.search(facts.script.text)
     return short and enough and facts.context.card is not None and not large
 
 
 def _is_large(facts: Facts) -> bool:
     calls = facts.script.called("create_model", "from_pretrained")
     names = [facts.text(call, "model_name", 0) for call in calls]
-    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _LARGE_MODEL.search(n) for n in names)
+    return (facts.image_size or 0) >= LARGE_INPUT or any(n and _RE.large_model.search(n) for n in names)
 
 
 def accumulation(facts: Facts) -> int | None:
@@ -413,4 +400,4 @@ def has_reason(facts: Facts, place: ast.AST, value: ast.AST | None = None) -> bo
             places += [known[key]] if key in known else []
     lines = {int(getattr(node, "lineno", 0)) for node in places} - {0}
     comments = map(facts.script.comment_near, lines)
-    return any(len(comment.split()) >= 3 and not _NO_REASON.search(comment) for comment in comments)
+    return any(len(comment.split()) >= 3 and not _RE.no_reason.search(comment) for comment in comments)

@@ -27,11 +27,9 @@ from memory_service.review.source.nodes import (
     receiver_name,
     words_in,
 )
+from memory_service.review.tables import patterns
 
-_OTHER_PASSES = re.compile(
-    r"train|(^|_)bn(_|$)|warm|calib|find_lr|lr_find|mc_?drop|dropout|mixup|fit|recon|attack|perturb|generate",
-    re.IGNORECASE,
-)
+_RE = patterns("eval_mode")
 
 
 def words_passed(call: ast.Call) -> set[str]:
@@ -43,7 +41,7 @@ def goes_beside_training(facts: Facts, call: ast.Call, near: ast.For) -> bool:
     behind it, and it stands beside the loop that trains, not within."""
     script = facts.script
     function = script.function(call)
-    if function is not None and _OTHER_PASSES.search(function.name):
+    if function is not None and _RE.other_passes.search(function.name):
         return False
     trained = facts.training.batches
     if _within(facts, near):
@@ -188,23 +186,7 @@ def _comes_in_eval(facts: Facts) -> bool:
     return bool(loaded) and not called("backward")
 
 
-_MODEL = re.compile(
-    r"(?i)(^|_)(model|net|network|classifier|regressor|unet|student|ema|scorer|backbone|mdl|learner|encoder|"
-    r"transformer|cnn|lstm|mlp)\d*$|^m$|^nn_?model"
-)
-_JUDGES = re.compile(
-    r"(?i)^_?(valid|eval|test|predict|infer|score|evaluate|run_inference|get_pred)|(_valid|_eval|_validation|"
-    r"_predict|_inference|_test)(_|$)|_preds?$|inference|validate|validation|prediction"
-)
-_ROWS = re.compile(
-    r"(^|_)(val|valid|validation|test|dev|holdout|eval|infer|inference|oof|sub|submission)(_|\d|$)|^(val|"
-    r"valid|test|eval|dev)(dl|ld|loader|_?set|_?ds|iter)?$|valid|test_?|val_?(loader|dl)|X_va|^xv|^v(l|dl|ld)$",
-    re.IGNORECASE,
-)
-_NOT_ROWS = re.compile(r"train_test|latest|greatest|contest|interval|value", re.IGNORECASE)
-_PHASE = re.compile("phase|split|mode|stage")
 _OFF = frozenset(("no_grad", "inference_mode"))
-_TURNS_OFF = re.compile(r"no_?grad|inference|eval_mode|evaluat", re.IGNORECASE)
 _MODULES = {"Module", "LightningModule", "PreTrainedModel"}
 _BACKWARD = ("backward", "manual_backward")
 LONGEST_HEAD = 12  # lines from the head of a function to its loop that are shown as one place
@@ -291,7 +273,7 @@ def _asks_phase(facts: Facts, test: ast.Compare, step: ast.Call) -> bool:
     parts = {name for loop in loops for name in names_in(loop.target)}
     texts = [c.value for c in test.comparators if isinstance(c, ast.Constant)]
     named = last_name(test.left) in parts and any(isinstance(value, str) for value in texts)
-    return named or any(_PHASE.search(word) for word in words_in(test))
+    return named or any(_RE.phase.search(word) for word in words_in(test))
 
 
 def _is_model(facts: Facts, call: ast.Call) -> bool:
@@ -300,7 +282,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
     if _is_own_method(facts, call):
         return bool(call.args)
     if name == "forward" and base is not None:
-        return bool(_MODEL.search(last_name(base)))
+        return bool(_RE.model.search(last_name(base)))
     if not name or name[0].isupper() or not (call.args or call.keywords):
         return False
     if name in script.functions or name in script.classes or name in script.imports:
@@ -309,7 +291,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
         return False
     if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
         return False
-    if not _MODEL.search(name) and not _is_one_of_models(facts, call):
+    if not _RE.model.search(name) and not _is_one_of_models(facts, call):
         made = facts.training.objects.made_by(call.func)
         if not bases_of(script.classes.get(made)) & _MODULES:
             ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
@@ -320,7 +302,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
 
 def _is_own_method(facts: Facts, call: ast.Call) -> bool:
     """`model.validation_step(batch)`: a method of a network of this file that calls the network itself."""
-    if not _MODEL.search(receiver_name(call)):
+    if not _RE.model.search(receiver_name(call)):
         return False
     methods = facts.script.functions.get(last_name(call.func), ())
     own = (method for method in methods if "Module" in bases_of(facts.script.class_of(method)))
@@ -334,12 +316,12 @@ def _is_one_of_models(facts: Facts, call: ast.Call) -> bool:
         for one in [up] if isinstance(up, ast.For) else getattr(up, "generators", []):
             if last_name(one.target) == last_name(call.func) and last_name(one.iter):
                 name = last_name(one.iter)
-                return name.endswith("s") and bool(_MODEL.search(name[:-1]))
+                return name.endswith("s") and bool(_RE.model.search(name[:-1]))
     return False
 
 
 def _names_rows(words: Iterable[str]) -> bool:
-    return any(_ROWS.search(word) and not _NOT_ROWS.search(word) for word in words)
+    return any(_RE.rows.search(word) and not _RE.not_rows.search(word) for word in words)
 
 
 def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
@@ -360,7 +342,7 @@ def _judging(facts: Facts, call: ast.Call) -> ast.AST | None:
             break
     judged = _names_rows(found)
     if not judged and function is not None:
-        judged = bool(_JUDGES.search(function.name)) and not _learns(facts, [function])
+        judged = bool(_RE.judges.search(function.name)) and not _learns(facts, [function])
     if not judged and (supervised := only_predicts(facts, call, rows)) is not None:
         return supervised
     if not judged and near is not None and facts.training.backwards:  # evaluation was switched on for it
@@ -429,7 +411,7 @@ def _without_grad(facts: Facts, call: ast.Call, seen: frozenset[ast.AST] = froze
         return False
     callers = script.callers(call)
     if not callers:  # a helper offered to others that evaluates should not leave that to them
-        return not script.runs(function) and not _JUDGES.search(function.name)
+        return not script.runs(function) and not _RE.judges.search(function.name)
     return all(_without_grad(facts, caller, seen | {function}) for caller in callers)
 
 
@@ -440,4 +422,4 @@ def _turns_off(facts: Facts, node: ast.AST) -> bool:
     helper = next(iter(facts.script.functions.get(name, ())), None)
     if name not in _OFF and helper is not None:
         return any(last_name(n) in _OFF for n in ast.walk(helper))
-    return bool(_TURNS_OFF.search(name))
+    return bool(_RE.turns_off.search(name))

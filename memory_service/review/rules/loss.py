@@ -30,19 +30,15 @@ from memory_service.review.source.nodes import (
     without_methods,
     words,
 )
+from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import BOOSTED, BOOSTERS, KERAS, TRAINS_TREES
 
+_MAP = name_maps("loss")
+_RE = patterns("loss")
+_SET = name_sets("loss")
+
 Why = tuple[str, dict[str, Any]]  # case of wrong-loss, and values in its message
-_NAMES_OF = {
-    "ce": "CrossEntropyLoss cross_entropy LabelSmoothingCrossEntropy",
-    "bce-logits": "BCEWithLogitsLoss binary_cross_entropy_with_logits",
-    "bce": "BCELoss binary_cross_entropy",
-    "nll": "NLLLoss nll_loss",
-    "mse": "MSELoss mse_loss SmoothL1Loss HuberLoss",
-    "l1": "L1Loss l1_loss",
-}
-_LOSSES = {name: kind for kind, names in _NAMES_OF.items() for name in names.split()}
-_OF_LABELS = re.compile(r"softmax|argmax|\.topk|\.max\(\s*(dim=)?(1|-1)|bcewithlogits|binary_cross_entropy")
+_LOSSES = {name: kind for kind, names in _MAP.names_of.items() for name in names.split()}
 _REGRESSIONS = ("image-regression", "tabular-regression", "text-regression")
 _CLASSIFICATIONS = tuple(f"{data}-classification" for data in ("image", "text", "tabular", "audio"))
 CLASS_FAMILIES = frozenset(("auc", "log-loss", "accuracy", "f-score", "mcc"))
@@ -152,7 +148,7 @@ def _lays_side_by_side(facts: Facts, node: ast.AST | None) -> bool:
 def _predicts_labels(facts: Facts) -> bool:
     """The model's outputs go through sigmoid at prediction, and never through softmax or argmax."""
     script = facts.script
-    if _OF_LABELS.search(script.text):
+    if _RE.of_labels.search(script.text):
         return False
     switched = {receiver_name(call) for call in script.called("eval", "train")}
     for call in script.called("sigmoid"):
@@ -232,29 +228,20 @@ def _segmentation(facts: Facts) -> Iterator[Finding]:
             yield finding("wrong-loss", call, "smp-activation", name=last_name(call.func))
 
 
-_METRICS = {
-    "roc_auc_score": "AUC",
-    "log_loss": "Log loss",
-    "average_precision_score": "Average precision",
-    "brier_score_loss": "The Brier score",
-    "roc_curve": "The ROC curve",
-}
-_CLASSIFIER = re.compile(
-    r"(Classifier|ClassifierCV|SVC|NB|^LogisticRegression(CV)?|^LinearDiscriminantAnalysis|^Perceptron)$"
-)
 _CONVERTING = words("array asarray concatenate hstack cat list int clip")
-_KEEPING = words("numpy cpu tolist detach to_numpy astype ravel flatten reshape squeeze long float")
 _EMPTY = ("zeros", "empty", "full", "zeros_like", "list")
 DEEPEST = 6
 
 
 def score_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-loss: AUC, log loss … of hard classes."""
-    for call in facts.script.called(*_METRICS):
+    for call in facts.script.called(*_MAP.metrics):
         given = facts.argument(call, "y_score", 1) or facts.argument(call, "y_pred")
         why = _hard(facts, given, 0) if given is not None else ""
         if why:
-            yield finding("wrong-loss", call, "probabilities", metric=_METRICS[last_name(call.func)], why=why)
+            yield finding(
+                "wrong-loss", call, "probabilities", metric=_MAP.metrics[last_name(call.func)], why=why
+            )
 
 
 def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
@@ -281,12 +268,12 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
         return "what a threshold made"
     if name == "predict" and base is not None:
         made = _estimator(facts, base)
-        return f"the classes of {made}.predict" if _CLASSIFIER.search(made) else ""
+        return f"the classes of {made}.predict" if _RE.classifier.search(made) else ""
     if name == "cross_val_predict" and facts.argument(node, "method") is None and node.args:
         made = _estimator(facts, node.args[0])
-        return f"classes: cross_val_predict of {made} without a method" if _CLASSIFIER.search(made) else ""
+        return f"classes: cross_val_predict of {made} without a method" if _RE.classifier.search(made) else ""
     inner = node.args[0] if name in _CONVERTING and node.args else base
-    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _KEEPING else ""
+    return _hard(facts, inner, deep + 1) if inner is not None and name in _CONVERTING | _SET.keeping else ""
 
 
 def _estimator(facts: Facts, node: ast.AST) -> str:
@@ -294,14 +281,14 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
     if isinstance(node, ast.Name):
         looped = [_estimator(facts, one) for one in _looped(facts, node)[:20]]
         if looped:
-            return looped[0] if all(_CLASSIFIER.search(one) for one in looped) else ""
+            return looped[0] if all(_RE.classifier.search(one) for one in looped) else ""
     source = next(iter(facts.values.sources(node)), node)
     if is_call(source, "fit") and (fitted := receiver(source)) is not None:
         return _estimator(facts, fitted)
     if isinstance(source, ast.Call) and re.search(r"ipeline$|SearchCV$", last_name(source.func)):
         inner = [last_name(call.func) for call in calls_in(source)]
         inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
-        return next((name for name in inner if _CLASSIFIER.search(name)), "")
+        return next((name for name in inner if _RE.classifier.search(name)), "")
     return facts.training.objects.made_by(node)
 
 
@@ -344,23 +331,11 @@ _OBJECTIVES = {
         r"Logloss|MultiClass|MultiClassOneVsAll|CrossEntropy|\w*Classifier)$"
     ),
 }
-_CLASS_METRICS = re.compile(
-    r"^(auc|binary_logloss|binary_error|multi_logloss|multi_error|logloss|mlogloss|error|merror|aucpr|"
-    r"AUC|Accuracy|Logloss|F1|MultiClass|average_precision)$"
-)
-_VALUE_METRICS = re.compile(r"^(rmse|mse|mae|l1|l2|mape|rmsle|RMSE|MAE|MAPE|R2|MSLE|huber|quantile)$")
-_OF_TWO_CLASSES = re.compile(r"^(binary(:logistic)?|Logloss)$")
-_OF_MANY_CLASSES = re.compile(r"^(merror|mlogloss|multi_logloss|multi_error|MultiClass|TotalF1)$")
 _FOR_CLASSES = ("auc", "log-loss", "accuracy", "mcc")
 _CATEGORICAL = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 _SQUARED = ("mse", "mean_squared_error", "mae", "mean_absolute_error")
 _WRONG_LABELS = {"categorical_crossentropy": "numbers", "sparse_categorical_crossentropy": "one-hot vectors"}
-_BY_CLASS = re.compile(r"^(eval_)?(accuracy(_score)?|roc_auc(_score)?|f1_score|log_loss)$")
 LONGEST_METRIC = 30
-_JUDGED_AS_VALUES = re.compile(
-    r"bcewithlogits|binary_cross_entropy_with_logits|mean_squared|rmse|mse|pearson|spearman|regression|mae\b|"
-    r"kappa"
-)
 
 
 def objective_rules(facts: Facts) -> Iterator[Finding]:
@@ -496,7 +471,7 @@ def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | 
     judged, task = metric_of(facts), facts.context.task
     family, name = (judged.family, judged.name) if judged is not None else ("", "")
     if _OBJECTIVES["values"].match(objective):
-        if any(_CLASS_METRICS.match(m) for m in metrics):
+        if any(_RE.class_metrics.match(m) for m in metrics):
             return "trees-metric-of-classes", {"objective": objective, "metric": metrics[0]}
         if family in _FOR_CLASSES:
             return "trees-of-values", {"name": name, "objective": objective}
@@ -505,13 +480,13 @@ def _wrong_objective(facts: Facts, objective: str, metrics: list[str]) -> Why | 
         if task == "tabular-classification" and family not in ("kappa", "correlation"):
             return "trees-classification", {"objective": objective}
     elif _OBJECTIVES["classes"].match(objective):
-        many = next((m for m in metrics if _OF_MANY_CLASSES.match(m)), None)
+        many = next((m for m in metrics if _RE.of_many_classes.match(m)), None)
         two = next((m for m in metrics if m in ("binary_logloss", "binary_error")), None)
-        if many is not None and _OF_TWO_CLASSES.match(objective):
+        if many is not None and _RE.of_two_classes.match(objective):
             return "trees-of-two", {"objective": objective, "many": many}
         if two is not None and objective.lower().startswith("multi"):
             return "trees-of-many", {"objective": objective, "two": two}
-        if any(_VALUE_METRICS.match(m) for m in metrics):
+        if any(_RE.value_metrics.match(m) for m in metrics):
             return "trees-metric-of-values", {"objective": objective, "metric": metrics[0]}
         if family in VALUE_FAMILIES:
             return "trees-of-classes", {"name": name, "objective": objective}
@@ -524,9 +499,9 @@ def _transformers(facts: Facts) -> Iterator[Finding]:
     """num_labels=1 means regression by squared error to transformers."""
     script, text, task = facts.script, facts.script.text, facts.context.task
     named = (*script.calls_by_name, *script.imports, *(s for s in script.strings if len(s) <= LONGEST_METRIC))
-    by_class = any(map(_BY_CLASS.search, named)) or task == "text-classification"
+    by_class = any(map(_RE.by_class.search, named)) or task == "text-classification"
     for call in facts.script.called("from_pretrained") if by_class else ():
         classifies = "ForSequenceClassification" in ast.dump(call.func) + facts.script.qualified(call.func)
-        known = facts.argument(call, "problem_type") is not None or _JUDGED_AS_VALUES.search(text)
+        known = facts.argument(call, "problem_type") is not None or _RE.judged_as_values.search(text)
         if classifies and facts.number(call, "num_labels") == 1 and not known:
             yield finding("wrong-loss", call, "one-label")

@@ -12,10 +12,11 @@ from memory_service.review.rules.data_loader import has_reason
 from memory_service.review.rules.libraries.parameters import LARGEST_RATE, largest_tuning_rate
 from memory_service.review.rules.loss import against_metric
 from memory_service.review.source.nodes import words
+from memory_service.review.tables import name_sets
 
-COUNTS = words(
-    "BATCH_SIZE GRAD_ACCUMULATION N_GPUS IMAGE_SIZE SEQ_LEN LORA_RANK FOLDS SEEDS EPOCHS PATIENCE SEED"
-)
+_SET = name_sets("own_settings")
+
+COUNTS = _SET.counts
 _CHOICES = {
     "PRECISION": words("fp32 fp16 bf16"),
     "SPLIT": words("random stratified group stratified-group time"),

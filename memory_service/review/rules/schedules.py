@@ -22,13 +22,12 @@ from memory_service.review.source.nodes import (
     words,
     words_in,
 )
+from memory_service.review.tables import name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
 
-_GROWS = re.compile(
-    r"(^|_)(acc|accuracy|auc|auroc|roc_auc|f1|dice|iou|miou|map|kappa|qwk|mcc|r2|precision|recall|pearson|"
-    r"spearman)(_|$|\d)"
-)
-_SHRINKS = re.compile(r"(^|_)(loss|rmse|mse|mae|rmsle|logloss|log_loss|error|err|perplexity|wer|cer)(_|$)")
+_MAP = name_maps("schedules")
+_RE = patterns("schedules")
+_SET = name_sets("schedules")
 
 
 def watched_rules(facts: Facts) -> Iterator[Finding]:
@@ -50,7 +49,7 @@ def watched_rules(facts: Facts) -> Iterator[Finding]:
 def _direction(name: str) -> str | None:
     """Whether a metric of this name is to be the greatest or the smallest; None where it does not say."""
     name = name.lower().replace("/", "_").replace("-", "_")
-    grows, shrinks = bool(_GROWS.search(name)), bool(_SHRINKS.search(name))
+    grows, shrinks = bool(_RE.grows.search(name)), bool(_RE.shrinks.search(name))
     return None if grows == shrinks else "max" if grows else "min"
 
 
@@ -96,7 +95,12 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)
-    if given is None and _SHRINKS.search(metric.lower()) and not metric.endswith("loss") and not open_ended:
+    if (
+        given is None
+        and _RE.shrinks.search(metric.lower())
+        and not metric.endswith("loss")
+        and not open_ended
+    ):
         yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
         yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)
@@ -119,10 +123,6 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(call, "save-steps", every=every, each=each, steps=int(each))
 
 
-_BY_BATCH = re.compile(r"^(OneCycleLR|CyclicLR|get_\w+_schedule(_with_\w+)?|get_scheduler)$")
-_LOADER = re.compile(r"loader|(^|_)dl(_|$)|^dl|_dl$|batches|dataloader|iterator", re.IGNORECASE)
-
-
 def step_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
     for call in facts.script.called("step"):
@@ -132,7 +132,7 @@ def step_rules(facts: Facts) -> Iterator[Finding]:
         maker, name = makers[0], last_name(makers[0].func)
         if name == "ReduceLROnPlateau" and not call.args and not call.keywords:
             yield wrong(call, "plateau-metric")
-        elif _BY_BATCH.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
+        elif _RE.by_batch.match(name) and _counts_batches(facts, maker) and _once_an_epoch(facts, call):
             yield wrong(call, "stepped-by-epoch", name=name)
         elif name == "CosineAnnealingLR" and _every_batch(facts, call) and _counts_epochs(facts, maker):
             yield wrong(call, "stepped-by-batch", name=name)
@@ -147,7 +147,7 @@ def _counts_batches(facts: Facts, maker: ast.Call) -> bool:
     given: list[ast.AST] = [*maker.args[1:], *(k.value for k in maker.keywords)]
     for _ in range(3):
         lengths = (c for node in given for c in calls_in(node) if is_call(c, "len"))
-        if any(w in supervised or _LOADER.search(w) for c in lengths for a in c.args for w in words_in(a)):
+        if any(w in supervised or _RE.loader.search(w) for c in lengths for a in c.args for w in words_in(a)):
             return True
         names = [n for node in given for n in ast.walk(node) if isinstance(n, ast.Name)]
         given = [source for name in names for source in facts.values.assigned(name.id, name)]
@@ -187,22 +187,7 @@ def _once_an_epoch(facts: Facts, call: ast.Call) -> bool:
 
 
 _ALWAYS_IN_KERAS = words("loss lr learning_rate")
-_ALWAYS_IN_TRAINER = words(
-    "loss runtime samples_per_second steps_per_second epoch model_preparation_time jit_compilation_time"
-)
-_SHORT_NAMES = {
-    "mse": "mean_squared_error",
-    "mae": "mean_absolute_error",
-    "mape": "mean_absolute_percentage_error",
-    "msle": "mean_squared_logarithmic_error",
-}
 _TRAINERS = ("Trainer", "Seq2SeqTrainer")
-_EVALUATES = words("evaluate evaluation_loop prediction_loop _maybe_log_save_evaluate")
-_OWN_LOGS = re.compile(
-    r"\blogs\[|\blogs\.(update|setdefault)|add_metric|"
-    r"def (train_step|test_step|compute_metrics|get_metrics_result)\b"
-)
-"""Models or callbacks put figures into the logs by themselves."""
 
 _MOST_RETURNS = 20
 _MOST_TRAINERS = 20
@@ -297,7 +282,7 @@ def _compiled(facts: Facts) -> set[str] | None:
     script = facts.script
     methods = (call for call in script.called("compile") if receiver(call) is not None)
     calls = [call for call in methods if not script.qualified(call.func).startswith(("torch.", "re."))]
-    if not calls or _OWN_LOGS.search(script.text):
+    if not calls or _RE.own_logs.search(script.text):
         return None
     given: list[ast.AST | None] = []
     for call in calls:
@@ -342,7 +327,7 @@ def _names_of(facts: Facts, metric: ast.AST) -> set[str]:
     """Names that one metric may be logged under; none where it is unknown."""
     script = facts.script
     if isinstance(metric, ast.Constant) and isinstance(metric.value, str):
-        return {metric.value, _SHORT_NAMES.get(metric.value, metric.value)}
+        return {metric.value, _MAP.short_names.get(metric.value, metric.value)}
     if isinstance(metric, ast.Name) and metric.id in script.functions:
         return {metric.id}
     if not isinstance(metric, ast.Call):
@@ -376,9 +361,9 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     metric = values.text(given)
     if given is None or metric is None:
         return
-    known: set[str] = set(_ALWAYS_IN_TRAINER)
+    known: set[str] = set(_SET.always_in_trainer)
     heirs = [heir for name in _TRAINERS for heir in script.heirs.get(name, ())]
-    made = [one.name for one in heirs if not _EVALUATES & {getattr(s, "name", "") for s in one.body}]
+    made = [one.name for one in heirs if not _SET.evaluates & {getattr(s, "name", "") for s in one.body}]
     users = [c for c in script.called(*_TRAINERS, *made)[:_MOST_TRAINERS] if _gets(facts, c, call)]
     for trainer in users:
         computed = values.argument(trainer, "compute_metrics")
@@ -391,7 +376,7 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     plain = {name.removeprefix("eval_") for name in known}
     if users and metric.removeprefix("eval_") not in plain:
         best = next((name for name in sorted(plain) if metric in name or name in metric), "loss")
-        known = plain - _ALWAYS_IN_TRAINER | {"loss"}
+        known = plain - _SET.always_in_trainer | {"loss"}
         yield _nobody(given, metric, known, f'metric_for_best_model="{best}"')
 
 

@@ -20,17 +20,14 @@ from memory_service.review.source.nodes import (
     receiver,
     receiver_name,
     texts_in,
-    words,
     words_in,
 )
+from memory_service.review.tables import name_sets, patterns
 from memory_service.review.training import Loop, guards_of
 
-_ZEROES = re.compile(r"(?i)zero_?grad|\.grad\s*=\s*None|grad(\.data)?\.(zero|fill)_|deepspeed|LBFGS")
-_OPTIMIZER = re.compile(r"^(opt|optim|optimi[sz]er)s?\d*$|_(opt|optim|optimi[sz]er)\d*$", re.IGNORECASE)
-_ORDERED = re.compile(r"randperm|permutation|shuffle|sample\(frac|time_?series|stateful", re.IGNORECASE)
-_MAP_STYLE = frozenset(
-    ("TensorDataset", "ImageFolder", "DatasetFolder", "CIFAR10", "CIFAR100", "MNIST", "FashionMNIST")
-)
+_RE = patterns("torch_loop")
+_SET = name_sets("torch_loop")
+
 _LETS_GO = frozenset(("item", "detach", "float", "tolist", "numpy", "cpu_item"))
 
 
@@ -41,14 +38,14 @@ def loop_rules(facts: Facts) -> Iterator[Finding]:
     loops = [loop for loop in facts.training.loops if isinstance(loop.batch, ast.For)]
     loops = [loop for loop in loops if isinstance(loop.backward, ast.Call)]
     steps: dict[int, list[ast.Call]] = defaultdict(list)
-    for call in facts.script.called("step") if not _ZEROES.search(facts.script.text) else ():
+    for call in facts.script.called("step") if not _RE.zeroes.search(facts.script.text) else ():
         if loops and _is_optimizer(facts, call):
             steps[id(facts.script.function(call))].append(call)
     for loop in loops:
         yield from _not_zeroed(facts, loop, steps[id(facts.script.function(loop.backward))])
         yield from _keeps_graph(facts, loop)
         yield from _accumulated(facts, loop)
-    in_own_order = _ORDERED.search(facts.script.text.replace("shuffle=", ""))
+    in_own_order = _RE.ordered.search(facts.script.text.replace("shuffle=", ""))
     for loader in loaders_of(facts) if loops and not in_own_order else ():
         yield from _not_shuffled(facts, loader, loops)
 
@@ -64,7 +61,9 @@ def _not_zeroed(facts: Facts, loop: Loop, steps: Sequence[ast.Call]) -> Iterator
     assert loop.batch is not None  # noqa: S101 - of a For, as the caller looked
     calls = (call for node in loop.batch.body for call in calls_in(node))
     others = (c for c in script.within_calls(loop.batch.body) if not is_call(c, "step", "unscale_"))
-    handed = any(_OPTIMIZER.search(last_name(argument)) for call in others for argument in arguments_of(call))
+    handed = any(
+        _RE.optimizer.search(last_name(argument)) for call in others for argument in arguments_of(call)
+    )
     if handed or any("torch.optim" in script.qualified(call.func) for call in calls):
         return  # a helper from elsewhere may do anything with it; one made anew has no gradients
     yield finding("gradients-not-zeroed", loop.backward)
@@ -130,12 +129,6 @@ def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
     )
 
 
-_RESETS = words(
-    "load_state_dict deepcopy reset_parameters clone_model set_weights load_weights init_weights reset "
-    "reset_weights weights_reset build_model create_model get_model make_model compile"
-)
-
-
 def _across_folds(facts: Facts) -> Iterator[Finding]:
     """The optimizer, or the compiled Keras model, of all folds is made before them, and nothing in the loop
     makes or resets one."""
@@ -146,7 +139,7 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
             name for n in inside if isinstance(n, ast.Assign) for to in n.targets for name in names_in(to)
         }
         calls = [n for n in inside if isinstance(n, ast.Call)]
-        anew = any(is_call(c, *_RESETS) or "torch.optim." in script.qualified(c.func) for c in calls)
+        anew = any(is_call(c, *_SET.resets) or "torch.optim." in script.qualified(c.func) for c in calls)
         ends = any(isinstance(n, ast.Break) and script.loops(n)[:1] == [loop] for n in inside)
         for call in calls if not anew and not ends else ():
             keras = any(fit.call is call and fit.kind == "keras" for fit in training.fits)
@@ -167,7 +160,7 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
 def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     """`optimizer.step()`, `scaler.step(optimizer)`; not with a closure, which zeroes for itself."""
     base = step.args[0] if len(step.args) == 1 else receiver(step)
-    named = base is not None and bool(_OPTIMIZER.search(last_name(base)))
+    named = base is not None and bool(_RE.optimizer.search(last_name(base)))
     if step.keywords or base is None or (step.args and not named):
         return False
     makers = facts.training.objects.makers(base)
@@ -244,7 +237,7 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
     names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
-    own = [facts.script.classes.get(name) for name in names - _MAP_STYLE]
+    own = [facts.script.classes.get(name) for name in names - _SET.map_style]
     parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
     by_key = all("__getitem__" in inside for inside in parts)
     return bool(names) and by_key and not any("IterableDataset" in bases_of(owner) for owner in own)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -17,6 +16,10 @@ from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from memory_service.review.source.nodes import Function, grouped, last_name, words
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("script")
+_SET = name_sets("script")
 
 Node = TypeVar("Node", bound=ast.AST)
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.ClassDef | ast.Lambda
@@ -28,11 +31,6 @@ _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _USUAL_NAMES = words("nn F optim torch tf keras self")
-_RUNNER = re.compile(r"hydra|command|main|'app'|task|flow")
-_COMMON = words(
-    "append add items keys values get update copy close read write split join format to cuda cpu item "
-    "mean sum parameters state_dict load_state_dict shape"
-)
 
 MOST_FOLLOWED = 400  # functions followed from one place: a script's own are fewer
 MOST_VISITED = 2_000_000
@@ -215,7 +213,7 @@ class Script:
     def resolve(self, node: ast.AST) -> list[ast.AST]:
         """Functions and classes of this file that a name can mean."""
         name = last_name(node)
-        if isinstance(node, ast.Attribute) and name in _COMMON:
+        if isinstance(node, ast.Attribute) and name in _SET.common:
             return []
         found: list[ast.AST] = list(self.functions.get(name, ()))
         if isinstance(node, ast.Name):
@@ -233,7 +231,7 @@ class Script:
         defined = (*_FUNCTIONS, ast.ClassDef)
         top = [s for s in self.tree.body if not isinstance(s, (*defined, ast.Import, ast.ImportFrom))]
         offered = (f for functions in self.functions.values() for f in functions)
-        top += [f for f in offered if any(_RUNNER.search(ast.dump(d)[:400]) for d in f.decorator_list)]
+        top += [f for f in offered if any(_RE.runner.search(ast.dump(d)[:400]) for d in f.decorator_list)]
         return {node for node in self.within(top) if isinstance(node, defined)}
 
     def runs(self, node: ast.AST) -> bool:
@@ -295,12 +293,9 @@ def _imports(script: Script) -> tuple[dict[str, str], set[str]]:
     return names, modules
 
 
-_COMMENT = re.compile(r"""^(?:[^#'"]|'[^']*+(?:'|$)|"[^"]*+(?:"|$))*+(#.*)""")
-
-
 def _comment(line: str) -> str:
     """The comment at the end of a line; a hash within quotes is none."""
-    found = _COMMENT.match(line)
+    found = _RE.comment.match(line)
     return found[1] if found else ""
 
 

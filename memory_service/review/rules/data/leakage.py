@@ -14,10 +14,14 @@ from memory_service.review.constants.values import Values
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Division, Supervised, all_of
-from memory_service.review.interpretation.vocabulary import TARGET_COLUMN
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
-from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver, words
+from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_sets, patterns
+
+_RE = patterns("leakage")
+_ROWS_RE = patterns("interpretation")
+_SET = name_sets("leakage")
 
 _MANY = (
     r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|"
@@ -51,14 +55,6 @@ _EACH_HAS = (
     re.compile(r"\bthe same\s+([a-z]+)\s+(?:may |can |often |does )?(?:appears?|occurs?|comes?|returns?)\b"),
     re.compile(r"\b([a-z]+)s\s+(?:\w+\s+){0,2}(?:more than once|repeatedly|several times|many times)\b"),
 )
-_ONE_ROW_EACH = re.compile(
-    r"\b(?:one|a|single|1|each)\s+(?:row|line|record|entry|file|image|example|sample)\s+"
-    r"(?:per|for each|for every|of each|is one|is a|is an)\s+(?:single\s+)?(\w+)"
-)
-_LISTED = re.compile(
-    r"(?:\w\.(?:csv|tsv|parquet|feather|jsonl?|txt|pkl)|\bcolumns|\bcols|\bfields)\b ?"
-    r"(?:has|holds|are|with)? ?[:(=-]+ ?((?:\w+ ?[,|] ?)+\w+)"
-)
 MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 
 
@@ -73,7 +69,7 @@ def prose_of(script: Script) -> list[str]:
 
 def several_each(texts: Sequence[str]) -> Iterator[str]:
     """Words for what has several rows each: "91 actors, ~400 clips each" -> "actor"."""
-    single = {stated[1] for text in texts for stated in _ONE_ROW_EACH.finditer(text)}
+    single = {stated[1] for text in texts for stated in _RE.one_row_each.finditer(text)}
     for text in texts:
         for pattern in _EACH_HAS:
             words = (stated[1].rstrip("s") for stated in pattern.finditer(text))
@@ -83,29 +79,11 @@ def several_each(texts: Sequence[str]) -> Iterator[str]:
 def columns_listed(texts: Iterable[str]) -> Iterator[str]:
     """ "meta.csv: clip, actor, emotion" -> "clip", "actor", "emotion"."""
     for text in texts:
-        for stated in _LISTED.finditer(text):
+        for stated in _RE.listed.finditer(text):
             yield from re.findall(r"\w+", stated[1])
 
 
-_GROUP_COLUMN = re.compile(
-    r"^(patient|subject|speaker|participant|actor|student|user|customer|session|player|author|client|person|"
-    r"driver|recording|animal|study|group|site|household|device|well|scene|video|clip|essay_prompt|prompt|"
-    r"case|family|owner|store|shop|individual|slide|specimen|donor|recorder|microphone|observer|plot|site|"
-    r"plate|household|lesion|eye|mouse|farm|station|sensor|machine|engine|vehicle|artist|singer|song|album|"
-    r"document|article|writer|reader|school|teacher|company|merchant|trip|flight|worker|rater|child|infant|"
-    r"dog|cow|plant|tree|hospital|village|ship|vessel|camera|room)(_?(id|no|nr|num|name|code|uid|key))?s?$",
-    re.IGNORECASE,
-)
 _GROUPS = ("groups", "group", "group_ids", "patients", "subjects", "speakers")
-_ONE_EACH = re.compile(
-    r"\b(one|single|1)\s+[\w-]+\s+(per|for each|for every|of each)\s+(patient|subject|"
-    r"speaker|participant|donor)"
-)
-_PERSON = re.compile(r"^(patient|subject|speaker|participant|donor|actor)_?(id|no|nr|uid|key)s?$")
-_OWN_NAME = re.compile(
-    r"(^|_)(path|file|filename|filepath|image|img|slice|scan|wav|clip|recording|patch|tile)s?(_|$)|_uid$|"
-    r"^(study|exam|visit|session|series|sample|segment|utterance|note|encounter)_?(id|no|nr)$"
-)
 
 
 def group_column(facts: Facts) -> str:
@@ -124,13 +102,13 @@ def _counted_columns(facts: Facts) -> Iterator[str]:
             continue  # of another table, which is joined
         by = values.one(values.argument(call, "by", 0))
         for name in by if isinstance(by, list) else [by]:
-            if isinstance(name, str) and _GROUP_COLUMN.match(name):
+            if isinstance(name, str) and _RE.group_column.match(name):
                 yield name
     for call in script.called("nunique", "value_counts", "duplicated"):
         base = receiver(call) or call
         column = base.attr if isinstance(base, ast.Attribute) else column_of(facts.values, base)
         reported = last_name(call.func) != "nunique" or _is_reported(facts, call)
-        if column and _GROUP_COLUMN.match(column) and reported:
+        if column and _RE.group_column.match(column) and reported:
             yield column
 
 
@@ -158,10 +136,10 @@ def _parsed_columns(facts: Facts) -> Iterator[str]:
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
             column = column_of(facts.values, target) if isinstance(target, ast.Subscript) else None
-            if column and _GROUP_COLUMN.match(column) and _cut_from_file(node.value):
+            if column and _RE.group_column.match(column) and _cut_from_file(node.value):
                 yield column
     entries = (entry for item in facts.script.all(ast.Dict) for entry in entries_of(item))
-    yield from (name for name, value in entries if _GROUP_COLUMN.match(name) and _cut_from_file(value))
+    yield from (name for name, value in entries if _RE.group_column.match(name) and _cut_from_file(value))
 
 
 def _cut_from_file(node: ast.AST) -> bool:
@@ -175,7 +153,7 @@ def _documented_columns(facts: Facts) -> Iterator[str]:
     """A comment or a docstring tells of several rows each."""
     known = list(dict.fromkeys(_columns_mentioned(facts)))
     for word in several_each(prose_of(facts.script)):
-        yield from (c for c in known if _GROUP_COLUMN.match(c) and c.lower().startswith(word))
+        yield from (c for c in known if _RE.group_column.match(c) and c.lower().startswith(word))
 
 
 def _columns_mentioned(facts: Facts) -> Iterator[str]:
@@ -199,11 +177,11 @@ def _noted(facts: Facts) -> Iterator[tuple[ast.Call, list[str]]]:
 
 def _noted_columns(facts: Facts) -> Iterator[str]:
     """A comment names the columns of a table: each row has a file or number of its own beside its patient."""
-    if _ONE_EACH.search(facts.script.text):
+    if _RE.one_each.search(facts.script.text):
         return
     for _, names in _noted(facts):
         for name in names:
-            if _PERSON.match(name) and any(_OWN_NAME.search(n) for n in names if n != name):
+            if _RE.person.match(name) and any(_RE.own_name.search(n) for n in names if n != name):
                 yield name
 
 
@@ -217,7 +195,7 @@ def column_of(values: Values, node: ast.AST) -> str | None:
     if is_call(node, "pop") and node.args and receiver(node) is not None:
         return values.text(node.args[0])
     named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    named = named and bool(TARGET_COLUMN.match(last_name(node)))
+    named = named and bool(_ROWS_RE.target_column.match(last_name(node)))
     return last_name(node) if named and not isinstance(values.one(node), str) else None
 
 
@@ -291,13 +269,7 @@ def _target(supervised: Supervised) -> str | None:
     return None
 
 
-_IGNORES_GROUPS = words(
-    "KFold StratifiedKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold "
-    "train_test_split random_split"
-)
-_BY_PARAMETER = words("cross_val_score cross_validate cross_val_predict learning_curve fit cv")
 _FORECAST, _IS_FORECAST = "time-series-regression", "the task is a forecast"
-_OF_TIME = re.compile(r"^(shift|rolling|ewm|expanding|append)$|sequence|window|lag", re.IGNORECASE)
 
 
 def row_rules(facts: Facts) -> Iterator[Finding]:
@@ -340,14 +312,14 @@ def _of_time(facts: Facts, division: Division) -> str:
     if facts.context.task == _FORECAST or (facts.context.task == "time-series" and values):
         return _IS_FORECAST
     series = sorted(division.contents.series, key=lambda node: facts.script.order.get(node, 0))
-    made = (n for n in series if not isinstance(n, ast.Call) or _OF_TIME.search(last_name(n.func)))
+    made = (n for n in series if not isinstance(n, ast.Call) or _RE.of_time.search(last_name(n.func)))
     line = next((getattr(node, "lineno", 0) for node in made), None)
     return f"line {line} makes them of their neighbours in time" if line is not None else ""
 
 
 def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
     """The class that divides the rows and the call that made it; of a search and of scoring their `cv`."""
-    if division.kind not in _BY_PARAMETER:
+    if division.kind not in _SET.by_parameter:
         return division.kind, division.maker
     call: ast.AST | None = division.place
     if division.kind == "fit" and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
@@ -366,7 +338,7 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
     kinds = [(one, *_divider(facts, one)) for one in divisions]
     for division, kind, _ in kinds:
         at = 2 if isinstance(division.place, ast.Call) and last_name(division.place.func) == "split" else None
-        if kind not in _IGNORES_GROUPS or not isinstance(division.place, ast.Call):
+        if kind not in _SET.ignores_groups or not isinstance(division.place, ast.Call):
             continue
         given = facts.values.argument(division.place, "groups", at)
         nothing = isinstance(given, ast.Constant) and given.value is None
@@ -378,9 +350,9 @@ def _groups(facts: Facts, divisions: list[Division]) -> Iterator[Finding]:
         return
     column = group_column(facts)
     for division, kind, _ in kinds if column else ():
-        if kind not in _IGNORES_GROUPS or _of_time(facts, division) or _of_groups(division):
+        if kind not in _SET.ignores_groups or _of_time(facts, division) or _of_groups(division):
             continue
-        direct = division.kind in ("train_test_split", "random_split", *_BY_PARAMETER)
+        direct = division.kind in ("train_test_split", "random_split", *_SET.by_parameter)
         place = division.place if direct or division.maker is None else division.maker
         yield finding("groups-across-folds", place, "rows", column=column, kind=kind, fix=_fix(division.kind))
         return

@@ -25,35 +25,28 @@ from memory_service.review.source.nodes import (
     keyword_names,
     last_name,
     receiver,
-    word_pairs,
-    words,
 )
 from memory_service.review.source.script import Script
+from memory_service.review.tables import name_lists, name_maps, name_sets, patterns
 from memory_service.review.training import KERAS, LIGHTNING
+
+_LIST = name_lists("parameters")
+_MAP = name_maps("parameters")
+_RE = patterns("parameters")
+_SET = name_sets("parameters")
 
 LARGEST_RATE = {"Adam": 0.05, "AdamW": 0.05, "NAdam": 0.05, "RAdam": 0.05, "SGD": 5.0, "RMSprop": 0.1}
 FINE_TUNING_RATE = 5e-3  # no pretrained transformer is trained at more
-_ENCODER = re.compile(r"(deberta|roberta|electra|bert|mpnet|longformer)[\w.-]*", re.IGNORECASE)
-_ADAPTED = re.compile(r"\bpeft\b|\blora|requires_grad_?\s*(=|\()\s*false", re.IGNORECASE)
 ENCODER_RATE = 5e-4
 """Nor is an encoder of text trained as a whole at more: papers of BERT to DeBERTa search 5e-6 to 3e-4."""
 
 _SHARES = ("label_smoothing", "p", "dropout", "drop_rate", "drop_path_rate", "pct_start", "subsample")
-_BOOSTED = re.compile(r"^(LGBM|XGB|CatBoost|GradientBoosting|dict$)")
-"""Whose `subsample` is a share of the rows; elsewhere it is a number of rows."""
-
-
-_CHECKED = word_pairs(
-    "KFold:sklearn StratifiedKFold:sklearn GroupKFold:sklearn StratifiedGroupKFold:sklearn OneCycleLR:torch "
-    "ReduceLROnPlateau:torch train_test_split:sklearn DataLoader:torch"
-)
-"""Whose these are: a class of that name from elsewhere takes other parameters."""
 
 
 def largest_tuning_rate(script: Script) -> float:
     """For the pretrained transformer of a script, whose every layer learns at one rate."""
-    whole = not _ADAPTED.search(script.text)
-    return ENCODER_RATE if whole and any(map(_ENCODER.search, script.strings)) else FINE_TUNING_RATE
+    whole = not _RE.adapted.search(script.text)
+    return ENCODER_RATE if whole and any(map(_RE.encoder.search, script.strings)) else FINE_TUNING_RATE
 
 
 def parameter_rules(facts: Facts) -> Iterator[Finding]:
@@ -70,32 +63,28 @@ def parameter_rules(facts: Facts) -> Iterator[Finding]:
         yield from _deprecated(facts, call)
 
 
-_GIVES = words(
-    "convert dropna fillna drop_duplicates reset_index set_index rename astype replace drop resize"
-)
-
-
 def _thrown_away(facts: Facts) -> Iterator[Finding]:
     """`img.convert("RGB")`, `df.dropna()` as a statement of its own; the last of a cell is shown."""
     script = facts.script
     for node in script.all(ast.Expr):
         call = node.value
         name = last_name(call.func) if isinstance(call, ast.Call) else ""
-        if name not in _GIVES or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        if (
+            name not in _SET.gives
+            or not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Attribute)
+        ):
             continue
         behind = script.lines[(node.end_lineno or node.lineno) :]
         following = next((line for line in behind if line.strip()), "#%%")
         if (
             not isinstance(call.func.value, ast.Name)
-            or _LAST.match(following.lstrip())
+            or _RE.last.match(following.lstrip())
             or _changes(facts, call, name)
         ):
             continue
         what = ast.unparse(call.func)
         yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
-
-
-_LAST = re.compile(r"# ?(In\[|%%)")
 
 
 def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
@@ -106,10 +95,7 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
     made = [last_name(maker.func) for maker in facts.training.objects.makers(base)]
     if name in ("convert", "resize"):
         return not any(one == "open" and script.uses("PIL") for one in made)
-    return not (script.uses("pandas") and any(_TABLE.match(one) for one in made))
-
-
-_TABLE = re.compile(r"read_\w{1,20}$|DataFrame$|merge$|concat$|copy$")
+    return not (script.uses("pandas") and any(_RE.table.match(one) for one in made))
 
 
 def _deterministic(facts: Facts) -> Iterator[Finding]:
@@ -128,7 +114,7 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
 
 def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     name, open_ended = last_name(call.func), facts.values.open_ended(call)
-    if name in _CHECKED and not facts.script.is_of(call.func, _CHECKED[name]):
+    if name in _MAP.checked and not facts.script.is_of(call.func, _MAP.checked[name]):
         return
     match name:
         case "KFold" | "StratifiedKFold" | "GroupKFold" | "StratifiedGroupKFold":
@@ -169,7 +155,7 @@ def _shares(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     transforms = facts.script.qualified(call.func).startswith(("albumentations.", "torchvision.transforms."))
     random = transforms or name.startswith(("Dropout", "Random"))
     for parameter in _SHARES:
-        if (parameter == "p" and not random) or (parameter == "subsample" and not _BOOSTED.search(name)):
+        if (parameter == "p" and not random) or (parameter == "subsample" and not _RE.boosted.search(name)):
             continue
         number = facts.number(call, parameter, 0 if parameter == "p" and name == "Dropout" else None)
         if number is not None and not 0 <= number <= 1:
@@ -319,7 +305,6 @@ def _deprecated(facts: Facts, call: ast.Call) -> Iterator[Finding]:
         yield wrong(call, "torchvision-pretrained", name=name)
 
 
-_TREES = re.compile(r"^(LGBM|XGB)\w*(Classifier|Regressor|Ranker)$")
 _STOPPING = ("early_stopping_rounds", "early_stopping_round")
 _LIBRARIES = {
     "lightgbm": re.compile(r"lightgbm\.(train|cv)$|LGBM"),
@@ -334,9 +319,6 @@ _MULTICLASS = {
     "lightgbm.train": ("multiclass", "multiclassova", "softmax"),
     "xgboost.train": ("multi:softmax", "multi:softprob"),
 }
-_SHARES_OF_ROWS = (
-    "subsample", "colsample_bytree", "feature_fraction", "bagging_fraction", "rsm", "colsample_bylevel",
-)  # fmt: skip
 
 
 def boosting_rules(facts: Facts) -> Iterator[Finding]:
@@ -395,7 +377,7 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
     if place is not None and rate is not None and not LEAST_RATE <= rate <= 1:
         what = "over 1" if rate > 1 else "so low that rounds end before the gains do"
         yield wrong(values.origin(place), "boosting-rate", rate=rate, what=what)
-    for key in _SHARES_OF_ROWS:
+    for key in _LIST.shares_of_rows:
         share = values.number(params.get(key))
         if share is not None and not 0 < share <= 1:
             yield wrong(params[key], "share-of-rows", key=key, share=share)
@@ -433,7 +415,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
         makers = facts.training.objects.makers(model)
-        if len(makers) != 1 or not _TREES.match(last_name(makers[0].func)):
+        if len(makers) != 1 or not _RE.trees.match(last_name(makers[0].func)):
             return
         if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):
             return
