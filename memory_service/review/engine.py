@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from memory_service.review.constants.mappings import expand
-from memory_service.review.constants.values import Values
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, Place, finding, head_of, in_order
 from memory_service.review.rules import (
@@ -37,6 +35,8 @@ from memory_service.review.source.project import Places, source_of
 from memory_service.review.source.script import Script
 from memory_service.review.training import Training
 from memory_service.review.training_plan import TrainingPlan, training_plan_of
+from memory_service.review.values.mappings import expand
+from memory_service.review.values.values import Values
 
 MOST_FINDINGS = 200
 FAILED = "could not be applied to this script"

@@ -15,12 +15,10 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Literal
 
-from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
     is_call,
-    is_of_self,
     last_name,
     names_in,
     receiver,
@@ -32,6 +30,7 @@ from memory_service.review.source.nodes import (
 )
 from memory_service.review.source.script import Script
 from memory_service.review.tables import name_lists, name_sets, patterns
+from memory_service.review.values.values import Values
 
 _LIST = name_lists("training")
 _RE = patterns("training")
@@ -153,52 +152,12 @@ def _changes_course(node: ast.If) -> bool:
     return "should_training_stop" in roots(node.test)
 
 
-_DEEPEST = 5
-_MOVED = ("to", "cuda", "cpu", "eval", "train")
-_WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
-
-
-@dataclass
-class Objects:
-    """Where the objects of one script come from."""
-
-    script: Script
-    values: Values
-
-    def made_by(self, node: ast.AST | None) -> str:
-        """The class or function whose call a name holds: `m = LGBMClassifier(...)` -> "LGBMClassifier"."""
-        return next((last_name(maker.func) for maker in self.makers(node)), "")
-
-    def makers(self, node: ast.AST | None, deep: int = 0) -> list[ast.Call]:
-        """Calls of constructors that an object may come from, through names, attributes and helpers of the
-        file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
-        if node is None or deep > _DEEPEST:
-            return []
-        if not isinstance(node, ast.Call):
-            return [m for s in self.values.sources(node) for m in self.makers(s, deep + 1)]
-        name = last_name(node.func)
-        if name in _MOVED and isinstance(node.func, ast.Attribute):
-            return self.makers(node.func.value, deep + 1)
-        if name in _WRAPPERS and node.args:
-            return self.makers(node.args[0], deep + 1)
-        given = self.returned_by(node.func)[::-1] if name not in self.script.classes and name != "fit" else []
-        return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
-
-    def returned_by(self, name: ast.AST) -> list[ast.expr]:
-        """What a function or method of the file returns, or a lambda."""
-        functions = self.script.functions.get(last_name(name), [])
-        if functions and (isinstance(name, ast.Name) or is_of_self(name)):
-            return self.script.returned(functions[0])
-        return [s.body for s in self.values.sources(name) if isinstance(s, ast.Lambda)][:1]
-
-
 @dataclass
 class Folds:
     """Loops over the folds of a cross-validation."""
 
     script: Script
     values: Values
-    objects: Objects
     _known: dict[ast.AST, bool] = field(default_factory=dict)
 
     def is_fold(self, loop: AnyLoop) -> bool:
@@ -211,12 +170,12 @@ class Folds:
             stated = bool(_RE.fold.search(last_name(splitter)))
             first = call.args[0] if call.args else None
             number = first is not None and self.values.number(first) is not None
-            if stated or "Fold" in self.objects.made_by(splitter) or (first is not None and not number):
+            if stated or "Fold" in self.values.made_by(splitter) or (first is not None and not number):
                 return stated or not isinstance(first, ast.Constant)
         if any(re.search(r"fold|^cv_", name, re.IGNORECASE) for name in names_in(loop.target)):
             return True
         over = names_in(loop.iter) | {n.attr for n in ast.walk(loop.iter) if isinstance(n, ast.Attribute)}
-        listed = any("Fold" in self.objects.made_by(splitter) for splitter in self._splitters(loop.iter))
+        listed = any("Fold" in self.values.made_by(splitter) for splitter in self._splitters(loop.iter))
         return listed or any(_RE.folds_named.search(name) for name in over)
 
     def count(self, loop: ast.For) -> int | None:
@@ -233,7 +192,7 @@ class Folds:
         return (splitter for place in (node, *sources) for splitter, _ in _splits(place))
 
     def _splits_of(self, splitter: ast.AST) -> int | None:
-        for maker in self.objects.makers(splitter):
+        for maker in self.values.makers(splitter):
             if re.search(r"Fold|Split", last_name(maker.func)):
                 given = self.values.argument(maker, "n_splits", 0)
                 number = 5.0 if given is None else self.values.number(given)
@@ -300,8 +259,7 @@ class Training:
     values: Values
 
     def __post_init__(self) -> None:
-        self.objects = Objects(self.script, self.values)
-        self.folds = Folds(self.script, self.values, self.objects)
+        self.folds = Folds(self.script, self.values)
         self.stopping = Stopping(self.script, self.values)
 
     @cached_property
@@ -428,7 +386,7 @@ class Training:
             return "nnunet" if uses("nnunetv2", "nnunet") else None
         if not isinstance(call.func, ast.Attribute):
             return None
-        made_by, given = self.objects.made_by(call.func.value), {keyword.arg for keyword in call.keywords}
+        made_by, given = self.values.made_by(call.func.value), {keyword.arg for keyword in call.keywords}
         if name in ("fit_one_cycle", "fine_tune", "fit_flat_cos"):
             return "fastai" if uses("fastai") else None
         bases = (made_by, *bases_of(self.script.classes.get(made_by)))

@@ -84,11 +84,8 @@ def fit(walk: Walk, use: Use) -> Value | None:
     if base.made not in _SET.codes and kind == "fit":
         walk.fitted.append(Coding(use.node, what, flat(first).rows, not walk.unsure, base, None))
     base.state = frozenset((learned,))
-    if name == "adapt":
-        walk.adapted.append(learned)
-        return base
     apply_learned(walk, base.state, first)
-    if name in ("fit", "partial_fit"):
+    if name in ("fit", "partial_fit", "adapt"):
         return base
     out = columns_out(walk, first, base)
     out.learned |= {learned}

@@ -8,7 +8,6 @@ import ast
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.state import (
     MOST_DIVISIONS,
     MOST_FITS,
@@ -37,6 +36,7 @@ from memory_service.review.interpretation.state import (
 )
 from memory_service.review.source.nodes import is_call, last_name, roots, words
 from memory_service.review.tables import name_sets, patterns
+from memory_service.review.values.values import Values
 
 _RE = patterns("interpretation")
 _SET = name_sets("interpretation")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, TypeVar
 
-from memory_service.review.constants.values import Values
 from memory_service.review.source.nodes import Function, last_name
 from memory_service.review.tables import patterns
+from memory_service.review.values.values import Values
 
 _RE = patterns("interpretation")
 
@@ -384,7 +384,6 @@ class Walk:
         self.divisions: list[Division] = []
         self.codings: list[Coding] = []
         self.fitted: list[Coding] = []
-        self.adapted: list[Learned] = []
         self.supervised: list[Supervised] = []
         self.grouped: dict[ast.AST, frozenset[Rows] | set[Rows]] = {}
         self.loaders: dict[ast.AST, list[Value]] = {}

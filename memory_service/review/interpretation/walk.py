@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from memory_service.review.constants.values import Values
 from memory_service.review.interpretation.expressions import assign, enter_doubt, leave_doubt, truth_of
 from memory_service.review.interpretation.functions import enter_function, make_instance, methods_in
 from memory_service.review.interpretation.learning import sum_into
@@ -24,6 +23,7 @@ from memory_service.review.interpretation.state import (
     runs,
 )
 from memory_service.review.source.nodes import Function
+from memory_service.review.values.values import Values
 
 
 @runs(

@@ -10,7 +10,6 @@ from memory_service.review.facts import Facts
 from memory_service.review.source.nodes import (
     bases_of,
     calls_in,
-    grouped,
     is_call,
     is_of_self,
     last_name,
@@ -39,7 +38,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
     if isinstance(node, ast.Attribute):
         return "none" if node.attr == "logits" else None
     if isinstance(node, ast.Name):
-        given = _possible(facts, node) or facts.values.sources(node)[:8]
+        given = facts.values.last(node) or facts.values.sources(node)[:8]
         found = {activation_of(facts, one, deep + 2 - (len(given) == 1)) for one in given}
         return found.pop() if len(found) == 1 else None
     if not isinstance(node, ast.Call):
@@ -54,7 +53,7 @@ def activation_of(facts: Facts, node: ast.AST, deep: int = 0) -> str | None:
 
 def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
     """How many outputs a network has, by its last linear layer; None: unknown."""
-    made = facts.training.objects.makers(node)
+    made = facts.values.makers(node)
     if len(made) != 1 or deep > DEEPEST:
         return None
     if is_call(made[0], "Linear"):
@@ -87,7 +86,7 @@ def _of_module(facts: Facts, call: ast.Call, deep: int) -> str | None:
         return _returned(facts, script.class_of(call), deep)
     named = isinstance(call.func, ast.Name) or is_of_self(call.func)
     sources = facts.values.sources(call.func) if named else []
-    for maker in (m for source in sources for m in facts.training.objects.makers(source)):
+    for maker in (m for source in sources for m in facts.values.makers(source)):
         made = script.classes.get(last_name(maker.func))
         found = _of_constructor(facts, maker, deep) if made is None else _returned(facts, made, deep)
         if made is not None or found is not None:
@@ -120,7 +119,7 @@ def new_heads(script: Script) -> Iterator[tuple[ast.Assign, ast.Attribute]]:
 
 def _wrapped_since(facts: Facts, call: ast.Call, head: ast.Assign) -> bool:
     """`net = nn.Sequential(net, nn.LogSoftmax(1))` behind the new head: what wraps it is the output now."""
-    last = last_assigned(facts, call.func) if isinstance(call.func, ast.Name) else None
+    last = next(iter(facts.values.last(call.func)), None) if isinstance(call.func, ast.Name) else None
     if last is None or facts.script.order[last] < facts.script.order[head]:
         return False
     return any(is_call(c, "Sequential") for c in calls_in(last))
@@ -155,30 +154,3 @@ def _returned(facts: Facts, owner: ast.ClassDef | None, deep: int) -> str | None
     certain = (value for value in _outputs(facts, owner) if not any(facts.script.around(value, ast.If)))
     found = {activation_of(facts, value, deep + 1) for value in certain}
     return found.pop() if len(found) == 1 else None
-
-
-def last_assigned(facts: Facts, node: ast.Name) -> ast.AST | None:
-    """What a name was set to last before a place of its function."""
-    return next(iter(_possible(facts, node)), None)
-
-
-def _possible(facts: Facts, node: ast.Name) -> list[ast.AST]:
-    """What a name may be at a place of its function: set last, and before it where a branch set that."""
-    script, order, out = facts.script, facts.script.order, list[ast.AST]()
-    around = set(script.above(node))
-    named = facts.once(_assigned_to).get((script.function(node), node.id), [])
-    for assigned in reversed([one for one in named if order[one] < order[node] and one not in around]):
-        out.append(assigned.value)
-        if set(script.around(assigned, ast.If)) <= around or len(out) == MOST_BRANCHES:
-            break
-    return out
-
-
-MOST_BRANCHES = 6
-
-
-def _assigned_to(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
-    """(function, name) -> what sets it there, in order."""
-    stated = ((t, one) for one in facts.script.all(ast.Assign) for t in one.targets)
-    names = ((t.id, one) for t, one in stated if isinstance(t, ast.Name))
-    return grouped(((facts.script.function(one), name), one) for name, one in names)

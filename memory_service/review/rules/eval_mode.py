@@ -150,14 +150,14 @@ def _is_new_network(facts: Facts, value: ast.AST) -> bool:
     helpers = (f for name in called for f in facts.script.functions.get(name, ()))
     if _SWITCHED & (called | {name_of(call) for helper in helpers for call in calls_in(helper)}):
         return False
-    made = facts.training.objects.made_by(value)
+    made = facts.values.made_by(value)
     own = bases_of(facts.script.classes.get(made)) & {"Module", "LightningModule"}
     return bool(own) or made in ("create_model", "Sequential") or is_ready_made(facts, value)
 
 
 def is_ready_made(facts: Facts, node: ast.AST) -> bool:
     """A network of torchvision, timm or segmentation_models_pytorch, also by a helper of the file."""
-    makers = facts.training.objects.makers(node)
+    makers = facts.values.makers(node)
     return any(facts.script.qualified(maker.func).startswith(_READY_MADE) for maker in makers)
 
 
@@ -170,7 +170,7 @@ def switch_of(facts: Facts, call: ast.Call) -> str:
         if call.args or call.keywords:
             value = facts.value(call, "mode", 0)
             return "eval" if value is False else "train" if value is True else ""
-        owner = facts.script.classes.get(facts.training.objects.made_by(model))
+        owner = facts.script.classes.get(facts.values.made_by(model))
         own = (facts.script.class_of(f) is owner for f in facts.script.functions.get("train", ()))
         return "" if owner is not None and any(own) else "train"
     helpers = facts.script.functions.get(name, ()) if model is None or is_of_self(call.func) else ()
@@ -292,7 +292,7 @@ def _is_model(facts: Facts, call: ast.Call) -> bool:
     if bases_of(script.class_of(call)) & {"Module", "LightningModule", "LightningDataModule", "Trainer"}:
         return False
     if not _RE.model.search(name) and not _is_one_of_models(facts, call):
-        made = facts.training.objects.made_by(call.func)
+        made = facts.values.made_by(call.func)
         if not bases_of(script.classes.get(made)) & _MODULES:
             ready = made in ("create_model", "Sequential") or is_ready_made(facts, call.func)
             return ready and script.uses("torch")

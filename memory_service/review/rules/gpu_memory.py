@@ -12,7 +12,6 @@ from memory_service.review.source.nodes import (
     Function,
     bases_of,
     calls_in,
-    grouped,
     is_call,
     last_name,
     name_of,
@@ -81,8 +80,6 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
     is still to come, in the same loop or function, or around the calls of a helper that reads."""
     script, order = facts.script, facts.script.order
     here, (home, loop) = order[call], _where(facts, call)
-    if isinstance(home, ast.FunctionDef) and home.name in _SET.before_backward:
-        return True
 
     def beside(node: ast.AST) -> bool:
         return script.function(node) is home and (loop is None or loop in script.loops(node))
@@ -98,18 +95,12 @@ def _between_forward_and_backward(facts: Facts, call: ast.Call, deep: int = 0) -
         return followed and all(_between_forward_and_backward(facts, one, deep + 1) for one in callers)
     names = names_in(*ends)
     for _ in range(MOST_NAMES):
-        leading = [n for name in names for n in facts.once(_assignments).get((home, name), ()) if beside(n)]
+        leading = [n for name in names for n in script.set_in.get((home, name), ()) if beside(n)]
         between = [call for node in leading if since < order[node] < here for call in calls_in(node.value)]
         if any(name_of(call) not in _SET.moves for call in between):  # a network, or a loss
             return True
         names = names_in(*(node.value for node in leading))
     return False
-
-
-def _assignments(facts: Facts) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
-    """(function, name) -> what sets it there."""
-    stated = ((name, node) for node in facts.script.all(ast.Assign) for name in names_in(*node.targets))
-    return grouped(((facts.script.function(node), name), node) for name, node in stated)
 
 
 def _leaves_backward(facts: Facts, function: Function) -> bool:

@@ -15,7 +15,6 @@ from memory_service.review.rules.activations import (
     SHAPES,
     activation_of,
     is_laid_out,
-    last_assigned,
     units_of,
 )
 from memory_service.review.source.nodes import (
@@ -88,7 +87,7 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
     if name in _LOSSES and name[0].islower():
         of_torch = facts.script.qualified(called).startswith(("torch.", "F."))
         return (_LOSSES[name] if of_torch else None), None
-    makers = facts.training.objects.makers(called)
+    makers = facts.values.makers(called)
     if isinstance(called, ast.Subscript):
         stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
         makers = [stated] if isinstance(stated, ast.Call) else []
@@ -121,7 +120,7 @@ def _output_of(facts: Facts, node: ast.AST | None) -> ast.AST | None:
         node = without_methods(node, SHAPES)
         if not isinstance(node, ast.Name):
             break
-        node = last_assigned(facts, node)
+        node = next(iter(facts.values.last(node)), None)
     return node
 
 
@@ -131,7 +130,7 @@ def _has_one_output(facts: Facts, node: ast.AST) -> bool:
     source = _output_of(facts, node)
     if not isinstance(source, ast.Call) or _lays_side_by_side(facts, node):
         return False
-    networks = facts.training.objects.makers(source.func)
+    networks = facts.values.makers(source.func)
     return units_of(facts, source.func) == 1 or any(facts.number(one, "num_classes") == 1 for one in networks)
 
 
@@ -141,7 +140,7 @@ def _lays_side_by_side(facts: Facts, node: ast.AST | None) -> bool:
         inner = without_methods(node, SHAPES)
         if is_laid_out(node) or not isinstance(inner, ast.Name):
             return is_laid_out(node)
-        node = last_assigned(facts, inner)
+        node = next(iter(facts.values.last(inner)), None)
     return False
 
 
@@ -249,7 +248,7 @@ def _hard(facts: Facts, node: ast.AST, deep: int) -> str:
     if deep > DEEPEST:
         return ""
     if isinstance(node, ast.Name):
-        source = last_assigned(facts, node)
+        source = next(iter(facts.values.last(node)), None)
         found = _hard(facts, source, deep + 1) if source is not None else ""
         empty = source is None or is_call(source, *_EMPTY) or getattr(source, "elts", None) == []
         return found or (_filled(facts, node, deep) if empty else "")
@@ -289,7 +288,7 @@ def _estimator(facts: Facts, node: ast.AST) -> str:
         inner = [last_name(call.func) for call in calls_in(source)]
         inner += [_estimator(facts, a) for a in source.args] if "Search" in last_name(source.func) else []
         return next((name for name in inner if _RE.classifier.search(name)), "")
-    return facts.training.objects.made_by(node)
+    return facts.values.made_by(node)
 
 
 def _looped(facts: Facts, node: ast.Name) -> Sequence[ast.AST]:

@@ -118,15 +118,12 @@ def _strategies(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     saved = facts.text(call, "save_strategy") or "steps"
     if strategy is not None and saved not in (strategy, "best"):
         yield wrong(call, "strategies", strategy=strategy, saved=saved)
-    every, each = facts.number(call, "save_steps"), facts.number(call, "eval_steps")
-    if strategy == saved == "steps" and every is not None and each and every % each:
-        yield wrong(call, "save-steps", every=every, each=each, steps=int(each))
 
 
 def step_rules(facts: Facts) -> Iterator[Finding]:
     """wrong-parameter: a schedule of batches that steps by epochs, or a plateau without its metric."""
     for call in facts.script.called("step"):
-        makers = facts.training.objects.makers(receiver(call))
+        makers = facts.values.makers(receiver(call))
         if len(makers) != 1:
             continue
         maker, name = makers[0], last_name(makers[0].func)
@@ -237,7 +234,7 @@ def _watched(facts: Facts) -> Iterator[tuple[ast.AST, ast.AST | None]]:
         if "monitor" not in stated or home != "configure_optimizers":
             continue
         schedule = stated.get("scheduler", stated.get("lr_scheduler"))
-        made = facts.training.objects.made_by(schedule)
+        made = facts.values.made_by(schedule)
         if isinstance(schedule, ast.Dict) or made in ("", "ReduceLROnPlateau"):
             yield stated["monitor"], stated["monitor"]
 
@@ -382,13 +379,13 @@ def _trainer(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 
 def _gets(facts: Facts, trainer: ast.Call, arguments: ast.Call) -> bool:
     given = facts.values.argument(trainer, "args", 1)
-    made = facts.training.objects.makers(given)
+    made = facts.values.makers(given)
     return given is not None and (arguments in made or len(facts.training.arguments) == 1)
 
 
 def _keys(facts: Facts, function: ast.AST) -> set[str] | None:
     """Names in what a function of metrics returns; None where one is unknown."""
-    returned = facts.training.objects.returned_by(function)
+    returned = facts.values.returned_by(function)
     if not returned or len(returned) > _MOST_RETURNS:
         return None
     items = (facts.values.entries(value) for value in returned)

@@ -86,7 +86,7 @@ def _boosting(facts: Facts, fit: ast.Call) -> Iterator[Finding]:
 def boosted_rounds(facts: Facts, fit: ast.Call) -> float | None:
     """How many rounds a fit boosts at most; None where that cannot be told."""
     model = receiver(fit)
-    made = facts.training.objects.makers(model)
+    made = facts.values.makers(model)
     rounds = _rounds(facts, fit, made)
     for function, factory in _factories(facts, model, fit) if rounds is None else ():
         with facts.values.called_by(function, factory):
@@ -118,7 +118,7 @@ def _factories(facts: Facts, model: ast.AST | None, fit: ast.Call) -> list[tuple
 
 def stops_rounds(facts: Facts, fit: ast.Call) -> bool:
     """Whether this fit stops early: by its own arguments, or by settings that belong to no other fit."""
-    makers = facts.training.objects.makers
+    makers = facts.values.makers
     made = makers(receiver(fit))
     for call in (fit, *made):
         unknown = (k for k in call.keywords if k.arg is None and facts.values.entries(k.value).open)

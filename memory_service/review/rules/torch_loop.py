@@ -147,11 +147,9 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
             holder = call.args[0] if is_call(call, "step") and call.args else receiver(call)
             if not learns or not isinstance(holder, ast.Name) or holder.id in made:
                 continue
-            makers = [
-                m for m in training.objects.makers(holder) if script.order.get(m, 0) < script.order[loop]
-            ]
+            makers = [m for m in facts.values.makers(holder) if script.order.get(m, 0) < script.order[loop]]
             of_torch = [m for m in makers if "torch.optim." in script.qualified(m.func)]
-            if (makers if keras else of_torch) and len(makers) == len(training.objects.makers(holder)):
+            if (makers if keras else of_torch) and len(makers) == len(facts.values.makers(holder)):
                 line = getattr(makers[0], "lineno", 0)
                 yield finding("model-across-folds", loop, name=holder.id, at=line)
                 return
@@ -163,7 +161,7 @@ def _is_optimizer(facts: Facts, step: ast.Call) -> bool:
     named = base is not None and bool(_RE.optimizer.search(last_name(base)))
     if step.keywords or base is None or (step.args and not named):
         return False
-    makers = facts.training.objects.makers(base)
+    makers = facts.values.makers(base)
     return named or any(re.match(r"torch\.optim\.\w+$", facts.script.qualified(m.func)) for m in makers)
 
 
@@ -236,7 +234,7 @@ def _not_shuffled(facts: Facts, loader: Loader, loops: list[Loop]) -> Iterator[F
 
 def _is_map_style(facts: Facts, call: ast.Call) -> bool:
     dataset = facts.values.argument(call, "dataset", 0)
-    names = {last_name(maker.func) for maker in facts.training.objects.makers(dataset)}
+    names = {last_name(maker.func) for maker in facts.values.makers(dataset)}
     own = [facts.script.classes.get(name) for name in names - _SET.map_style]
     parts = ([getattr(part, "name", "") for part in owner.body] if owner is not None else [] for owner in own)
     by_key = all("__getitem__" in inside for inside in parts)

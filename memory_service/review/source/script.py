@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
-from memory_service.review.source.nodes import Function, grouped, last_name, words
+from memory_service.review.source.nodes import Function, grouped, last_name, names_in, words
 from memory_service.review.tables import name_sets, patterns
 
 _RE = patterns("script")
@@ -92,6 +92,12 @@ class Script:
             if isinstance(target := node.targets[0], ast.Name)
         }
         return stated if {"PLAN_ID", "MODEL", "FOLDS", "SEEDS"} <= stated.keys() else {}
+
+    @cached_property
+    def set_in(self) -> dict[tuple[ast.AST | None, str], list[ast.Assign]]:
+        """(function, name) -> what sets it there, or parts of it, in order."""
+        stated = ((name, node) for node in self.all(ast.Assign) for name in names_in(*node.targets))
+        return grouped(((self.function(node), name), node) for name, node in stated)
 
     def returned(self, function: ast.AST) -> list[ast.expr]:
         """What a function returns, functions within it left out."""

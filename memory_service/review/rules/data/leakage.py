@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from memory_service.review.constants.values import Values
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
 from memory_service.review.interpretation.state import Division, Supervised, all_of
@@ -18,6 +17,7 @@ from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
 from memory_service.review.source.script import Script
 from memory_service.review.tables import name_sets, patterns
+from memory_service.review.values.values import Values
 
 _RE = patterns("leakage")
 _ROWS_RE = patterns("interpretation")
@@ -202,10 +202,6 @@ def column_of(values: Values, node: ast.AST) -> str | None:
 def split_rules(facts: Facts) -> Iterator[Finding]:
     """fit-before-split and target-statistics-before-split."""
     walk = facts.walk
-    for adapted in walk.adapted:
-        for division in walk.divisions:
-            if any(rows.within(adapted.rows) and not rows.divided for rows in division.contents.rows):
-                walk.leaks.setdefault(adapted, division.place)
     shown: set[ast.AST] = set()
     for learned, place in walk.leaks.items():
         stated = facts.script.statement(learned.place)
@@ -323,14 +319,14 @@ def _divider(facts: Facts, division: Division) -> tuple[str, ast.Call | None]:
         return division.kind, division.maker
     call: ast.AST | None = division.place
     if division.kind == "fit" and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-        made = facts.training.objects.makers(call.func.value)
+        made = facts.values.makers(call.func.value)
         call = next((one for one in made if "Search" in last_name(one.func)), None)
     if not isinstance(call, ast.Call):
         return "", None
     given = facts.values.argument(call, "folds" if division.kind == "cv" else "cv")
     if given is None or facts.values.number(given) is not None:
         return "KFold", call
-    made = facts.training.objects.makers(given)
+    made = facts.values.makers(given)
     return (last_name(made[0].func), made[0]) if made else ("", None)
 
 

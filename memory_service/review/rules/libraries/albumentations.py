@@ -9,7 +9,6 @@ from functools import partial
 
 from memory_service.review.facts import Facts
 from memory_service.review.findings import Finding, finding
-from memory_service.review.rules.activations import last_assigned
 from memory_service.review.source.nodes import (
     Function,
     calls_in,
@@ -41,7 +40,6 @@ def albumentations_rules(facts: Facts) -> Iterator[Finding]:
         for compose in facts.script.called("Compose"):
             yield from _steps(facts, compose)
         yield from _normalization(facts)
-        yield from _datasets(facts)
     yield from _versions(facts)
 
 
@@ -91,7 +89,7 @@ def _calls(facts: Facts) -> Iterator[Finding]:
 def _is_transform(facts: Facts, call: ast.Call) -> bool:
     """What `Compose` made is called, or `self.transform(...)` in a file that composes transforms."""
     name, function = last_name(call.func), facts.script.function(call)
-    if name and facts.training.objects.made_by(call.func) == "Compose":
+    if name and facts.values.made_by(call.func) == "Compose":
         return True
     if not _RE.transform.fullmatch(name) or name in facts.script.functions or name in facts.script.imports:
         return False
@@ -111,7 +109,7 @@ def _is_kept_as_dict(facts: Facts, call: ast.Call) -> bool:
 
 def _is_pil(facts: Facts, call: ast.Call) -> bool:
     image = facts.argument(call, "image")
-    source = last_assigned(facts, image) if isinstance(image, ast.Name) else image
+    source = next(iter(facts.values.last(image)), None) if isinstance(image, ast.Name) else image
     source = without_methods(source, ("convert", "resize", "crop"))
     return isinstance(source, ast.Call) and facts.script.qualified(source.func) == "PIL.Image.open"
 
@@ -173,18 +171,6 @@ def _normalization(facts: Facts) -> Iterator[Finding]:
         known = isinstance(mean, list) and mean and all(isinstance(m, int | float) for m in mean)
         if _is_of_library(facts, call) and known and max(mean) > 1 and largest and largest > 1:
             yield trap(call, "pixel-mean")
-
-
-def _datasets(facts: Facts) -> Iterator[Finding]:
-    """A transform given to a data set of torchvision, which calls it with the image alone."""
-    for call in facts.script.called(*_SET.datasets):
-        name = last_name(call.func)
-        given = facts.argument(call, "transform", 1 if name.endswith("Folder") else None)
-        if given is None or not facts.script.qualified(call.func).startswith("torchvision."):
-            continue
-        sources = facts.values.assigned(given.id, given) if isinstance(given, ast.Name) else [given]
-        if sources and all(is_call(s, "Compose") and _is_of_library(facts, s) for s in sources):
-            yield trap(call, "torchvision", name=name)
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:

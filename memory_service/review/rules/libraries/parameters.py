@@ -92,7 +92,7 @@ def _changes(facts: Facts, call: ast.Call, name: str) -> bool:
     script, base = facts.script, receiver(call) or call
     if any(keyword.arg in ("inplace", None) for keyword in call.keywords) or name in script.functions:
         return True
-    made = [last_name(maker.func) for maker in facts.training.objects.makers(base)]
+    made = [last_name(maker.func) for maker in facts.values.makers(base)]
     if name in ("convert", "resize"):
         return not any(one == "open" and script.uses("PIL") for one in made)
     return not (script.uses("pandas") and any(_RE.table.match(one) for one in made))
@@ -129,10 +129,6 @@ def _contradictions(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             "torch"
         ):
             yield wrong(call, "plateau-factor")
-        case "train_test_split" if facts.value(call, "shuffle") is False:
-            stratify = facts.argument(call, "stratify")
-            if stratify is not None and not is_none(stratify):
-                yield wrong(call, "stratify")
         case "DataLoader" if facts.script.uses("torch"):
             yield from _loader(facts, call)
 
@@ -263,7 +259,7 @@ def _unknown_arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
 def _removed(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     """The call itself, an argument of it, or a value of an argument is removed."""
     name, qualified = last_name(call.func), facts.script.qualified(call.func)
-    made = facts.training.objects.made_by(receiver(call)) if name == "fit" else ""
+    made = facts.values.made_by(receiver(call)) if name == "fit" else ""
     fit = next((f"{family}.fit" for family in ("LGBM", "XGB") if made.startswith(family)), "")
     for removed in (one for known in (name, qualified, fit, "*") for one in removed_of(known)):
         library = removed.library
@@ -331,10 +327,8 @@ def boosting_rules(facts: Facts) -> Iterator[Finding]:
         params = facts.given(call, 0 if last_name(call.func) in ("train", "cv") else None)
         yield from _classes(facts, call, params)
         yield from _values(facts, library, params)
-        if library == "catboost":
-            yield from _aliases(call, params)
-            if (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
-                yield from _refused_on_card(facts, call, params)
+        if library == "catboost" and (facts.values.text(params.get("task_type")) or "").upper() == "GPU":
+            yield from _refused_on_card(facts, call, params)
 
 
 def _library(facts: Facts, call: ast.Call) -> str:
@@ -383,13 +377,6 @@ def _values(facts: Facts, library: str, params: dict[str, ast.AST]) -> Iterator[
             yield wrong(params[key], "share-of-rows", key=key, share=share)
 
 
-def _aliases(call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
-    for names in _BOOSTED_TREES["aliases"]:
-        both = [name for name in names if name in params]
-        if len(both) > 1:
-            yield wrong(call, "alias", one=both[0], other=both[1])
-
-
 def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -> Iterator[Finding]:
     """What CatBoost takes on the processor only (its issues 983 and 1792)."""
     pairwise = "Pairwise" in str(facts.values.one(params.get("loss_function")))
@@ -399,7 +386,7 @@ def _refused_on_card(facts: Facts, call: ast.Call, params: dict[str, ast.AST]) -
             yield wrong(params[name], "refused-on-card", name=name)
     for fit in facts.training.fits:
         given = facts.argument(fit.call, "callbacks")
-        if given is not None and call in facts.training.objects.makers(receiver(fit.call)):
+        if given is not None and call in facts.values.makers(receiver(fit.call)):
             yield wrong(given, "callbacks-on-card")
 
 
@@ -414,7 +401,7 @@ def _nothing_to_stop_by(facts: Facts, call: ast.Call) -> Iterator[Finding]:
             fix = "valid_sets=[valid]" if rows == "valid_sets" else 'evals=[(valid, "valid")]'
             yield wrong(call, "no-rows-to-stop-by", rows=rows, fix=fix)
     if last_name(call.func) == "fit" and model is not None and len(call.args) <= 3:
-        makers = facts.training.objects.makers(model)
+        makers = facts.values.makers(model)
         if len(makers) != 1 or not _RE.trees.match(last_name(makers[0].func)):
             return
         if any(facts.argument(call, name) is not None for name in ("eval_set", "eval_X")):

@@ -130,7 +130,7 @@ def _wrong_head(facts: Facts, name: str) -> Iterator[Finding]:
     """`model.fc = nn.Linear(...)` on a network whose head has another name does nothing."""
     right = next((head for head, pattern in _MAP.heads.items() if re.match(pattern, name)), None)
     for node, target in new_heads(facts.script) if right else ():
-        if target.attr != right and facts.training.objects.made_by(target.value) == "create_model":
+        if target.attr != right and facts.values.made_by(target.value) == "create_model":
             yield trap(node, "wrong-head", name=name, right=right, head=target.attr)
 
 
@@ -159,7 +159,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
         schedule = receiver(call)
         if call.args or call.keywords or schedule is None:
             continue
-        made_by = facts.training.objects.made_by(schedule)
+        made_by = facts.values.made_by(schedule)
         imported = facts.script.imports.get(made_by, "").startswith("timm.scheduler")
         if last_name(schedule) in built or (made_by.endswith("LRScheduler") and imported):
             yield trap(call, "schedule", schedule=made_by or "schedules")

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any
 
-from memory_service.review.constants.mappings import Entries, Mappings, fields, instances
 from memory_service.review.source.nodes import (
     Function,
     all_parameters,
     grouped,
     is_call,
+    is_of_self,
     last_name,
     receiver,
     targets_of,
@@ -31,6 +31,7 @@ from memory_service.review.source.nodes import (
 )
 from memory_service.review.source.script import Script
 from memory_service.review.tables import patterns
+from memory_service.review.values.mappings import Entries, Mappings, fields, instances
 
 _RE = patterns("values")
 
@@ -268,6 +269,10 @@ def command_line(script: Script) -> dict[str, list[ast.AST]]:
 DEEPEST = 40
 DEEPEST_DEFINITION = 8  # names, attributes and calls followed to where something is written
 MOST_SOURCES = 24  # assignments of one name that are looked at: a name set more often says nothing
+DEEPEST_MAKER = 5
+MOST_BRANCHES = 6  # in which a name is set, before a place
+_MOVED = ("to", "cuda", "cpu", "eval", "train")
+_WRAPPERS = ("clone", "deepcopy", "compile", "prepare", "DataParallel")
 MOST_QUESTIONS = 6  # questions that one question leads to within one another: the key of a key of a dict
 MOST_STEPS = 4_000
 MOST_STEPS_IN_ALL = 400_000
@@ -368,6 +373,44 @@ class Values:
         if deep > DEEPEST_DEFINITION or len(found) != 1 or not hasattr(found[0], "lineno"):
             return node
         return self.origin(found[0], deep + 1)  # type: ignore[arg-type]
+
+    def made_by(self, node: ast.AST | None) -> str:
+        """The class or function whose call a name holds: `m = LGBMClassifier(...)` -> "LGBMClassifier"."""
+        return next((last_name(maker.func) for maker in self.makers(node)), "")
+
+    def makers(self, node: ast.AST | None, deep: int = 0) -> list[ast.Call]:
+        """Calls of constructors that an object may come from, through names, attributes and helpers of the
+        file: `m = model(); m.fit(X)` with `def model(): return LGBMRegressor(...)`."""
+        if node is None or deep > DEEPEST_MAKER:
+            return []
+        if not isinstance(node, ast.Call):
+            return [m for s in self.sources(node) for m in self.makers(s, deep + 1)]
+        name = last_name(node.func)
+        if name in _MOVED and isinstance(node.func, ast.Attribute):
+            return self.makers(node.func.value, deep + 1)
+        if name in _WRAPPERS and node.args:
+            return self.makers(node.args[0], deep + 1)
+        given = self.returned_by(node.func)[::-1] if name not in self.script.classes and name != "fit" else []
+        return [m for g in given[-4:] for m in self.makers(g, deep + 1)] or [node]
+
+    def returned_by(self, name: ast.AST) -> list[ast.expr]:
+        """What a function or method of the file returns, or a lambda."""
+        functions = self.script.functions.get(last_name(name), [])
+        if functions and (isinstance(name, ast.Name) or is_of_self(name)):
+            return self.script.returned(functions[0])
+        return [s.body for s in self.sources(name) if isinstance(s, ast.Lambda)][:1]
+
+    def last(self, node: ast.Name) -> list[ast.AST]:
+        """What a name may be at a place of its function: set last, and before it where a branch set that."""
+        script, order, out = self.script, self.script.order, list[ast.AST]()
+        around = set(script.above(node))
+        for stated in reversed(script.set_in.get((script.function(node), node.id), [])):
+            direct = any(isinstance(t, ast.Name) and t.id == node.id for t in stated.targets)
+            if direct and order[stated] < order[node] and stated not in around:
+                out.append(stated.value)
+                if set(script.around(stated, ast.If)) <= around or len(out) == MOST_BRANCHES:
+                    break
+        return out
 
     # --- one step towards where an expression is written
 
