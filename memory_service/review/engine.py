@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import Finding, Place, finding, head_of, in_order
@@ -30,6 +30,7 @@ from memory_service.review.rules import (
 from memory_service.review.rules.data import label_encoding, leakage
 from memory_service.review.rules.data_loader import has_reason, small_batches
 from memory_service.review.rules.libraries import albumentations, parameters, timm
+from memory_service.review.source.notebook import run_of
 from memory_service.review.source.parsing import TooLong, Unreadable
 from memory_service.review.source.project import Places, source_of
 from memory_service.review.source.script import Script
@@ -122,13 +123,15 @@ def _with_own_task(context: Context, script: Script) -> Context:
 @dataclass(frozen=True, slots=True)
 class SizingFacts:
     """small_batches: by R28's limits alone; batch_place: where the batch is set, None where unknown;
-    has_reason: whether a comment there gives one; plain_images: whether one label an image is learned."""
+    has_reason: whether a comment there gives one; plain_images: whether one label an image is learned;
+    run: what the outputs of a notebook say."""
 
     plan: TrainingPlan
     small_batches: tuple[Finding, ...]
     batch_place: Place | None
     has_reason: bool
     plain_images: bool
+    run: Mapping[str, Any] = field(default_factory=dict)
 
 
 ReviewedText = Reviewed[SizingFacts]
@@ -142,7 +145,7 @@ def review_text(
 ) -> ReviewedText:
     """`engine.review_source`, with the facts as plain values."""
     reviewed = review_source(script, context, files, name)
-    facts = None if reviewed.facts is None else _sizing_facts(reviewed.facts)
+    facts = None if reviewed.facts is None else replace(_sizing_facts(reviewed.facts), run=run_of(script))
     return Reviewed(reviewed.findings, reviewed.not_checked, facts, reviewed.places)
 
 
