@@ -87,9 +87,9 @@ def render_review(answer: Mapping[str, Any], name: str) -> RenderableType:
     parts.append(Text(f"{name}: {'nothing to change' if answer['ok'] else counts}", style="bold"))
     ran = answer["read"].get("run", {})
     read = {key: value for key, value in answer["read"].items() if key != "run"}
-    for head, told in (("read", read), ("its outputs say", ran)):
+    for title, told in (("read", read), ("its outputs say", ran)):
         if told:
-            parts.append(Text(f"{head}: {', '.join(f'{key}={value}' for key, value in told.items())}"))
+            parts.append(Text(f"{title}: {', '.join(f'{key}={value}' for key, value in told.items())}"))
     parts += [Text(f"not checked: {line}") for line in answer["not_checked"]]
     return Group(*parts)
 

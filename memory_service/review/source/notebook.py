@@ -100,7 +100,7 @@ def run_of(script: bytes | str) -> dict[str, Any]:
     epochs = [event.fields for event in events if event.kind == "epoch"]
     seconds = [one["seconds"] for one in epochs if "seconds" in one]
     memory = [event.fields[name] for event in events for name in _MEMORY if name in event.fields]
-    scored = next((one for one in reversed(epochs) if "metric" in one), {})
+    scored: Mapping[str, Any] = next((one for one in reversed(epochs) if "metric" in one), {})
     known = {
         "epochs": len({(one.get("fold"), one.get("epoch")) for one in epochs}),
         "epoch_seconds": median(seconds) if seconds else None,
@@ -124,7 +124,7 @@ def _outputs_of(text: str) -> str:
     parts = []
     for one in (each for outputs in given if isinstance(outputs, list) for each in outputs):
         shown = one if isinstance(one, dict) else {}
-        data = shown.get("data") if isinstance(shown.get("data"), dict) else {}
+        data = shown["data"] if isinstance(shown.get("data"), dict) else {}
         parts.append(shown.get("text") or data.get("text/html") or data.get("text/plain") or "")
     lines = (part if isinstance(part, list) else [part] for part in parts)
     return "\n".join("".join(one for one in each if isinstance(one, str)) for each in lines)
