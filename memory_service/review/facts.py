@@ -142,9 +142,7 @@ class Facts:
         """`image.resize((512, 512))` of PIL, `cv2.resize(image, (512, 512))`."""
         places = [place for call in self.script.called("resize") for place in call.args[:2]]
         pairs = [(place, self.values.one(place)) for place in places]
-        square = (
-            at for at, pair in pairs if isinstance(pair, list) and len(pair) == 2 and pair[0] == pair[1]
-        )
+        square = (at for at, two in pairs if isinstance(two, list) and len(two) == 2 and two[0] == two[1])
         return {size for place in square if (size := self._pixels(place)) is not None}
 
     def _cropped(self, resizes: Iterable[ast.Call]) -> set[ast.AST]:

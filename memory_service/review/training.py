@@ -437,9 +437,8 @@ class Training:
         made = made if self.script.uses(*_LIST.of_hub) else []
         calls, values = self.script.calls if made else (), self.values
         trainers = [c for c in calls if last_name(c.func).endswith("Trainer") and not values.open_ended(c)]
-        idle = [
-            values.argument(t, "args", 1) for t in trainers if values.argument(t, "train_dataset") is None
-        ]
+        without = (t for t in trainers if values.argument(t, "train_dataset") is None)
+        idle = [values.argument(t, "args", 1) for t in without]
         predicting = {node for given in idle if given for node in (given, *values.sources(given)[:1])}
         return [call for call in made if call not in predicting] or made
 

@@ -218,11 +218,8 @@ def _model_of(facts: Facts, call: ast.Call, saved: set[str]) -> str | None:
     if qualified.startswith("segmentation_models_pytorch.") and name in _NAMES["segmentation"]:
         given = facts.argument(call, "encoder_name", 0)
         stated = "resnet34" if given is None else facts.values.text(given)
-        return (
-            f"{_NAMES['segmentation'][name]}/{re.sub(r'^(tu-|timm-)', '', stated).replace('-', '_')}"
-            if stated
-            else None
-        )
+        encoder = re.sub(r"^(tu-|timm-)", "", stated or "").replace("-", "_")
+        return f"{_NAMES['segmentation'][name]}/{encoder}" if stated else None
     return None
 
 

@@ -61,9 +61,8 @@ def units_of(facts: Facts, node: ast.AST | None, deep: int = 0) -> float | None:
     if is_call(made[0], "Sequential") and made[0].args:
         return units_of(facts, made[0].args[-1], deep + 1)
     returned = _outputs(facts, facts.script.classes.get(last_name(made[0].func)))
-    last = (
-        without_methods(returned[0], SHAPES) if len(returned) == 1 and not is_laid_out(returned[0]) else None
-    )
+    plain = len(returned) == 1 and not is_laid_out(returned[0])
+    last = without_methods(returned[0], SHAPES) if plain else None
     layer = last.func if isinstance(last, ast.Call) and is_of_self(last.func) else None
     return units_of(facts, layer, deep + 1)
 

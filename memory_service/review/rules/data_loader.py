@@ -202,11 +202,8 @@ def loader_rules(facts: Facts) -> Iterator[Finding]:
         if not facts.values.open_ended(call):
             yield from _arguments(facts, call)
     for fit in training.fits:
-        if (
-            fit.kind == "ultralytics"
-            and facts.value(fit.call, "workers") == 0
-            and facts.context.cpu_count != 1
-        ):
+        none = fit.kind == "ultralytics" and facts.value(fit.call, "workers") == 0
+        if none and facts.context.cpu_count != 1:
             yield finding("loader-workers", fit.call, "ultralytics")
 
 
@@ -350,11 +347,8 @@ def small_batches(facts: Facts) -> Iterator[Finding]:
             if few and batch <= LEAST_ROWS // 4:
                 case = "table"
         if case and not has_reason(facts, place, place):
-            at, known = (
-                facts.values.origin(place),
-                {"batch": batch, "tokens": facts.seq_len, "rows": LEAST_ROWS},
-            )
-            yield finding("batch-too-small", at, case, **known)
+            known = {"batch": batch, "tokens": facts.seq_len, "rows": LEAST_ROWS}
+            yield finding("batch-too-small", facts.values.origin(place), case, **known)
 
 
 def _sees_images(facts: Facts) -> bool:

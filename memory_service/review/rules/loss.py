@@ -92,9 +92,7 @@ def _loss_of(facts: Facts, call: ast.Call) -> tuple[str | None, ast.Call | None]
         stated = facts.values.entries(called.value).known.get(facts.values.text(called.slice) or "")
         makers = [stated] if isinstance(stated, ast.Call) else []
     made = {last_name(maker.func): maker for maker in makers}
-    if (
-        len({_LOSSES.get(name) for name in made}) > 1
-    ):  # which one it is depends on a branch, as the output may
+    if len({_LOSSES.get(name) for name in made}) > 1:  # by a branch, as the output may be
         return None, None
     theirs = (m for m in made.values() if facts.script.is_of(m.func, "torch", "timm"))
     found = next((maker for maker in theirs if last_name(maker.func) in _LOSSES), None)
@@ -378,11 +376,8 @@ def _wrong_keras(
     if name in _SQUARED and classes:
         return "keras-squared", {"name": name}
     if labels and _WRONG_LABELS.get(name) == labels:
-        return "keras-labels", {
-            "name": name,
-            "labels": labels,
-            "sparse": "" if name.startswith("sparse") else "sparse_",
-        }
+        sparse = "" if name.startswith("sparse") else "sparse_"
+        return "keras-labels", {"name": name, "labels": labels, "sparse": sparse}
     if name in _CATEGORICAL and units == 1:
         return "keras-one-unit", {"name": name}
     return None

@@ -34,10 +34,7 @@ def own_rules(facts: Facts) -> Iterator[Finding]:
     for name, node in facts.script.own.items():
         whole = isinstance(node.value, int) and not isinstance(node.value, bool)
         if name in COUNTS and not (whole and (node.value or name == "SEED")):
-            over, usual = (
-                "" if name == "SEED" else " over 0",
-                42 if name == "SEED" else 3 if name == "PATIENCE" else 1,
-            )
+            over, usual = ("", 42) if name == "SEED" else (" over 0", 3 if name == "PATIENCE" else 1)
             yield wrong(node, "whole-number", name=name, value=node.value, over=over, usual=usual)
         if name in _CHOICES and node.value not in _CHOICES[name]:
             known = ", ".join(sorted(_CHOICES[name]))

@@ -95,12 +95,8 @@ def _arguments(facts: Facts, call: ast.Call) -> Iterator[Finding]:
     metric = facts.text(call, "metric_for_best_model") or ""
     given, greatest = facts.argument(call, "greater_is_better"), facts.value(call, "greater_is_better")
     right = _direction(metric)
-    if (
-        given is None
-        and _RE.shrinks.search(metric.lower())
-        and not metric.endswith("loss")
-        and not open_ended
-    ):
+    shrinks = _RE.shrinks.search(metric.lower()) and not metric.endswith("loss")
+    if given is None and shrinks and not open_ended:
         yield wrong(call, "greatest-guessed", metric=metric)
     if right is not None and greatest is (right == "min"):
         yield wrong(call, "greatest-wrong", greatest=greatest, metric=metric, right=not greatest)

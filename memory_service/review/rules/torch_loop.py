@@ -76,16 +76,15 @@ def _accumulated(facts: Facts, loop: Loop) -> Iterator[Finding]:
     assert batch is not None  # noqa: S101 - as the caller looked
     inside = [call for statement in batch.body for call in calls_in(statement)]
     for step in (call for call in inside if is_call(call, "step") and _is_optimizer(facts, call)):
-        tests = [
-            test for test in guards_of(script, step, batch) if (every := _every(facts, test)) is not None
-        ]
-        if len(tests) != 1 or (every := _every(facts, tests[0])) is None:
+        counts = [_every(facts, test) for test in guards_of(script, step, batch)]
+        found = [every for every in counts if every is not None]
+        if len(found) != 1:
             continue
+        every = found[0]
         optimizer = last_name(step.args[0] if step.args else receiver(step) or step)
         zeroed = [c for c in inside if is_call(c, "zero_grad") and receiver_name(c) == optimizer]
-        each = next(
-            (c for c in zeroed if not guards_of(script, c, batch) and script.loops(c)[:1] == [batch]), None
-        )
+        always = (c for c in zeroed if not guards_of(script, c, batch))
+        each = next((c for c in always if script.loops(c)[:1] == [batch]), None)
         count = ast.unparse(every)
         if each is not None:
             yield finding("accumulation-voided", each, optimizer=optimizer, count=count)
@@ -124,9 +123,8 @@ def _divides(facts: Facts, loop: Loop, batch: ast.AST, every: ast.expr) -> bool:
         given = arguments_of(node) if isinstance(node, ast.Call) else []
         if any(words_in(one) & named or set(texts_in(one)) & texts for one in given):
             return True
-    return is_call(loop.backward, "backward") and bool(
-        facts.script.called("Accelerator", "Fabric", "initialize")
-    )
+    by_wrapper = facts.script.called("Accelerator", "Fabric", "initialize")
+    return is_call(loop.backward, "backward") and bool(by_wrapper)
 
 
 def _across_folds(facts: Facts) -> Iterator[Finding]:
@@ -135,9 +133,7 @@ def _across_folds(facts: Facts) -> Iterator[Finding]:
     script, training = facts.script, facts.training
     for loop in training.fold_loops:
         inside = list(script.within(loop.body))
-        made = {
-            name for n in inside if isinstance(n, ast.Assign) for to in n.targets for name in names_in(to)
-        }
+        made = {name for n in inside if isinstance(n, ast.Assign) for name in names_in(*n.targets)}
         calls = [n for n in inside if isinstance(n, ast.Call)]
         anew = any(is_call(c, *_SET.resets) or "torch.optim." in script.qualified(c.func) for c in calls)
         ends = any(isinstance(n, ast.Break) and script.loops(n)[:1] == [loop] for n in inside)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 from zipfile import ZipFile
@@ -300,6 +301,5 @@ def entries_of(files: Mapping[str, str]) -> list[str]:
                 trees[path] = _read(text).tree
     imported = {used for path, tree in trees.items() for _, used, _ in imported_by(tree, path, files)}
     scripts = [path for path in files if not path.endswith(_SETTINGS)]
-    return [path for path in scripts if path not in imported and not path.endswith("__init__.py")][
-        :MOST_ENTRIES
-    ]
+    first = (path for path in scripts if path not in imported and not path.endswith("__init__.py"))
+    return [*islice(first, MOST_ENTRIES)]

@@ -27,9 +27,8 @@ def code_rules(facts: Facts) -> Iterator[Finding]:
 
 def _refitted(facts: Facts) -> Iterator[Finding]:
     """refitted-on-test: a scaler, imputer or vectorizer fitted on training rows, then on those to predict."""
-    fits = [
-        fit for fit in facts.walk.fitted if fit.unconditional and fit.rows and fit.what not in _ONLY_SHOWN
-    ]
+    certain = (fit for fit in facts.walk.fitted if fit.unconditional and fit.rows)
+    fits = [fit for fit in certain if fit.what not in _ONLY_SHOWN]
     for at, later in enumerate(fits):
         if any(one.what == later.what and _is_later(one.rows, later.rows, alike=False) for one in fits[:at]):
             yield finding("refitted-on-test", later.place, what=later.what)
@@ -139,9 +138,8 @@ def _listed_twice(facts: Facts) -> Iterator[Finding]:
 
 def _factorized(facts: Facts, listed: list[tuple[ast.AST, str, ast.AST]]) -> Iterator[Finding]:
     """`pd.factorize(df[c])[0]` counts classes as they come; `sorted(df[c].unique())` names them otherwise."""
-    unsorted = [
-        call for call in facts.script.called("factorize") if "sort" not in {k.arg for k in call.keywords}
-    ]
+    called = facts.script.called("factorize")
+    unsorted = [call for call in called if "sort" not in {k.arg for k in call.keywords}]
     unsorted = [call for call in unsorted if isinstance(facts.script.parents[call], ast.Subscript)]
     columns = {column_of(facts.values, n) for call in unsorted for n in ast.walk(call)} - {None}
     for place, kind, value in listed:

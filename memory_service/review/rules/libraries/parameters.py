@@ -69,19 +69,12 @@ def _thrown_away(facts: Facts) -> Iterator[Finding]:
     for node in script.all(ast.Expr):
         call = node.value
         name = last_name(call.func) if isinstance(call, ast.Call) else ""
-        if (
-            name not in _SET.gives
-            or not isinstance(call, ast.Call)
-            or not isinstance(call.func, ast.Attribute)
-        ):
+        if name not in _SET.gives or not isinstance(call, ast.Call) or receiver(call) is None:
             continue
         behind = script.lines[(node.end_lineno or node.lineno) :]
         following = next((line for line in behind if line.strip()), "#%%")
-        if (
-            not isinstance(call.func.value, ast.Name)
-            or _RE.last.match(following.lstrip())
-            or _changes(facts, call, name)
-        ):
+        shown = not isinstance(receiver(call), ast.Name) or _RE.last.match(following.lstrip())
+        if shown or _changes(facts, call, name):
             continue
         what = ast.unparse(call.func)
         yield finding("result-thrown-away", node, what=what, name=what.split(".")[0])
@@ -103,10 +96,8 @@ def _deterministic(facts: Facts) -> Iterator[Finding]:
     found: dict[str, ast.Assign] = {}
     for node in facts.script.all(ast.Assign):
         for target in node.targets:
-            if (
-                last_name(getattr(target, "value", target)) == "cudnn"
-                and facts.values.one(node.value) is True
-            ):
+            cudnn = last_name(getattr(target, "value", target)) == "cudnn"
+            if cudnn and facts.values.one(node.value) is True:
                 found[last_name(target)] = node
     if {"deterministic", "benchmark"} <= found.keys():
         yield wrong(found["benchmark"], "benchmark")
@@ -230,10 +221,8 @@ def _imports(facts: Facts) -> Iterator[Finding]:
         if any(facts.script.around(node, ast.Try)):
             continue
         module = node.module or ""
-        yield from (
-            wrong(node, "module-gone", module=module, instead=removed.instead)
-            for removed in removed_of(module)
-        )
+        for removed in removed_of(module):
+            yield wrong(node, "module-gone", module=module, instead=removed.instead)
         for alias in node.names:
             for removed in removed_of(f"{module}.{alias.name}"):
                 yield wrong(node, "name-gone", module=module, name=alias.name, instead=removed.instead)
