@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from memory_service.domain.common.tables import shipped_table
 
 _TABLES = shipped_table(__package__, "tables.toml")
+_OTHER = re.compile(r"\{([a-z]\w*)\}")
+
+
+def _written(entries: Mapping[str, Any], key: str) -> str:
+    return _OTHER.sub(lambda other: _written(entries, other[1]), "".join(entries[key]))
+
+
 PATTERNS = {
-    section: {key: re.compile("".join(parts)) for key, parts in entries.items()}
+    section: {key: re.compile(_written(entries, key)) for key in entries}
     for section, entries in _TABLES["patterns"].items()
 }
 Entry = TypeVar("Entry")
@@ -31,7 +38,7 @@ class Section(Generic[Entry]):
 
 
 def patterns(section: str) -> Section[re.Pattern[str]]:
-    """Regular expressions; parts of one stand one behind the other."""
+    """Regular expressions; `{name}` in one stands for another."""
     return Section(PATTERNS[section])
 
 

@@ -16,45 +16,14 @@ from memory_service.review.interpretation.state import Division, Supervised, all
 from memory_service.review.rules.loss import VALUE_FAMILIES, metric_of
 from memory_service.review.source.nodes import entries_of, is_call, last_name, receiver
 from memory_service.review.source.script import Script
-from memory_service.review.tables import name_sets, patterns
+from memory_service.review.tables import PATTERNS, name_sets, patterns
 from memory_service.review.values.values import Values
 
 _RE = patterns("leakage")
 _ROWS_RE = patterns("interpretation")
 _SET = name_sets("leakage")
 
-_MANY = (
-    r"(?:several|many|multiple|more than one|few|(?:some )?(?:dozens|hundreds|thousands)(?: of)?|"
-    r"(?<![\w.])(?!1\b)\d[\d.,]*k?|(?:a |half a )?(?:dozen|few|handful of|couple of|number of))"
-)
-_ABOUT = r"(?:(?:~|about|around|roughly|some|up to|at least|on average)\s*)?"
-_ROWS = (
-    r"(?:rows?|records?|images?|photos?|pictures?|scans?|slices?|views?|studies|visits?|exams?|days?|times|"
-    r"clips?|recordings?|utterances?|sentences?|windows?|segments?|sessions?|samples?|patches|tiles?|crops?|"
-    r"essays?|texts?|posts?|reviews?|messages?|notes?|answers?|entries|examples?|files?|frames?|orders?|"
-    r"occasions|measurements?|lesions?|tracks?|snippets?|excerpts?|chunks?|fragments?)"
-)
-_SO_MANY = rf"{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\b"
-_CUT = r"\b(?:cut|split|slice|chopp?|divide|segment|tile|cropp?|extract|clipp?)(?:e?d|s|ing)?"
-_SUCH = r"(?:(?:an?|the|each|every|one|whole|full|long|longer|large|larger|original|raw) ){0,2}"
-_INTO_ROWS = rf"(?:up )?into (?:{_ABOUT}{_MANY}\s+)?(?:[\w-]+ )?{_ROWS}\b"
-_EACH_HAS = (
-    re.compile(rf"\b([a-z]+) (?:was|were|is|are|has been|have been|gets?) (?:\w+ )??{_CUT} {_INTO_ROWS}"),
-    re.compile(rf"{_CUT} (?:each|every|all|the|whole|long)(?: [\w-]+)?? ([a-z]+) {_INTO_ROWS}"),
-    re.compile(rf"{_ROWS} (?:\w+ )??{_CUT} (?:out )?(?:of|from) {_SUCH}([a-z]+)\b"),
-    re.compile(rf"{_MANY}\s+[\w -]{{0,24}}\b(?:per|for each|(?:of|from|by) (?:one|each|a|the same))\s+(\w+)"),
-    re.compile(
-        rf"\b([a-z]+)s\b\W{{0,4}}(?:(?:with|of|and|having)\s+)?{_ABOUT}{_MANY}\s+(?:[\w-]+ )?{_ROWS}\s+"
-        r"(?:each|apiece|per head)\b"
-    ),
-    re.compile(rf"\b(?:each|every|one|a|the same)\s+([a-z]+)\s+(?:\w+\s+){{1,3}}?{_SO_MANY}"),
-    re.compile(
-        r"\b(?:many|most|several|some|all)\s+([a-z]+)s\s+(?:\w+\s+){1,3}?"
-        rf"(?:on |in |for )?{_SO_MANY}"
-    ),
-    re.compile(r"\bthe same\s+([a-z]+)\s+(?:may |can |often |does )?(?:appears?|occurs?|comes?|returns?)\b"),
-    re.compile(r"\b([a-z]+)s\s+(?:\w+\s+){0,2}(?:more than once|repeatedly|several times|many times)\b"),
-)
+_EACH_HAS = [pattern for name, pattern in PATTERNS["leakage"].items() if name.startswith("each_has")]
 MOST_READ = 20_000  # signs of comments and docstrings that are looked through
 
 
