@@ -115,7 +115,9 @@ class Facts:
         if whole:
             pixels = self.training.set_for(whole[0], "imgsz")
             return int(pixels) if pixels else None
-        sizes = set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
+        cut = (self.argument(call, "size") for call in self.script.called("aug_transforms"))
+        on_card = {size for node in cut if node is not None and (size := self._pixels(node))}  # of fastai
+        sizes = on_card or set(self._sizes_of_cuts()) or self._sizes_of_resizes() or self._sizes_of_timm()
         if sizes:
             return max(sizes) if len(sizes) < 3 else min(sizes)
         stated = ((target, node.value) for node in self.script.all(ast.Assign) for target in node.targets)

@@ -274,7 +274,7 @@ def _epochs(facts: Facts) -> int | None:
     if training.epoch_loops:
         counted = training.epochs(training.epoch_loops[0])
         return counted if counted is not None else _named(facts, r"(n_?|num_?|max_?)?epochs")[0]
-    several = ("keras", "lightning", "transformers", "ultralytics")
+    several = ("keras", "lightning", "transformers", "ultralytics", "fastai")
     kind = next((k for k in several if k in training.kinds), None)
     known = training.framework_epochs(kind) if kind is not None else None
     return int(known) if known is not None else None
