@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from memory_service.app import create_app
 from memory_service.cli import app
 from memory_service.errors import MemoryServiceError
+from memory_service.review import engine
 from memory_service.review.engine import Reviewed, review_source
 from memory_service.review.facts import Context, Facts
 from memory_service.review.findings import RULES, SEVERITIES
